@@ -1,0 +1,1 @@
+//! An embedded API server that behaves like kube-apiserver on the wire.

@@ -1,0 +1,1 @@
+//! Clusters and other real parts for tests.
