@@ -19,8 +19,7 @@ pub const SUBDOMAIN_MAX: usize = 253;
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_LABEL_MSG: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
-const DNS1123_SUBDOMAIN: &str =
-    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const DNS1123_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const DNS1123_SUBDOMAIN_MSG: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 const DNS1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const DNS1035_LABEL_MSG: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
@@ -38,8 +37,7 @@ const CONFIG_KEY: &str = "[-._a-zA-Z0-9]+";
 const CONFIG_KEY_MSG: &str =
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 const HTTP_HEADER: &str = "[-A-Za-z0-9]+";
-const HTTP_HEADER_MSG: &str =
-    "a valid HTTP header must consist of alphanumeric characters or '-'";
+const HTTP_HEADER_MSG: &str = "a valid HTTP header must consist of alphanumeric characters or '-'";
 const PERCENT: &str = "[0-9]+%";
 const PERCENT_MSG: &str =
     "a valid percent string must be a numeric string followed by an ending '%'";
@@ -63,7 +61,11 @@ pub fn is_dns1123_label(value: &str) -> Vec<String> {
 pub fn is_dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = too_long(value, SUBDOMAIN_MAX);
     if !dns1123_subdomain(value) {
-        errors.push(regex_error(DNS1123_SUBDOMAIN_MSG, DNS1123_SUBDOMAIN, &["example.com"]));
+        errors.push(regex_error(
+            DNS1123_SUBDOMAIN_MSG,
+            DNS1123_SUBDOMAIN,
+            &["example.com"],
+        ));
     }
     errors
 }
@@ -72,7 +74,11 @@ pub fn is_dns1123_subdomain(value: &str) -> Vec<String> {
 pub fn is_dns1035_label(value: &str) -> Vec<String> {
     let mut errors = too_long(value, LABEL_MAX);
     if !dns1035_label(value) {
-        errors.push(regex_error(DNS1035_LABEL_MSG, DNS1035_LABEL, &["my-name", "abc-123"]));
+        errors.push(regex_error(
+            DNS1035_LABEL_MSG,
+            DNS1035_LABEL,
+            &["my-name", "abc-123"],
+        ));
     }
     errors
 }
@@ -160,7 +166,11 @@ pub fn is_c_identifier(value: &str) -> Vec<String> {
     if starting_with(value, |b| word(b) && !b.is_ascii_digit(), word) {
         return Vec::new();
     }
-    vec![regex_error(C_IDENTIFIER_MSG, C_IDENTIFIER, &["my_name", "MY_NAME", "MyName"])]
+    vec![regex_error(
+        C_IDENTIFIER_MSG,
+        C_IDENTIFIER,
+        &["my_name", "MY_NAME", "MyName"],
+    )]
 }
 
 /// A key in a ConfigMap or Secret.
@@ -177,7 +187,11 @@ pub fn is_config_map_key(value: &str) -> Vec<String> {
 /// An environment variable name as `envFrom` prefixes must be.
 pub fn is_env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
-    if !starting_with(value, |b| config_char(b) && !b.is_ascii_digit(), config_char) {
+    if !starting_with(
+        value,
+        |b| config_char(b) && !b.is_ascii_digit(),
+        config_char,
+    ) {
         let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
         errors.push(regex_error(ENV_VAR_MSG, ENV_VAR, &examples));
     }
@@ -190,7 +204,10 @@ pub fn is_relaxed_env_var_name(value: &str) -> Vec<String> {
     if value.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
-    if value.bytes().all(|b| (b == b' ' || b.is_ascii_graphic()) && b != b'=') {
+    if value
+        .bytes()
+        .all(|b| (b == b' ' || b.is_ascii_graphic()) && b != b'=')
+    {
         return Vec::new();
     }
     vec![
@@ -204,12 +221,19 @@ pub fn is_http_header_name(value: &str) -> Vec<String> {
     if each(value, |b| b.is_ascii_alphanumeric() || b == b'-') {
         return Vec::new();
     }
-    vec![regex_error(HTTP_HEADER_MSG, HTTP_HEADER, &["X-Header-Name"])]
+    vec![regex_error(
+        HTTP_HEADER_MSG,
+        HTTP_HEADER,
+        &["X-Header-Name"],
+    )]
 }
 
 /// A percentage: `25%`.
 pub fn is_valid_percent(value: &str) -> Vec<String> {
-    if value.strip_suffix('%').is_some_and(|digits| each(digits, |b| b.is_ascii_digit())) {
+    if value
+        .strip_suffix('%')
+        .is_some_and(|digits| each(digits, |b| b.is_ascii_digit()))
+    {
         return Vec::new();
     }
     vec![regex_error(PERCENT_MSG, PERCENT, &["1%", "93%"])]
@@ -218,13 +242,23 @@ pub fn is_valid_percent(value: &str) -> Vec<String> {
 /// The `reason` of a condition.
 pub fn is_valid_condition_reason(value: &str) -> Vec<String> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':');
-    let fine = starting_with(value, |b| b.is_ascii_alphabetic(), inner)
-        && !value.ends_with([',', ':']);
+    let fine =
+        starting_with(value, |b| b.is_ascii_alphabetic(), inner) && !value.ends_with([',', ':']);
     if fine {
         return Vec::new();
     }
-    let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-    vec![regex_error(CONDITION_REASON_MSG, CONDITION_REASON, &examples)]
+    let examples = [
+        "my_name",
+        "MY_NAME",
+        "MyName",
+        "ReasonA,ReasonB",
+        "ReasonA:ReasonB",
+    ];
+    vec![regex_error(
+        CONDITION_REASON_MSG,
+        CONDITION_REASON,
+        &examples,
+    )]
 }
 
 /// A port number.
@@ -243,7 +277,9 @@ pub fn is_in_range(value: i64, low: i64, high: i64) -> Vec<String> {
 /// A port name: an IANA service name.
 pub fn is_valid_port_name(port: &str) -> Vec<String> {
     let mut errors = too_long(port, 15);
-    if !each(port, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    if !each(port, |b| {
+        b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'
+    }) {
         errors.push(
             "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned(),
         );
@@ -277,7 +313,11 @@ pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
 
 /// Object names that can stand in a URL path (RBAC); `prefix` for a generateName.
 pub fn name_is_path_segment(name: &str, prefix: bool) -> Vec<String> {
-    if prefix { is_path_segment_prefix(name) } else { is_path_segment_name(name) }
+    if prefix {
+        is_path_segment_prefix(name)
+    } else {
+        is_path_segment_name(name)
+    }
 }
 
 /// A trailing dash of a generateName is fine, as something will follow it. Upstream replaces the
@@ -317,7 +357,11 @@ fn max_bytes_error(length: usize) -> String {
 }
 
 fn too_long(value: &str, max: usize) -> Vec<String> {
-    if value.len() > max { vec![max_len_error(max)] } else { Vec::new() }
+    if value.len() > max {
+        vec![max_len_error(max)]
+    } else {
+        Vec::new()
+    }
 }
 
 fn config_char(byte: u8) -> bool {

@@ -39,7 +39,10 @@ pub struct DecodeError {
 
 impl DecodeError {
     pub(super) fn new(message: impl Into<String>, offset: usize) -> Self {
-        Self { message: message.into(), offset }
+        Self {
+            message: message.into(),
+            offset,
+        }
     }
 
     /// The text of the error.
@@ -63,7 +66,11 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     }
     match parser.overflow {
         Some(error) => Err(error),
-        None => Ok(Decoded { value, duplicates: parser.duplicates.found, strict_error: None }),
+        None => Ok(Decoded {
+            value,
+            duplicates: parser.duplicates.found,
+            strict_error: None,
+        }),
     }
 }
 
@@ -120,7 +127,12 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, duplicates: Duplicates::default(), overflow: None }
+        Self {
+            bytes,
+            at: 0,
+            duplicates: Duplicates::default(),
+            overflow: None,
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -134,7 +146,10 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected(&self, byte: u8, context: &str) -> DecodeError {
-        DecodeError::new(format!("invalid character {} {context}", quote_byte(byte)), self.at)
+        DecodeError::new(
+            format!("invalid character {} {context}", quote_byte(byte)),
+            self.at,
+        )
     }
 
     fn end_of_input(&self) -> DecodeError {
@@ -212,7 +227,9 @@ impl<'a> Parser<'a> {
             let key = match self.next_token()? {
                 b'"' => self.string()?,
                 other => {
-                    return Err(self.unexpected(other, "looking for beginning of object key string"));
+                    return Err(
+                        self.unexpected(other, "looking for beginning of object key string")
+                    );
                 }
             };
             match self.next_token()? {
@@ -304,7 +321,8 @@ impl<'a> Parser<'a> {
             None => {
                 let message =
                     format!("json: cannot unmarshal number {text} into Go value of type float64");
-                self.overflow.get_or_insert(DecodeError::new(message, self.at));
+                self.overflow
+                    .get_or_insert(DecodeError::new(message, self.at));
                 Ok(Value::Null)
             }
         }

@@ -27,9 +27,8 @@ pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         settle_numbers(&mut decoded.value);
         return Ok(decoded);
     }
-    let text = std::str::from_utf8(bytes).map_err(|e| {
-        DecodeError::new("yaml: invalid leading UTF-8 octet", e.valid_up_to())
-    })?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| DecodeError::new("yaml: invalid leading UTF-8 octet", e.valid_up_to()))?;
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|e| syntax_error(&e))?;
@@ -41,7 +40,11 @@ pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     settle_numbers(&mut value);
     let strict_error = (!builder.repeated.is_empty())
         .then(|| format!("yaml: unmarshal errors:\n{}", builder.repeated.join("\n")));
-    Ok(Decoded { value, duplicates: builder.duplicates.found, strict_error })
+    Ok(Decoded {
+        value,
+        duplicates: builder.duplicates.found,
+        strict_error,
+    })
 }
 
 /// The parser's words brought to the shape of go-yaml's: the problem without its context.
@@ -59,16 +62,31 @@ fn syntax_error(error: &ScanError) -> DecodeError {
     // go-yaml counts lines from nought in what its parser finds and from one in what its scanner
     // finds, and names no line nought.
     let line = error.marker().line();
-    let line = if info.contains("scanning") { line } else { line.saturating_sub(1) };
-    let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+    let line = if info.contains("scanning") {
+        line
+    } else {
+        line.saturating_sub(1)
+    };
+    let place = if line == 0 {
+        String::new()
+    } else {
+        format!("line {line}: ")
+    };
     let offset = error.marker().byte_offset().unwrap_or_default();
     DecodeError::new(format!("yaml: {place}{problem}"), offset)
 }
 
 /// A collection that is not complete yet.
 enum Frame {
-    Sequence { items: Vec<Value>, anchor: usize },
-    Mapping { map: Map<String, Value>, key: Option<Key>, anchor: usize },
+    Sequence {
+        items: Vec<Value>,
+        anchor: usize,
+    },
+    Mapping {
+        map: Map<String, Value>,
+        key: Option<Key>,
+        anchor: usize,
+    },
 }
 
 /// The key whose value comes next.
@@ -108,10 +126,23 @@ impl Builder {
                 }
             }
             Event::SequenceStart(_, anchor, _) => {
-                self.open(Frame::Sequence { items: Vec::new(), anchor }, line)?;
+                self.open(
+                    Frame::Sequence {
+                        items: Vec::new(),
+                        anchor,
+                    },
+                    line,
+                )?;
             }
             Event::MappingStart(_, anchor, _) => {
-                self.open(Frame::Mapping { map: Map::new(), key: None, anchor }, line)?;
+                self.open(
+                    Frame::Mapping {
+                        map: Map::new(),
+                        key: None,
+                        anchor,
+                    },
+                    line,
+                )?;
             }
             Event::SequenceEnd | Event::MappingEnd => match self.stack.pop() {
                 Some(Frame::Sequence { items, anchor }) => {
@@ -150,7 +181,10 @@ impl Builder {
         if let (Key::Field(name), Some(Frame::Mapping { map, .. })) = (&taken, self.stack.last())
             && map.contains_key(name)
         {
-            self.repeated.push(format!("  line {line}: key {} already set in map", go_quote(name)));
+            self.repeated.push(format!(
+                "  line {line}: key {} already set in map",
+                go_quote(name)
+            ));
             self.set_path();
             self.duplicates.note(name);
         }
@@ -166,9 +200,10 @@ impl Builder {
             .iter()
             .filter_map(|frame| match frame {
                 Frame::Sequence { items, .. } => Some(Step::Index(items.len())),
-                Frame::Mapping { key: Some(Key::Field(name)), .. } => {
-                    Some(Step::Key(name.clone()))
-                }
+                Frame::Mapping {
+                    key: Some(Key::Field(name)),
+                    ..
+                } => Some(Step::Key(name.clone())),
                 Frame::Mapping { .. } => None,
             })
             .collect();
@@ -225,13 +260,19 @@ fn merge(map: &mut Map<String, Value>, value: Value, line: usize) -> Result<(), 
         Value::Array(items) => {
             for item in items.into_iter().rev() {
                 let Value::Object(fields) = item else {
-                    return Err(at(line, "map merge requires map or sequence of maps as the value"));
+                    return Err(at(
+                        line,
+                        "map merge requires map or sequence of maps as the value",
+                    ));
                 };
                 map.extend(fields);
             }
             Ok(())
         }
-        _ => Err(at(line, "map merge requires map or sequence of maps as the value")),
+        _ => Err(at(
+            line,
+            "map merge requires map or sequence of maps as the value",
+        )),
     }
 }
 

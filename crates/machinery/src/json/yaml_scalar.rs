@@ -8,11 +8,7 @@ use super::read::parse_number;
 use super::to_string;
 
 /// The value of a scalar.
-pub(super) fn resolve(
-    text: &str,
-    style: ScalarStyle,
-    tag: Option<&Tag>,
-) -> Result<Value, String> {
+pub(super) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let Some(tag) = tag else {
         return match style {
             ScalarStyle::Plain => implicit(text),
@@ -47,7 +43,10 @@ pub(super) fn resolve(
             Value::Number(_) => "int",
             _ => "str",
         };
-        Err(format!("cannot decode !!{found} `{text}` as a !!{}", wanted.unwrap_or_default()))
+        Err(format!(
+            "cannot decode !!{found} `{text}` as a !!{}",
+            wanted.unwrap_or_default()
+        ))
     }
 }
 
@@ -96,7 +95,11 @@ fn number(text: &str) -> Option<Number> {
     if let Some(integer) = integer(&plain) {
         return Some(integer);
     }
-    if is_float(&plain) { parse_number(plain.trim_start_matches('+'), false) } else { None }
+    if is_float(&plain) {
+        parse_number(plain.trim_start_matches('+'), false)
+    } else {
+        None
+    }
 }
 
 fn integer(text: &str) -> Option<Number> {
@@ -133,9 +136,10 @@ fn integer(text: &str) -> Option<Number> {
 fn is_float(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => {
-            (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)))
-        }
+        Some((mantissa, exponent)) => (
+            mantissa,
+            Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)),
+        ),
         None => (unsigned, None),
     };
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());

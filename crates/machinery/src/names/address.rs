@@ -97,11 +97,15 @@ impl Cidr {
     fn network(&self) -> IpAddr {
         match self.ip.address {
             IpAddr::V4(ip) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0);
+                let mask = u32::MAX
+                    .checked_shl(32 - u32::from(self.length))
+                    .unwrap_or(0);
                 Ipv4Addr::from_bits(ip.to_bits() & mask).into()
             }
             IpAddr::V6(ip) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
+                let mask = u128::MAX
+                    .checked_shl(128 - u32::from(self.length))
+                    .unwrap_or(0);
                 Ipv6Addr::from_bits(ip.to_bits() & mask).into()
             }
         }
@@ -111,7 +115,10 @@ impl Cidr {
 /// Like Go before 1.17, which ignored leading zeros in octets.
 fn parse_ip(value: &str) -> Option<Ip> {
     if let Ok(address) = value.parse() {
-        return Some(Ip { address, leading_zeros: false });
+        return Some(Ip {
+            address,
+            leading_zeros: false,
+        });
     }
     let (head, quad) = match value.rfind(':') {
         Some(colon) => value.split_at(colon + 1),
@@ -128,7 +135,10 @@ fn parse_ip(value: &str) -> Option<Ip> {
         let stripped = octet.trim_start_matches('0');
         plain.push_str(if stripped.is_empty() { "0" } else { stripped });
     }
-    Some(Ip { address: plain.parse().ok()?, leading_zeros: true })
+    Some(Ip {
+        address: plain.parse().ok()?,
+        leading_zeros: true,
+    })
 }
 
 fn parse_cidr(value: &str) -> Option<Cidr> {
@@ -140,7 +150,11 @@ fn parse_cidr(value: &str) -> Option<Cidr> {
     let leading_zeros = length.len() > 1 && length.starts_with('0');
     let length: u8 = length.parse().ok()?;
     let max = if ip.address.is_ipv4() { 32 } else { 128 };
-    (length <= max).then_some(Cidr { ip, length, leading_zeros })
+    (length <= max).then_some(Cidr {
+        ip,
+        length,
+        leading_zeros,
+    })
 }
 
 /// Go prints mapped addresses in their IPv4 form.

@@ -37,7 +37,8 @@ pub(super) fn dns1035_label(value: &str) -> bool {
 /// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
 pub(super) fn label_text(value: &str) -> bool {
     let edge = ['-', '_', '.'];
-    each(value, |b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        && !value.starts_with(edge)
+    each(value, |b| {
+        b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')
+    }) && !value.starts_with(edge)
         && !value.ends_with(edge)
 }
