@@ -44,15 +44,15 @@ pub(crate) const NAME: Column = Column {
     name: "Name",
     kind: "string",
     format: "name",
-    description: "Name of the object, unique among its kind within its namespace",
+    description: machinery::table::NAME_DESCRIPTION,
     priority: 0,
 };
 
 /// Time since creation.
-pub(crate) const AGE: Column = column("Age", "string", "Time since the object was created");
+pub(crate) const AGE: Column = column("Age", "string", machinery::table::AGE_DESCRIPTION);
 
 /// How far the REST layer goes with a kind.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of a kind, named by upstream")]
 pub(crate) struct Facts {
     /// `metadata.generation` is kept.
@@ -67,6 +67,18 @@ pub(crate) struct Facts {
     pub(crate) conditional_update: bool,
     /// DELETE answers with the object.
     pub(crate) delete_returns_object: bool,
+}
+
+impl Facts {
+    /// Nothing special.
+    pub(crate) const NONE: Self = Self {
+        generation: false,
+        status: false,
+        scale: false,
+        create_on_update: false,
+        conditional_update: false,
+        delete_returns_object: false,
+    };
 }
 
 /// Reads the value of a selectable field.
@@ -128,14 +140,7 @@ impl Entry {
             short_names: &[],
             categories: &[],
             namespaced: true,
-            facts: Facts {
-                generation: false,
-                status: false,
-                scale: false,
-                create_on_update: false,
-                conditional_update: false,
-                delete_returns_object: false,
-            },
+            facts: Facts::NONE,
             default: |_| (),
             prepare_create: drop_status,
             prepare_update: keep_other_part,

@@ -9,16 +9,13 @@ use crate::builtin::value::Read;
 
 /// Time since a timestamp, or `<unknown>` without one.
 pub(crate) fn since(timestamp: &Value, now: Timestamp) -> String {
-    match timestamp.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
-        Some(then) => time::human_duration(now.duration_since(then)),
-        None => "<unknown>".to_owned(),
-    }
+    time::age(timestamp.as_str(), now)
 }
 
 /// Time between two timestamps.
 pub(crate) fn between(from: &Value, to: &Value) -> Option<String> {
-    let from: Timestamp = from.as_str()?.parse().ok()?;
-    let to: Timestamp = to.as_str()?.parse().ok()?;
+    let from = time::parse_time(from.as_str()?).ok()?;
+    let to = time::parse_time(to.as_str()?).ok()?;
     Some(time::human_duration(to.duration_since(from)))
 }
 

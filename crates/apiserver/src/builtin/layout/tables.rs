@@ -66,6 +66,7 @@ pub(super) const TYPES: &[(&str, &str)] = &[
     ("ContainerResizePolicy", "ResourceName:s RestartPolicy:s"),
     ("ContainerRestartRule", "Action:s ExitCodes:*ContainerRestartRuleOnExitCodes"),
     ("ContainerRestartRuleOnExitCodes", "Operator:s Values:p"),
+    ("DaemonSetUpdateStrategy", "Type:s RollingUpdate:*RollingUpdateDaemonSet"),
     ("DeploymentStrategy", "Type:s RollingUpdate:*RollingUpdateDeployment"),
     ("DownwardAPIProjection", "Items:[DownwardAPIVolumeFile"),
     (
@@ -266,6 +267,7 @@ pub(super) const TYPES: &[(&str, &str)] = &[
     ("ResourceFieldSelector", "ContainerName:s Resource:s Divisor:q"),
     ("ResourceRequirements", "Limits:p Requests:p Claims:[ResourceClaim"),
     ("RoleRef", "APIGroup=apiGroup:s Kind:s Name:s"),
+    ("RollingUpdateDaemonSet", "MaxUnavailable:n MaxSurge:n"),
     ("RollingUpdateDeployment", "MaxUnavailable:n MaxSurge:n"),
     ("RollingUpdateStatefulSetStrategy", "Partition:i MaxUnavailable:p"),
     ("SELinuxOptions", "User:s Role:s Type:s Level:s"),
