@@ -27,8 +27,10 @@
 //! `req` or `always` an empty string, number, list or map is not written; a struct always is.
 
 mod json;
+mod protobuf;
 mod scalars;
 mod table;
 
 pub use json::{DecodedJson, decode_json};
+pub use protobuf::{PREFIX as PROTOBUF_PREFIX, decode_protobuf};
 pub use table::{Field, ListType, Patch, Scalar, Shape, Struct, Table, Type, TypeId, table};

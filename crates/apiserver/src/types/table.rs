@@ -156,6 +156,10 @@ impl Struct {
 
 /// One field of a struct.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, one word each in the table"
+)]
 pub struct Field {
     /// Name in JSON.
     pub name: &'static str,
