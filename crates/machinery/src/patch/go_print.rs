@@ -50,7 +50,9 @@ fn print_number(number: &Number) -> String {
         return number.to_string();
     };
     let scientific = format!("{float:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if float != 0.0 && !(-4..21).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };

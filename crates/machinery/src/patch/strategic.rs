@@ -84,7 +84,10 @@ impl<'a> StrategicField<'a> {
 
     /// A list that is replaced as a whole.
     pub fn list(items: impl StrategicType + 'a) -> Self {
-        Self { list: true, ..Self::single(items) }
+        Self {
+            list: true,
+            ..Self::single(items)
+        }
     }
 
     /// A field with this `patchStrategy` tag.
@@ -185,10 +188,7 @@ fn object_field<'a>(
 }
 
 /// The field a list is merged into (`LookupPatchMetadataForSlice`).
-fn list_field<'a>(
-    ty: &'a dyn StrategicType,
-    name: &str,
-) -> Result<StrategicField<'a>, PatchError> {
+fn list_field<'a>(ty: &'a dyn StrategicType, name: &str) -> Result<StrategicField<'a>, PatchError> {
     let field = object_field(ty, name)?;
     if field.ty.kind() == TypeKind::Open {
         return Ok(field);
