@@ -151,7 +151,7 @@ where
     W: ?Sized + Write,
     F: std::fmt::Display + std::fmt::LowerExp,
 {
-    if magnitude != 0.0 && (magnitude < 1e-6 || magnitude >= 1e21) {
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
         let text = format!("{value:e}");
         match text.split_once('e') {
             Some((digits, exponent)) if !exponent.starts_with('-') => {

@@ -31,7 +31,7 @@ pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         .map_err(|e| DecodeError::new("yaml: invalid leading UTF-8 octet", e.valid_up_to()))?;
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|e| syntax_error(&e))?;
+        let (event, span) = event.map_err(|e| syntax_error(&e, text))?;
         if builder.event(event, span)? {
             break;
         }
@@ -48,9 +48,11 @@ pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
 }
 
 /// The parser's words brought to the shape of go-yaml's: the problem without its context.
-fn syntax_error(error: &ScanError) -> DecodeError {
-    let info = error.info().to_owned();
+fn syntax_error(error: &ScanError, text: &str) -> DecodeError {
+    let info = error.info();
     let problem = match info.as_str() {
+        "unclosed bracket '['" => "did not find expected ',' or ']'",
+        "unclosed bracket '{'" => "did not find expected ',' or '}'",
         text if text.contains("flow sequence") => "did not find expected ',' or ']'",
         text if text.contains("flow mapping") => "did not find expected ',' or '}'",
         text if text.contains("block mapping") => "did not find expected key",
@@ -62,7 +64,10 @@ fn syntax_error(error: &ScanError) -> DecodeError {
     // go-yaml counts lines from nought in what its parser finds and from one in what its scanner
     // finds, and names no line nought.
     let line = error.marker().line();
-    let line = if info.contains("scanning") {
+    let line = if info.contains("unclosed") {
+        // Found at the end of the text, not where the bracket is.
+        text.bytes().filter(|b| *b == b'\n').count()
+    } else if info.contains("scanning") {
         line
     } else {
         line.saturating_sub(1)
