@@ -116,7 +116,10 @@ pub struct Findings {
 
 impl From<Vec<FieldError>> for Findings {
     fn from(errors: Vec<FieldError>) -> Self {
-        Self { errors, warnings: Vec::new() }
+        Self {
+            errors,
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -134,7 +137,13 @@ pub trait Strategy: Send + Sync {
     fn prepare_create(&self, object: &mut Value, context: WriteContext<'_>);
 
     /// Keeps what this part must not change, before an update is validated.
-    fn prepare_update(&self, new: &mut Value, old: &Value, part: Part<'_>, context: WriteContext<'_>);
+    fn prepare_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        context: WriteContext<'_>,
+    );
 
     /// Checks a new object. Metadata common to all kinds is checked by the caller, except the name's form.
     fn validate_create(&self, object: &Value) -> Findings;

@@ -49,7 +49,10 @@ pub(crate) fn check_always_restarts(path: &Path, template: &Value, owner: &str) 
     }
     if template.has("spec.activeDeadlineSeconds") {
         let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
-        errors.push(FieldError::forbidden(&path.child("activeDeadlineSeconds"), detail));
+        errors.push(FieldError::forbidden(
+            &path.child("activeDeadlineSeconds"),
+            detail,
+        ));
     }
     errors
 }
@@ -60,7 +63,11 @@ pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
     let (selector, template) = (spec.at("selector"), spec.at("template"));
     if !labels::is_readable(selector) {
         let path = path.child("selector");
-        errors.push(FieldError::invalid(&path, selector.clone(), "invalid label selector"));
+        errors.push(FieldError::invalid(
+            &path,
+            selector.clone(),
+            "invalid label selector",
+        ));
         return errors;
     }
     let path = path.child("template");
@@ -98,9 +105,7 @@ pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
             all.extend(warnings::about(&path, new.at("spec.template")));
             all
         }
-        Some(old) if content_changed(new, old) => {
-            warnings::about(&path, new.at("spec.template"))
-        }
+        Some(old) if content_changed(new, old) => warnings::about(&path, new.at("spec.template")),
         Some(_) => Vec::new(),
     }
 }
@@ -109,21 +114,22 @@ pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
 pub(crate) fn check_counters(status: &Value, fields: &[&str]) -> Errors {
     let path = Path::new("status");
     let counters = fields.iter();
-    counters.flat_map(|field| check::not_negative(&path.child(field), status.int(field))).collect()
+    counters
+        .flat_map(|field| check::not_negative(&path.child(field), status.int(field)))
+        .collect()
 }
 
 /// Counters in a status that are part of another.
-pub(crate) fn check_at_most(
-    status: &Value,
-    fields: &[&str],
-    most: &str,
-    detail: &str,
-) -> Errors {
+pub(crate) fn check_at_most(status: &Value, fields: &[&str], most: &str, detail: &str) -> Errors {
     let mut errors = Errors::new();
     for field in fields {
         let count = status.number(field);
         if count > status.number(most) {
-            errors.push(FieldError::invalid(&Path::new("status").child(field), count, detail));
+            errors.push(FieldError::invalid(
+                &Path::new("status").child(field),
+                count,
+                detail,
+            ));
         }
     }
     errors

@@ -18,7 +18,10 @@ pub(crate) const ENTRY: Entry = Entry {
         match revision.at("data") {
             Value::Null => errors.push(FieldError::required(&path, "data is mandatory")),
             Value::Object(_) => {}
-            _ => errors.push(FieldError::required(&path, "data must be a valid JSON object")),
+            _ => errors.push(FieldError::required(
+                &path,
+                "data must be a valid JSON object",
+            )),
         }
         errors
     },
@@ -47,7 +50,13 @@ pub(crate) const ENTRY: Entry = Entry {
             print::age(revision, now),
         ]
     },
-    ..Entry::new("apps", "v1", "ControllerRevision", "controllerrevisions", "controllerrevision")
+    ..Entry::new(
+        "apps",
+        "v1",
+        "ControllerRevision",
+        "controllerrevisions",
+        "controllerrevision",
+    )
 };
 
 fn check_number(revision: &Value) -> Errors {

@@ -15,7 +15,11 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ds"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create: |object, _| {
         let status = json!({
@@ -54,12 +58,18 @@ pub(crate) const ENTRY: Entry = Entry {
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn template_generation(object: &Value) -> i64 {
-    object.annotation(TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or_default()
+    object
+        .annotation(TEMPLATE_GENERATION)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
 }
 
 fn set_template_generation(object: &mut Value, generation: i64) {
     if let Some(annotations) = object_at(object, "metadata.annotations") {
-        annotations.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
+        annotations.insert(
+            TEMPLATE_GENERATION.to_owned(),
+            generation.to_string().into(),
+        );
     }
 }
 
@@ -68,8 +78,16 @@ const COLUMNS: &[Column] = &[
     column("Desired", "integer", "Nodes that should run the pod"),
     column("Current", "integer", "Nodes that run the pod and should"),
     column("Ready", "integer", "Nodes whose pod is ready"),
-    column("Up-to-date", "integer", "Nodes whose pod is made from the current template"),
-    column("Available", "integer", "Nodes whose pod has been ready long enough"),
+    column(
+        "Up-to-date",
+        "integer",
+        "Nodes whose pod is made from the current template",
+    ),
+    column(
+        "Available",
+        "integer",
+        "Nodes whose pod has been ready long enough",
+    ),
     column("Node Selector", "string", "Labels nodes need"),
     AGE,
     wide("Containers", "string", "Names of the containers"),
@@ -80,7 +98,11 @@ const COLUMNS: &[Column] = &[
 fn default(object: &mut Value) {
     fill_empty(object, "spec.updateStrategy.type", "RollingUpdate");
     if object.text("spec.updateStrategy.type") == "RollingUpdate" {
-        fill(object, "spec.updateStrategy.rollingUpdate.maxUnavailable", 1);
+        fill(
+            object,
+            "spec.updateStrategy.rollingUpdate.maxUnavailable",
+            1,
+        );
         fill(object, "spec.updateStrategy.rollingUpdate.maxSurge", 0);
     }
     fill(object, "spec.revisionHistoryLimit", 10);
@@ -110,14 +132,27 @@ fn validate(object: &Value) -> Errors {
     }
     if !selector.is_null() && labels::is_empty(selector) {
         let detail = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(&path.child("selector"), selector.clone(), detail));
+        errors.push(FieldError::invalid(
+            &path.child("selector"),
+            selector.clone(),
+            detail,
+        ));
     }
     errors.extend(validate::check_template(&here, template));
     errors.extend(apps::check_always_restarts(&here, template, "DaemonSet"));
-    errors.extend(check::not_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds")));
-    errors.extend(check_strategy(&path.child("updateStrategy"), spec.at("updateStrategy")));
+    errors.extend(check::not_negative(
+        &path.child("minReadySeconds"),
+        spec.int("minReadySeconds"),
+    ));
+    errors.extend(check_strategy(
+        &path.child("updateStrategy"),
+        spec.at("updateStrategy"),
+    ));
     let limit = spec.int("revisionHistoryLimit");
-    errors.extend(check::not_negative(&path.child("revisionHistoryLimit"), limit));
+    errors.extend(check::not_negative(
+        &path.child("revisionHistoryLimit"),
+        limit,
+    ));
     errors
 }
 
@@ -140,7 +175,10 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
                     errors.push(FieldError::invalid(&up, surge.clone(), detail));
                 }
                 [false, false] => {
-                    errors.push(FieldError::required(&down, "cannot be 0 when maxSurge is 0"));
+                    errors.push(FieldError::required(
+                        &down,
+                        "cannot be 0 when maxSurge is 0",
+                    ));
                 }
                 _ => {}
             }
@@ -148,7 +186,12 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
         }
         _ => {
             let accepted = ["RollingUpdate", "OnDelete"];
-            vec![layout::not_supported(path, "DaemonSetUpdateStrategy", strategy, &accepted)]
+            vec![layout::not_supported(
+                path,
+                "DaemonSetUpdateStrategy",
+                strategy,
+                &accepted,
+            )]
         }
     }
 }

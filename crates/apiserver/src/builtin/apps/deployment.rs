@@ -17,7 +17,12 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["deploy"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, scale: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        scale: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create: |object, _| set(object, "status", json!({})),
     prepare_update: |new, old, part, _| match part {
@@ -33,7 +38,11 @@ pub(crate) const ENTRY: Entry = Entry {
         _ => {
             let mut errors = validate(new);
             let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-            errors.extend(check::immutable(&check::path("spec.selector"), selector, was));
+            errors.extend(check::immutable(
+                &check::path("spec.selector"),
+                selector,
+                was,
+            ));
             errors
         }
     },
@@ -50,9 +59,21 @@ pub(crate) const ENTRY: Entry = Entry {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Ready", "string", "Pods that are ready, out of those there should be"),
-    column("Up-to-date", "string", "Pods made from the current template"),
-    column("Available", "string", "Pods that have been ready long enough"),
+    column(
+        "Ready",
+        "string",
+        "Pods that are ready, out of those there should be",
+    ),
+    column(
+        "Up-to-date",
+        "string",
+        "Pods made from the current template",
+    ),
+    column(
+        "Available",
+        "string",
+        "Pods that have been ready long enough",
+    ),
     AGE,
     wide("Containers", "string", "Names of the containers"),
     wide("Images", "string", "Images of the containers"),
@@ -78,7 +99,11 @@ fn validate(object: &Value) -> Errors {
     let mut errors = check::not_negative(&path.child("replicas"), spec.int("replicas"));
     errors.extend(apps::check_selector_and_template(&path, spec));
     errors.extend(check_strategy(&path.child("strategy"), spec.at("strategy")));
-    for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+    for field in [
+        "minReadySeconds",
+        "revisionHistoryLimit",
+        "progressDeadlineSeconds",
+    ] {
         errors.extend(check::not_negative(&path.child(field), spec.int(field)));
     }
     if let Some(deadline) = spec.int("progressDeadlineSeconds") {
@@ -114,7 +139,12 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
         }
         _ => {
             let accepted = ["Recreate", "RollingUpdate"];
-            vec![layout::not_supported(path, "DeploymentStrategy", strategy, &accepted)]
+            vec![layout::not_supported(
+                path,
+                "DeploymentStrategy",
+                strategy,
+                &accepted,
+            )]
         }
     }
 }
@@ -162,6 +192,6 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
         print::age(object, now),
         names,
         images,
-        selector.unwrap_or_else(|()| "<invalid>".to_owned()).into(),
+        selector.unwrap_or_else(|| "<invalid>".to_owned()).into(),
     ]
 }

@@ -14,7 +14,12 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["rs"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, scale: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        scale: true,
+        ..Facts::NONE
+    },
     default: |object| {
         fill(object, "spec.replicas", 1);
         fill(object, "spec.template", json!({}));
@@ -27,12 +32,18 @@ pub(crate) const ENTRY: Entry = Entry {
         _ => {
             let mut errors = validate(new);
             let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-            errors.extend(check::immutable(&check::path("spec.selector"), selector, was));
+            errors.extend(check::immutable(
+                &check::path("spec.selector"),
+                selector,
+                was,
+            ));
             errors
         }
     },
     warnings: apps::template_warnings,
-    selectable: &[("status.replicas", |object| object.number("status.replicas").to_string())],
+    selectable: &[("status.replicas", |object| {
+        object.number("status.replicas").to_string()
+    })],
     columns: replicas::COLUMNS,
     cells: |object, now| {
         let [names, images] = print::containers(object.items("spec.template.spec.containers"));
@@ -47,7 +58,10 @@ fn validate(object: &Value) -> Errors {
     let path = Path::new("spec");
     let spec = object.at("spec");
     let mut errors = check::not_negative(&path.child("replicas"), spec.int("replicas"));
-    errors.extend(check::not_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds")));
+    errors.extend(check::not_negative(
+        &path.child("minReadySeconds"),
+        spec.int("minReadySeconds"),
+    ));
     errors.extend(apps::check_selector_and_template(&path, spec));
     errors
 }

@@ -17,10 +17,19 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["sts"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, scale: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        scale: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create: |object, _| {
-        set(object, "status", json!({ "replicas": 0, "availableReplicas": 0 }));
+        set(
+            object,
+            "status",
+            json!({ "replicas": 0, "availableReplicas": 0 }),
+        );
     },
     validate: |object| check_spec(object.at("spec"), true),
     validate_update: |new, old, part| match part {
@@ -39,7 +48,11 @@ pub(crate) const ENTRY: Entry = Entry {
     name: machinery::names::name_is_dns_label,
     columns: &[
         NAME,
-        column("Ready", "string", "Pods that are ready, out of those there should be"),
+        column(
+            "Ready",
+            "string",
+            "Pods that are ready, out of those there should be",
+        ),
         AGE,
         wide("Containers", "string", "Names of the containers"),
         wide("Images", "string", "Images of the containers"),
@@ -103,7 +116,10 @@ fn check_spec(spec: &Value, new: bool) -> Errors {
             errors.push(FieldError::invalid(&here, other, detail));
         }
     }
-    errors.extend(check_strategy(&path.child("updateStrategy"), spec.at("updateStrategy")));
+    errors.extend(check_strategy(
+        &path.child("updateStrategy"),
+        spec.at("updateStrategy"),
+    ));
     for field in ["whenDeleted", "whenScaled"] {
         let policy = "persistentVolumeClaimRetentionPolicy";
         if spec.has(policy) {
@@ -118,22 +134,43 @@ fn check_spec(spec: &Value, new: bool) -> Errors {
             errors.extend(volumes::check_claim_spec(&path, claim.at("spec")));
         }
     }
-    errors.extend(check::not_negative(&path.child("replicas"), spec.int("replicas")));
-    errors.extend(check::not_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds")));
-    errors.extend(check::not_negative(&path.child("ordinals.start"), spec.int("ordinals.start")));
+    errors.extend(check::not_negative(
+        &path.child("replicas"),
+        spec.int("replicas"),
+    ));
+    errors.extend(check::not_negative(
+        &path.child("minReadySeconds"),
+        spec.int("minReadySeconds"),
+    ));
+    errors.extend(check::not_negative(
+        &path.child("ordinals.start"),
+        spec.int("ordinals.start"),
+    ));
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
         errors.extend(check::label(&path.child("serviceName"), service));
     }
     let selector = spec.at("selector");
-    errors.extend(apps::check_selector(&path.child("selector"), selector, "statefulset"));
+    errors.extend(apps::check_selector(
+        &path.child("selector"),
+        selector,
+        "statefulset",
+    ));
     if labels::is_readable(selector) {
         errors.extend(check_template(&path.child("template"), spec));
     } else {
-        errors.push(FieldError::invalid(&path.child("selector"), selector.clone(), ""));
+        errors.push(FieldError::invalid(
+            &path.child("selector"),
+            selector.clone(),
+            "",
+        ));
     }
     let template = spec.at("template");
-    errors.extend(apps::check_always_restarts(&path.child("template"), template, "StatefulSet"));
+    errors.extend(apps::check_always_restarts(
+        &path.child("template"),
+        template,
+        "StatefulSet",
+    ));
     errors
 }
 
@@ -142,14 +179,17 @@ fn check_template(path: &Path, spec: &Value) -> Errors {
     let mut template = spec.at("template").clone();
     remove(&mut template, "spec.subdomain");
     remove(&mut template, "spec.hostname");
-    let claims: Vec<&str> =
-        spec.items("volumeClaimTemplates").iter().map(|claim| claim.name()).collect();
+    let claims: Vec<&str> = spec
+        .items("volumeClaimTemplates")
+        .iter()
+        .map(|claim| claim.name())
+        .collect();
     if !claims.is_empty() {
         let own = |volume: &&Value| !claims.contains(&volume.text("name"));
         let kept = template.items("spec.volumes").iter().filter(own).cloned();
-        let added = claims.iter().map(|name| {
-            json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })
-        });
+        let added = claims
+            .iter()
+            .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));
         let volumes: Vec<Value> = added.chain(kept).collect();
         set(&mut template, "spec.volumes", volumes);
     }
@@ -190,7 +230,12 @@ fn check_strategy(path: &Path, strategy: &Value) -> Errors {
         }
         _ => {
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            vec![layout::invalid(path, "StatefulSetUpdateStrategy", strategy, detail)]
+            vec![layout::invalid(
+                path,
+                "StatefulSetUpdateStrategy",
+                strategy,
+                detail,
+            )]
         }
     }
 }
@@ -220,7 +265,12 @@ fn check_update(new: &Value, old: &Value) -> Errors {
 
 fn check_status(new: &Value, old: &Value) -> Errors {
     let status = new.at("status");
-    let parts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    let parts = [
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ];
     let mut errors = apps::check_counters(
         status,
         &[

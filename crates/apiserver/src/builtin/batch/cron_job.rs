@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::job;
 use crate::builtin::apps;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide};
+use crate::builtin::entry::{
+    AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide,
+};
 use crate::builtin::pod_spec::warnings;
 use crate::builtin::value::{Read, fill, fill_empty, same, set};
 use crate::builtin::{check, cron, print};
@@ -17,7 +19,11 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["cj"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        ..Facts::NONE
+    },
     default: |object| {
         fill_empty(object, "spec.concurrencyPolicy", "Allow");
         fill(object, "spec.suspend", false);
@@ -62,7 +68,11 @@ const COLUMNS: &[Column] = &[
     column("Timezone", "string", "Time zone of the schedule"),
     column("Suspend", "boolean", "Whether it is on hold"),
     column("Active", "integer", "Jobs that are running"),
-    column("Last Schedule", "string", "Time since a job was last started"),
+    column(
+        "Last Schedule",
+        "string",
+        "Time since a job was last started",
+    ),
     AGE,
     wide("Containers", "string", "Names of the containers"),
     wide("Images", "string", "Images of the containers"),
@@ -92,7 +102,10 @@ fn check_spec(spec: &Value, was: Option<&Value>) -> Errors {
         }
     }
     let deadline = spec.int("startingDeadlineSeconds");
-    errors.extend(check::not_negative(&path.child("startingDeadlineSeconds"), deadline));
+    errors.extend(check::not_negative(
+        &path.child("startingDeadlineSeconds"),
+        deadline,
+    ));
     if was.is_none_or(|was| !same(was.at("timeZone"), spec.at("timeZone"))) {
         if let Some(zone) = spec.maybe_text("timeZone") {
             errors.extend(check_zone(&path.child("timeZone"), zone));
@@ -135,7 +148,11 @@ fn check_zone(path: &Path, zone: &str) -> Errors {
             || !part.bytes().all(allowed)
     };
     if zone.split('/').any(odd) {
-        return vec![FieldError::invalid(path, zone, format!("unknown time zone {zone}"))];
+        return vec![FieldError::invalid(
+            path,
+            zone,
+            format!("unknown time zone {zone}"),
+        )];
     }
     let mut errors = Errors::new();
     if zone.eq_ignore_ascii_case("Local") {
@@ -144,7 +161,11 @@ fn check_zone(path: &Path, zone: &str) -> Errors {
         errors.push(FieldError::invalid(path, zone, detail));
     }
     if zone != "Local" && TimeZone::get(zone).is_err() {
-        errors.push(FieldError::invalid(path, zone, format!("unknown time zone {zone}")));
+        errors.push(FieldError::invalid(
+            path,
+            zone,
+            format!("unknown time zone {zone}"),
+        ));
     }
     errors
 }

@@ -8,7 +8,9 @@ use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::builtin::apps;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide};
+use crate::builtin::entry::{
+    AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide,
+};
 use crate::builtin::pod_spec::{defaults, validate, warnings};
 use crate::builtin::value::{Read, fill, fill_empty, items_mut, object_at, set};
 use crate::builtin::{check, labels, print};
@@ -17,7 +19,11 @@ use crate::kind::Part;
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     categories: &["all"],
-    facts: Facts { generation: true, status: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create: |job, _| {
         if !job.is_true("spec.manualSelector") {
@@ -40,7 +46,9 @@ pub(crate) const ENTRY: Entry = Entry {
         }
         all
     },
-    selectable: &[("status.successful", |job| job.number("status.succeeded").to_string())],
+    selectable: &[("status.successful", |job| {
+        job.number("status.succeeded").to_string()
+    })],
     columns: COLUMNS,
     cells,
     ..Entry::new("batch", "v1", "Job", "jobs", "job")
@@ -54,7 +62,11 @@ const OLD_NAME_LABEL: &str = "job-name";
 const COLUMNS: &[Column] = &[
     NAME,
     column("Status", "string", "How far the job is"),
-    column("Completions", "string", "Pods that succeeded, out of those that have to"),
+    column(
+        "Completions",
+        "string",
+        "Pods that succeeded, out of those that have to",
+    ),
     column("Duration", "string", "How long the job has run, or ran"),
     AGE,
     wide("Containers", "string", "Names of the containers"),
@@ -70,14 +82,22 @@ fn default(job: &mut Value) {
     }
     fill(job, "spec.completionMode", "NonIndexed");
     fill(job, "spec.suspend", false);
-    let policy = if job.has("spec.podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    let policy = if job.has("spec.podFailurePolicy") {
+        "Failed"
+    } else {
+        "TerminatingOrFailed"
+    };
     fill(job, "spec.podReplacementPolicy", policy);
     fill(job, "spec.manualSelector", false);
     if !job.has("spec.completions") && !job.has("spec.parallelism") {
         set(job, "spec.completions", 1);
     }
     fill(job, "spec.parallelism", 1);
-    let limit = if job.has("spec.backoffLimitPerIndex") { i32::MAX } else { 6 };
+    let limit = if job.has("spec.backoffLimitPerIndex") {
+        i32::MAX
+    } else {
+        6
+    };
     fill(job, "spec.backoffLimit", limit);
 }
 
@@ -127,7 +147,11 @@ fn validate_job(job: &Value) -> Errors {
         let host = format!("{}-{}", job.name(), completions - 1);
         if !machinery::names::is_dns1123_label(&host).is_empty() {
             let detail = format!("will not able to create pod with invalid DNS label: {host}");
-            errors.push(FieldError::invalid(&check::path("metadata.name"), job.name(), detail));
+            errors.push(FieldError::invalid(
+                &check::path("metadata.name"),
+                job.name(),
+                detail,
+            ));
         }
     }
     errors
@@ -157,10 +181,17 @@ fn check_generated_selector(job: &Value, with_prefixes: bool) -> Errors {
             Some(_) => {}
         }
     }
-    let expected: Value = owned.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+    let expected: Value = owned
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), *value))
+        .collect();
     if labels::is_readable(selector) && !labels::matches(selector, &expected) {
         let detail = "`selector` not auto-generated";
-        errors.push(FieldError::invalid(&check::path("spec.selector"), selector.clone(), detail));
+        errors.push(FieldError::invalid(
+            &check::path("spec.selector"),
+            selector.clone(),
+            detail,
+        ));
     }
     errors
 }
@@ -198,7 +229,10 @@ pub(super) fn check_job_spec(path: &Path, spec: &Value) -> Errors {
     }
     if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
         let path = path.child("backoffLimitPerIndex");
-        errors.push(FieldError::required(&path, "when maxFailedIndexes is specified"));
+        errors.push(FieldError::required(
+            &path,
+            "when maxFailedIndexes is specified",
+        ));
     }
     if let Some(manager) = spec.maybe_text("managedBy") {
         let path = path.child("managedBy");
@@ -215,10 +249,20 @@ pub(super) fn check_job_spec(path: &Path, spec: &Value) -> Errors {
         errors.extend(policy::check_success(&path.child("successPolicy"), spec));
     }
     let replacement = spec.maybe_text("podReplacementPolicy");
-    let accepted: &[&str] =
-        if spec.has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
-    errors.extend(check::maybe_one_of(&path.child("podReplacementPolicy"), replacement, accepted));
-    errors.extend(validate::check_template(&path.child("template"), spec.at("template")));
+    let accepted: &[&str] = if spec.has("podFailurePolicy") {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
+    errors.extend(check::maybe_one_of(
+        &path.child("podReplacementPolicy"),
+        replacement,
+        accepted,
+    ));
+    errors.extend(validate::check_template(
+        &path.child("template"),
+        spec.at("template"),
+    ));
     let here = path.child("template").child("spec").child("restartPolicy");
     match spec.text("template.spec.restartPolicy") {
         "Always" | "" => {
@@ -230,7 +274,11 @@ pub(super) fn check_job_spec(path: &Path, spec: &Value) -> Errors {
             errors.push(FieldError::invalid(&here, policy, detail));
         }
         "OnFailure" | "Never" => {}
-        other => errors.push(FieldError::not_supported(&here, other, ["OnFailure", "Never"])),
+        other => errors.push(FieldError::not_supported(
+            &here,
+            other,
+            ["OnFailure", "Never"],
+        )),
     }
     errors
 }
@@ -248,7 +296,10 @@ pub(super) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
              when a big number of indexes fail"
         ));
     }
-    all.extend(warnings::about(&path.child("template"), spec.at("template")));
+    all.extend(warnings::about(
+        &path.child("template"),
+        spec.at("template"),
+    ));
     all
 }
 

@@ -25,7 +25,11 @@ pub(crate) const CONFIG_MAP: Entry = Entry {
         errors.extend(validate_config_map(new));
         errors
     },
-    columns: &[NAME, column("Data", "string", "How many entries there are"), AGE],
+    columns: &[
+        NAME,
+        column("Data", "string", "How many entries there are"),
+        AGE,
+    ],
     cells: |map, now| {
         let count = map.count("data") + map.count("binaryData");
         vec![map.name().into(), json!(count), print::age(map, now)]
@@ -112,13 +116,18 @@ fn validate_config_map(map: &Value) -> Errors {
 }
 
 fn decoded(value: &Value) -> Vec<u8> {
-    value.as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default()
+    value
+        .as_str()
+        .and_then(|text| STANDARD.decode(text).ok())
+        .unwrap_or_default()
 }
 
 /// `stringData` is for writing only: it goes into `data`.
 fn default_secret(secret: &mut Value) {
     fill_empty(secret, "type", "Opaque");
-    let Some(plain) = secret.map("stringData").cloned() else { return };
+    let Some(plain) = secret.map("stringData").cloned() else {
+        return;
+    };
     if let (false, Some(data)) = (plain.is_empty(), object_at(secret, "data")) {
         for (key, value) in plain {
             let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
@@ -157,13 +166,21 @@ fn validate_secret(secret: &Value) -> Errors {
             errors.extend([missing("username"), missing("password")]);
         }
         "kubernetes.io/ssh-auth" => {
-            let key = secret.entry("data", "ssh-privatekey").map(decoded).unwrap_or_default();
+            let key = secret
+                .entry("data", "ssh-privatekey")
+                .map(decoded)
+                .unwrap_or_default();
             if key.is_empty() {
                 errors.push(missing("ssh-privatekey"));
             }
         }
         "kubernetes.io/tls" => {
-            errors.extend(["tls.crt", "tls.key"].into_iter().filter(|key| !has(key)).map(missing));
+            errors.extend(
+                ["tls.crt", "tls.key"]
+                    .into_iter()
+                    .filter(|key| !has(key))
+                    .map(missing),
+            );
         }
         _ => {}
     }
@@ -176,7 +193,8 @@ fn check_docker(secret: &Value, key: &str) -> Errors {
         return vec![FieldError::required(&path, "")];
     };
     let bytes = decoded(value);
-    if serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_ok() || bytes == b"null" {
+    if serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_ok() || bytes == b"null"
+    {
         return Vec::new();
     }
     let detail = if bytes.is_empty() {
@@ -184,5 +202,9 @@ fn check_docker(secret: &Value, key: &str) -> Errors {
     } else {
         "invalid character in JSON input".to_owned()
     };
-    vec![FieldError::invalid(&path, "<secret contents redacted>", detail)]
+    vec![FieldError::invalid(
+        &path,
+        "<secret contents redacted>",
+        detail,
+    )]
 }

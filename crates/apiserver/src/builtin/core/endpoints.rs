@@ -10,7 +10,10 @@ use crate::builtin::{check, ip, print};
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ep"],
-    facts: Facts { create_on_update: true, ..Facts::NONE },
+    facts: Facts {
+        create_on_update: true,
+        ..Facts::NONE
+    },
     default: |endpoints| {
         for subset in items_mut(endpoints, "subsets") {
             for port in items_mut(subset, "ports") {
@@ -29,9 +32,17 @@ pub(crate) const ENTRY: Entry = Entry {
             check_subsets(new.items("subsets"))
         }
     },
-    columns: &[NAME, column("Endpoints", "string", "Addresses and ports"), AGE],
+    columns: &[
+        NAME,
+        column("Endpoints", "string", "Addresses and ports"),
+        AGE,
+    ],
     cells: |endpoints, now| {
-        vec![endpoints.name().into(), addresses(endpoints), print::age(endpoints, now)]
+        vec![
+            endpoints.name().into(),
+            addresses(endpoints),
+            print::age(endpoints, now),
+        ]
     },
     ..Entry::new("", "v1", "Endpoints", "endpoints", "endpoints")
 };
@@ -52,7 +63,11 @@ fn check_subsets(subsets: &[Value]) -> Errors {
         }
         let ports = subset.items("ports");
         for (j, port) in ports.iter().enumerate() {
-            errors.extend(check_port(&path.child("ports").index(j), port, ports.len() > 1));
+            errors.extend(check_port(
+                &path.child("ports").index(j),
+                port,
+                ports.len() > 1,
+            ));
         }
     }
     errors
@@ -81,7 +96,11 @@ fn check_port(path: &Path, port: &Value, needs_name: bool) -> Errors {
         errors.extend(check::label(&path.child("name"), name));
     }
     errors.extend(check::port_number(&path.child("port"), port.number("port")));
-    errors.extend(check::one_of(&path.child("protocol"), port.text("protocol"), check::PROTOCOLS));
+    errors.extend(check::one_of(
+        &path.child("protocol"),
+        port.text("protocol"),
+        check::PROTOCOLS,
+    ));
     if let Some(protocol) = port.maybe_text("appProtocol") {
         errors.extend(check::qualified(&path.child("appProtocol"), protocol));
     }
@@ -95,7 +114,10 @@ fn addresses(endpoints: &Value) -> Value {
     }
     let mut list = Vec::new();
     for subset in subsets {
-        let ips = subset.items("addresses").iter().map(|address| address.text("ip"));
+        let ips = subset
+            .items("addresses")
+            .iter()
+            .map(|address| address.text("ip"));
         let ports = subset.items("ports");
         if ports.is_empty() {
             list.extend(ips.map(str::to_owned));
@@ -103,7 +125,11 @@ fn addresses(endpoints: &Value) -> Value {
             for port in ports {
                 let port = port.number("port");
                 list.extend(ips.clone().map(|ip| {
-                    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+                    if ip.contains(':') {
+                        format!("[{ip}]:{port}")
+                    } else {
+                        format!("{ip}:{port}")
+                    }
                 }));
             }
         }

@@ -14,7 +14,10 @@ use crate::builtin::{check, print};
 /// Core events.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ev"],
-    facts: Facts { create_on_update: true, ..Facts::NONE },
+    facts: Facts {
+        create_on_update: true,
+        ..Facts::NONE
+    },
     default: default_core,
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),
@@ -23,15 +26,31 @@ pub(crate) const ENTRY: Entry = Entry {
     // Names of events are made by programs from other names; the API never looked at their form.
     name: check::any_name,
     selectable: &[
-        ("involvedObject.kind", |e| e.text("involvedObject.kind").to_owned()),
-        ("involvedObject.namespace", |e| e.text("involvedObject.namespace").to_owned()),
-        ("involvedObject.name", |e| e.text("involvedObject.name").to_owned()),
-        ("involvedObject.uid", |e| e.text("involvedObject.uid").to_owned()),
-        ("involvedObject.apiVersion", |e| e.text("involvedObject.apiVersion").to_owned()),
-        ("involvedObject.resourceVersion", |e| e.text("involvedObject.resourceVersion").to_owned()),
-        ("involvedObject.fieldPath", |e| e.text("involvedObject.fieldPath").to_owned()),
+        ("involvedObject.kind", |e| {
+            e.text("involvedObject.kind").to_owned()
+        }),
+        ("involvedObject.namespace", |e| {
+            e.text("involvedObject.namespace").to_owned()
+        }),
+        ("involvedObject.name", |e| {
+            e.text("involvedObject.name").to_owned()
+        }),
+        ("involvedObject.uid", |e| {
+            e.text("involvedObject.uid").to_owned()
+        }),
+        ("involvedObject.apiVersion", |e| {
+            e.text("involvedObject.apiVersion").to_owned()
+        }),
+        ("involvedObject.resourceVersion", |e| {
+            e.text("involvedObject.resourceVersion").to_owned()
+        }),
+        ("involvedObject.fieldPath", |e| {
+            e.text("involvedObject.fieldPath").to_owned()
+        }),
         ("reason", |e| e.text("reason").to_owned()),
-        ("reportingComponent", |e| e.text("reportingComponent").to_owned()),
+        ("reportingComponent", |e| {
+            e.text("reportingComponent").to_owned()
+        }),
         ("source", |e| source(e).to_owned()),
         ("type", |e| e.text("type").to_owned()),
     ],
@@ -79,20 +98,34 @@ pub(crate) const EVENTS_V1: Entry = Entry {
             ("reportingComponent", "reportingController"),
             ("reportingInstance", "reportingInstance"),
         ] {
-            errors.extend(check::immutable(&Path::new(shown), new.at(field), old.at(field)));
+            errors.extend(check::immutable(
+                &Path::new(shown),
+                new.at(field),
+                old.at(field),
+            ));
         }
         errors
     },
     selectable: &[
         ("reason", |e| e.text("reason").to_owned()),
         ("regarding.kind", |e| e.text("regarding.kind").to_owned()),
-        ("regarding.namespace", |e| e.text("regarding.namespace").to_owned()),
+        ("regarding.namespace", |e| {
+            e.text("regarding.namespace").to_owned()
+        }),
         ("regarding.name", |e| e.text("regarding.name").to_owned()),
         ("regarding.uid", |e| e.text("regarding.uid").to_owned()),
-        ("regarding.apiVersion", |e| e.text("regarding.apiVersion").to_owned()),
-        ("regarding.resourceVersion", |e| e.text("regarding.resourceVersion").to_owned()),
-        ("regarding.fieldPath", |e| e.text("regarding.fieldPath").to_owned()),
-        ("reportingController", |e| e.text("reportingController").to_owned()),
+        ("regarding.apiVersion", |e| {
+            e.text("regarding.apiVersion").to_owned()
+        }),
+        ("regarding.resourceVersion", |e| {
+            e.text("regarding.resourceVersion").to_owned()
+        }),
+        ("regarding.fieldPath", |e| {
+            e.text("regarding.fieldPath").to_owned()
+        }),
+        ("reportingController", |e| {
+            e.text("reportingController").to_owned()
+        }),
         ("type", |e| e.text("type").to_owned()),
     ],
     cells: |event, now| cells(&to_core(event), now),
@@ -134,7 +167,11 @@ fn default_core(event: &mut Value) {
 fn rename(event: &Value, api_version: &str, to_core: bool) -> Value {
     let mut out = event.clone();
     for (core, events) in NAMES {
-        let (from, to) = if to_core { (*events, *core) } else { (*core, *events) };
+        let (from, to) = if to_core {
+            (*events, *core)
+        } else {
+            (*core, *events)
+        };
         if let Some(value) = out.as_object_mut().and_then(|fields| fields.remove(from)) {
             // Texts that are empty are left out in one form and written in the other.
             let dropped = value == "" && matches!(to, "note" | "message" | "reportingController");
@@ -219,7 +256,8 @@ fn check_strict(event: &Value) -> Errors {
         let detail = format!("has invalid value: {kind}");
         errors.push(FieldError::invalid(&Path::new("type"), "", detail));
     }
-    let sourced = !event.text("source.component").is_empty() || !event.text("source.host").is_empty();
+    let sourced =
+        !event.text("source.component").is_empty() || !event.text("source.host").is_empty();
     for (field, set) in [
         ("firstTimestamp", event.has("firstTimestamp")),
         ("lastTimestamp", event.has("lastTimestamp")),
@@ -227,7 +265,11 @@ fn check_strict(event: &Value) -> Errors {
         ("source", sourced),
     ] {
         if set {
-            errors.push(FieldError::invalid(&Path::new(field), "", "needs to be unset"));
+            errors.push(FieldError::invalid(
+                &Path::new(field),
+                "",
+                "needs to be unset",
+            ));
         }
     }
     errors
@@ -241,7 +283,10 @@ fn check_series(event: &Value) -> Errors {
             errors.push(FieldError::invalid(&path, "", "should be at least 2"));
         }
         if !event.has("series.lastObservedTime") {
-            errors.push(FieldError::required(&Path::new("series.lastObservedTime"), ""));
+            errors.push(FieldError::required(
+                &Path::new("series.lastObservedTime"),
+                "",
+            ));
         }
     }
     errors
@@ -259,12 +304,23 @@ const COLUMNS: &[Column] = &[
     column("Type", "string", "Whether this is normal or a warning"),
     column("Reason", "string", "What happened, in one word"),
     column("Object", "string", "What it happened to"),
-    wide("Subobject", "string", "The part of the object it happened to"),
+    wide(
+        "Subobject",
+        "string",
+        "The part of the object it happened to",
+    ),
     wide("Source", "string", "Who says so, and where"),
     column("Message", "string", "What happened"),
-    wide("First Seen", "string", "Time since the event first happened"),
+    wide(
+        "First Seen",
+        "string",
+        "Time since the event first happened",
+    ),
     wide("Count", "string", "How often it happened"),
-    Column { priority: 1, ..NAME },
+    Column {
+        priority: 1,
+        ..NAME
+    },
 ];
 
 fn cells(event: &Value, now: Timestamp) -> Vec<Value> {

@@ -12,15 +12,22 @@ use crate::kind::Part;
 /// Resource quotas.
 pub(crate) const QUOTA: Entry = Entry {
     short_names: &["quota"],
-    facts: Facts { status: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     validate: validate_quota,
     validate_update: |new, old, part| match part {
         Part::Status => check_status(new),
         _ => {
             let mut errors = validate_quota(new);
             let sorted = |object: &Value| {
-                let mut scopes: Vec<String> =
-                    object.texts("spec.scopes").into_iter().map(str::to_owned).collect();
+                let mut scopes: Vec<String> = object
+                    .texts("spec.scopes")
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect();
                 scopes.sort();
                 scopes.dedup();
                 scopes
@@ -35,8 +42,16 @@ pub(crate) const QUOTA: Entry = Entry {
     },
     columns: &[
         NAME,
-        column("Request", "string", "What is used and what is allowed, other than limits"),
-        column("Limit", "string", "What is used and what is allowed of limits"),
+        column(
+            "Request",
+            "string",
+            "What is used and what is allowed, other than limits",
+        ),
+        column(
+            "Limit",
+            "string",
+            "What is used and what is allowed of limits",
+        ),
         AGE,
     ],
     cells: quota_cells,
@@ -46,7 +61,10 @@ pub(crate) const QUOTA: Entry = Entry {
 /// Limit ranges.
 pub(crate) const LIMIT_RANGE: Entry = Entry {
     short_names: &["limits"],
-    facts: Facts { create_on_update: true, ..Facts::NONE },
+    facts: Facts {
+        create_on_update: true,
+        ..Facts::NONE
+    },
     default: default_limits,
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),
@@ -72,10 +90,15 @@ fn scope_fits(scope: &str, resource: &str) -> bool {
         "cpu" | "memory" | "limits.cpu" | "limits.memory" | "requests.cpu" | "requests.memory"
     );
     match scope {
-        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass"
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
         | "CrossNamespacePodAffinity" => pods || compute,
         "BestEffort" => pods,
-        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
+        "VolumeAttributesClass" => {
+            matches!(resource, "persistentvolumeclaims" | "requests.storage")
+        }
         _ => true,
     }
 }
@@ -91,7 +114,10 @@ fn check_list(path: &Path, list: &Value) -> Errors {
 
 fn check_status(quota: &Value) -> Errors {
     let mut errors = check_list(&check::path("status.hard"), quota.at("status.hard"));
-    errors.extend(check_list(&check::path("status.used"), quota.at("status.used")));
+    errors.extend(check_list(
+        &check::path("status.used"),
+        quota.at("status.used"),
+    ));
     errors
 }
 
@@ -99,9 +125,15 @@ fn validate_quota(quota: &Value) -> Errors {
     let spec = quota.at("spec");
     let path = Path::new("spec");
     let mut errors = check_list(&path.child("hard"), spec.at("hard"));
-    let hard: Vec<&str> = spec.entries("hard").into_iter().map(|(name, _)| name).collect();
+    let hard: Vec<&str> = spec
+        .entries("hard")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     let unfit = |scope: &str| {
-        let hard = hard.iter().filter(|name| resources::is_standard_quota(name));
+        let hard = hard
+            .iter()
+            .filter(|name| resources::is_standard_quota(name));
         hard.filter(|name| !scope_fits(scope, name)).count()
     };
     let scopes = spec.texts("scopes");
@@ -113,12 +145,19 @@ fn validate_quota(quota: &Value) -> Errors {
         }
         errors.extend((0..unfit(scope)).map(|_| wrong("unsupported scope applied to resource")));
     }
-    for pair in [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]] {
+    for pair in [
+        ["BestEffort", "NotBestEffort"],
+        ["NotTerminating", "Terminating"],
+    ] {
         if pair.iter().all(|scope| scopes.contains(scope)) {
             errors.push(wrong("conflicting scopes"));
         }
     }
-    errors.extend(check_scope_selector(&path.child("scopeSelector"), spec, &unfit));
+    errors.extend(check_scope_selector(
+        &path.child("scopeSelector"),
+        spec,
+        &unfit,
+    ));
     errors
 }
 
@@ -142,7 +181,11 @@ fn check_scope_selector(path: &Path, spec: &Value, unfit: &dyn Fn(&str) -> usize
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                           ResourceQuotaScopeNotBestEffort or \
                           ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.push(FieldError::invalid(&path.child("operator"), operator, detail));
+            errors.push(FieldError::invalid(
+                &path.child("operator"),
+                operator,
+                detail,
+            ));
         }
         let values = expression.texts("values");
         match operator {
@@ -171,7 +214,11 @@ fn quota_cells(quota: &Value, now: Timestamp) -> Vec<Value> {
     for (name, hard) in quota.entries("status.hard") {
         let used = resources::text(quota.entry("status.used", name));
         let text = format!("{name}: {used}/{}", resources::text(Some(hard)));
-        if name.starts_with("limits.") { limits.push(text) } else { requests.push(text) }
+        if name.starts_with("limits.") {
+            limits.push(text)
+        } else {
+            requests.push(text)
+        }
     }
     vec![
         quota.name().into(),
@@ -189,7 +236,9 @@ fn default_limits(range: &mut Value) {
         }
         let max = limit.map("max").cloned().unwrap_or_default();
         let min = limit.map("min").cloned().unwrap_or_default();
-        let Some(default) = object_at(limit, "default") else { continue };
+        let Some(default) = object_at(limit, "default") else {
+            continue;
+        };
         for (name, value) in max {
             default.entry(name).or_insert(value);
         }
@@ -238,7 +287,13 @@ fn check_limit(path: &Path, limit: &Value) -> Errors {
     };
     let mut errors = Errors::new();
     let mut names: Vec<&str> = Vec::new();
-    for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+    for field in [
+        "max",
+        "min",
+        "default",
+        "defaultRequest",
+        "maxLimitRequestRatio",
+    ] {
         if sort == "Pod" && field.starts_with("default") {
             if limit.count(field) > 0 {
                 let detail = "may not be specified when `type` is 'Pod'";
@@ -277,8 +332,22 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
     // Lower, upper, where to report, which of the two to show, and how the text names them.
     let rules = [
         ("min", "max", "min", true, "min value", "max value"),
-        ("min", "defaultRequest", "defaultRequest", false, "min value", "default request value"),
-        ("defaultRequest", "max", "defaultRequest", true, "default request value", "max value"),
+        (
+            "min",
+            "defaultRequest",
+            "defaultRequest",
+            false,
+            "min value",
+            "default request value",
+        ),
+        (
+            "defaultRequest",
+            "max",
+            "defaultRequest",
+            true,
+            "default request value",
+            "max value",
+        ),
         (
             "defaultRequest",
             "default",
@@ -287,12 +356,28 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
             "default request value",
             "default limit value",
         ),
-        ("min", "default", "default", true, "min value", "default value"),
-        ("default", "max", "default", false, "default value", "max value"),
+        (
+            "min",
+            "default",
+            "default",
+            true,
+            "min value",
+            "default value",
+        ),
+        (
+            "default",
+            "max",
+            "default",
+            false,
+            "default value",
+            "max value",
+        ),
     ];
     let mut errors = Errors::new();
     for (low, high, at, show_low, low_name, high_name) in rules {
-        let (Some(lower), Some(upper)) = (of(low), of(high)) else { continue };
+        let (Some(lower), Some(upper)) = (of(low), of(high)) else {
+            continue;
+        };
         if resources::quantity(lower) > resources::quantity(upper) {
             let detail = format!(
                 "{low_name} {} is greater than {high_name} {}",
@@ -300,7 +385,11 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
                 resources::text(Some(upper))
             );
             let shown = if show_low { lower } else { upper }.clone();
-            errors.push(FieldError::invalid(&path.child(at).key(name), shown, detail));
+            errors.push(FieldError::invalid(
+                &path.child(at).key(name),
+                shown,
+                detail,
+            ));
         }
     }
     if let Some(ratio) = of("maxLimitRequestRatio") {

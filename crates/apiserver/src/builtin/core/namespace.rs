@@ -13,18 +13,36 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ns"],
     namespaced: false,
-    facts: Facts { status: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create,
     prepare_update,
     validate,
     validate_update,
     name: name_is_dns_label,
-    selectable: &[("status.phase", |namespace| namespace.text("status.phase").to_owned())],
-    columns: &[NAME, column("Status", "string", "Whether the namespace is active or ending"), AGE],
+    selectable: &[("status.phase", |namespace| {
+        namespace.text("status.phase").to_owned()
+    })],
+    columns: &[
+        NAME,
+        column(
+            "Status",
+            "string",
+            "Whether the namespace is active or ending",
+        ),
+        AGE,
+    ],
     cells: |namespace, now| {
         let phase = namespace.text("status.phase");
-        vec![namespace.name().into(), phase.into(), print::age(namespace, now)]
+        vec![
+            namespace.name().into(),
+            phase.into(),
+            print::age(namespace, now),
+        ]
     },
     ..Entry::new("", "v1", "Namespace", "namespaces", "namespace")
 };
@@ -91,8 +109,11 @@ fn validate_update(new: &Value, _: &Value, part: Part<'_>) -> Errors {
             } else {
                 "may only be 'Active' if `deletionTimestamp` is empty"
             };
-            let expected =
-                if new.has("metadata.deletionTimestamp") { "Terminating" } else { "Active" };
+            let expected = if new.has("metadata.deletionTimestamp") {
+                "Terminating"
+            } else {
+                "Active"
+            };
             if phase == expected {
                 Vec::new()
             } else {
@@ -103,7 +124,8 @@ fn validate_update(new: &Value, _: &Value, part: Part<'_>) -> Errors {
             let path = check::path("spec.finalizers");
             let finalizers = new.texts("spec.finalizers");
             let each = finalizers.iter().enumerate();
-            each.flat_map(|(i, finalizer)| check_finalizer(&path.index(i), finalizer)).collect()
+            each.flat_map(|(i, finalizer)| check_finalizer(&path.index(i), finalizer))
+                .collect()
         }
         _ => Vec::new(),
     }

@@ -16,7 +16,10 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["no"],
     namespaced: false,
-    facts: Facts { status: true, ..Facts::NONE },
+    facts: Facts {
+        status: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create: |_, _| (),
     validate,
@@ -32,7 +35,9 @@ pub(crate) const ENTRY: Entry = Entry {
         }
         warnings
     },
-    selectable: &[("spec.unschedulable", |node| node.is_true("spec.unschedulable").to_string())],
+    selectable: &[("spec.unschedulable", |node| {
+        node.is_true("spec.unschedulable").to_string()
+    })],
     columns: COLUMNS,
     cells,
     ..Entry::new("", "v1", "Node", "nodes", "node")
@@ -40,15 +45,27 @@ pub(crate) const ENTRY: Entry = Entry {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Status", "string", "Whether the node is ready and takes pods"),
+    column(
+        "Status",
+        "string",
+        "Whether the node is ready and takes pods",
+    ),
     column("Roles", "string", "Roles from the node's labels"),
     AGE,
     column("Version", "string", "Version of the kubelet"),
     wide("Internal-IP", "string", "Address inside the cluster"),
     wide("External-IP", "string", "Address outside the cluster"),
     wide("OS-Image", "string", "Operating system image"),
-    wide("Kernel-Version", "string", "Kernel version and architecture"),
-    wide("Container-Runtime", "string", "Container runtime and its version"),
+    wide(
+        "Kernel-Version",
+        "string",
+        "Kernel version and architecture",
+    ),
+    wide(
+        "Container-Runtime",
+        "string",
+        "Container runtime and its version",
+    ),
 ];
 
 fn default(node: &mut Value) {
@@ -76,7 +93,10 @@ fn default(node: &mut Value) {
     ] {
         fill(node, &format!("status.nodeInfo.{field}"), "");
     }
-    match (node.text("spec.podCIDR").to_owned(), node.texts("spec.podCIDRs").first()) {
+    match (
+        node.text("spec.podCIDR").to_owned(),
+        node.texts("spec.podCIDRs").first(),
+    ) {
         (single, None) if !single.is_empty() => set(node, "spec.podCIDRs", json!([single])),
         (single, Some(first)) if single.is_empty() => {
             let first = (*first).to_owned();
@@ -111,7 +131,11 @@ fn validate(node: &Value) -> Errors {
         let v6 = ranges.iter().filter(|range| range.contains(':')).count();
         if ranges.len() > 2 || v6 != 1 {
             let detail = "may specify no more than one CIDR for each IP family";
-            errors.push(FieldError::invalid(&path, node.at("spec.podCIDRs").clone(), detail));
+            errors.push(FieldError::invalid(
+                &path,
+                node.at("spec.podCIDRs").clone(),
+                detail,
+            ));
         }
     }
     errors
@@ -132,7 +156,11 @@ fn validate_update(new: &Value, old: &Value, _: Part<'_>) -> Errors {
         let path = check::path("spec.podCIDRs");
         let detail = "node updates may not change podCIDR except from \"\" to valid";
         let changes = if ranges.len() == before.len() {
-            ranges.iter().zip(before).filter(|(new, old)| new != old).count()
+            ranges
+                .iter()
+                .zip(before)
+                .filter(|(new, old)| new != old)
+                .count()
         } else {
             1
         };
@@ -141,20 +169,30 @@ fn validate_update(new: &Value, old: &Value, _: Part<'_>) -> Errors {
     let before = old.text("spec.providerID");
     if !before.is_empty() && before != new.text("spec.providerID") {
         let detail = "node updates may not change providerID except from \"\" to valid";
-        errors.push(FieldError::forbidden(&check::path("spec.providerID"), detail));
+        errors.push(FieldError::forbidden(
+            &check::path("spec.providerID"),
+            detail,
+        ));
     }
     errors.extend(scheduling::check_taints(
         &check::path("metadata.taints"),
         new.items("spec.taints"),
     ));
     if new.text("spec.externalID") != old.text("spec.externalID") {
-        errors.push(FieldError::forbidden(&check::path("spec.externalID"), "may not be updated"));
+        errors.push(FieldError::forbidden(
+            &check::path("spec.externalID"),
+            "may not be updated",
+        ));
     }
     errors
 }
 
 fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
-    let ready = node.items("status.conditions").iter().rev().find(|c| c.text("type") == "Ready");
+    let ready = node
+        .items("status.conditions")
+        .iter()
+        .rev()
+        .find(|c| c.text("type") == "Ready");
     let mut status = match ready.map(|condition| condition.text("status")) {
         Some("True") => "Ready".to_owned(),
         Some(_) => "NotReady".to_owned(),
@@ -176,12 +214,18 @@ fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
     }
     let roles = roles.into_iter().collect::<Vec<_>>().join(",");
     let address = |kind: &str| {
-        let found = node.items("status.addresses").iter().find(|a| a.text("type") == kind);
+        let found = node
+            .items("status.addresses")
+            .iter()
+            .find(|a| a.text("type") == kind);
         print::or(found.map(|a| a.text("address")).unwrap_or("<none>"), "")
     };
     let info = node.at("status.nodeInfo");
     let known = |field: &str| print::or(info.text(field), "<unknown>");
-    let mut kernel = known("kernelVersion").as_str().unwrap_or_default().to_owned();
+    let mut kernel = known("kernelVersion")
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let architecture = info.text("architecture");
     if !architecture.is_empty() {
         kernel.push_str(&format!(" ({architecture})"));

@@ -20,7 +20,12 @@ use crate::kind::{Grace, Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["po"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create,
     prepare_update,
@@ -38,19 +43,33 @@ pub(crate) const ENTRY: Entry = Entry {
     selectable: &[
         ("spec.nodeName", |pod| pod.text("spec.nodeName").to_owned()),
         ("spec.host", |pod| pod.text("spec.nodeName").to_owned()),
-        ("spec.restartPolicy", |pod| pod.text("spec.restartPolicy").to_owned()),
-        ("spec.schedulerName", |pod| pod.text("spec.schedulerName").to_owned()),
-        ("spec.serviceAccountName", |pod| pod.text("spec.serviceAccountName").to_owned()),
-        ("spec.hostNetwork", |pod| pod.is_true("spec.hostNetwork").to_string()),
+        ("spec.restartPolicy", |pod| {
+            pod.text("spec.restartPolicy").to_owned()
+        }),
+        ("spec.schedulerName", |pod| {
+            pod.text("spec.schedulerName").to_owned()
+        }),
+        ("spec.serviceAccountName", |pod| {
+            pod.text("spec.serviceAccountName").to_owned()
+        }),
+        ("spec.hostNetwork", |pod| {
+            pod.is_true("spec.hostNetwork").to_string()
+        }),
         ("status.phase", |pod| pod.text("status.phase").to_owned()),
         ("status.podIP", |pod| first_ip(pod).to_owned()),
         ("status.podIPs", |_| String::new()),
-        ("status.nominatedNodeName", |pod| pod.text("status.nominatedNodeName").to_owned()),
+        ("status.nominatedNodeName", |pod| {
+            pod.text("status.nominatedNodeName").to_owned()
+        }),
     ],
     columns: print::COLUMNS,
     cells: print::cells,
     grace,
-    status_resets: &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+    status_resets: &[
+        "spec",
+        "metadata.deletionTimestamp",
+        "metadata.ownerReferences",
+    ],
     ..Entry::new("", "v1", "Pod", "pods", "pod")
 };
 
@@ -75,9 +94,14 @@ fn default(pod: &mut Value) {
 
 /// The singular and the plural of addresses say the same; whichever is there fills the other.
 fn sync_ips(pod: &mut Value, one: &str, many: &str) {
-    let Some(status) = existing(pod, "status") else { return };
+    let Some(status) = existing(pod, "status") else {
+        return;
+    };
     let single = status.text(one).to_owned();
-    let first = status.items(many).first().map(|address| address.text("ip").to_owned());
+    let first = status
+        .items(many)
+        .first()
+        .map(|address| address.text("ip").to_owned());
     match first {
         None if !single.is_empty() => set(status, many, json!([{ "ip": single }])),
         Some(first) if single.is_empty() => set(status, one, first),
@@ -89,7 +113,11 @@ fn sync_ips(pod: &mut Value, one: &str, many: &str) {
 
 fn prepare_create(pod: &mut Value, context: WriteContext<'_>) {
     let class = qos::class(pod.at("spec"));
-    set(pod, "status", json!({ "phase": "Pending", "qosClass": class }));
+    set(
+        pod,
+        "status",
+        json!({ "phase": "Pending", "qosClass": class }),
+    );
     if pod.count("spec.schedulingGates") > 0 {
         let condition = json!({
             "type": "PodScheduled",
@@ -113,7 +141,8 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
             if new.text("status.qosClass").is_empty() {
                 keep(new, old, "status.qosClass");
             }
-            if new.number("status.observedGeneration") == 0 && old.has("status.observedGeneration") {
+            if new.number("status.observedGeneration") == 0 && old.has("status.observedGeneration")
+            {
                 keep(new, old, "status.observedGeneration");
             }
         }
@@ -127,7 +156,8 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
             }
         }
         Part::Other("resize") => update::keep_all_but_resources(new, old),
-        Part::Other(_) => keep(new, old, "status"),
+        // Binding and eviction change spec and status together.
+        Part::Other(_) => {}
     }
 }
 
@@ -159,7 +189,11 @@ fn check_metadata_and_spec(pod: &Value) -> Errors {
         for (i, volume) in spec.items("volumes").iter().enumerate() {
             for (j, source) in volume.items("projected.sources").iter().enumerate() {
                 if source.has("serviceAccountToken") {
-                    let path = path.child("volumes").index(i).child("projected").child("sources");
+                    let path = path
+                        .child("volumes")
+                        .index(i)
+                        .child("projected")
+                        .child("sources");
                     errors.push(FieldError::forbidden(
                         &path.index(j).child("serviceAccountToken"),
                         "must not be specified when serviceAccountName is not set",
@@ -170,7 +204,10 @@ fn check_metadata_and_spec(pod: &Value) -> Errors {
     }
     for field in ["containers", "initContainers"] {
         for (i, container) in spec.items(field).iter().enumerate() {
-            errors.extend(container::check_image_space(&path.child(field).index(i), container));
+            errors.extend(container::check_image_space(
+                &path.child(field).index(i),
+                container,
+            ));
         }
     }
     errors
@@ -194,7 +231,9 @@ fn validate(pod: &Value) -> Errors {
 
 /// A pod that runs gets time to end; one that does not goes at once.
 fn grace(pod: &Value, requested: Option<i64>) -> Grace {
-    let seconds = requested.or(pod.int("spec.terminationGracePeriodSeconds")).unwrap_or_default();
+    let seconds = requested
+        .or(pod.int("spec.terminationGracePeriodSeconds"))
+        .unwrap_or_default();
     let idle = pod.text("spec.nodeName").is_empty()
         || matches!(pod.text("status.phase"), "Failed" | "Succeeded");
     match seconds {
@@ -202,99 +241,5 @@ fn grace(pod: &Value, requested: Option<i64>) -> Grace {
         0 => Grace::Immediate,
         seconds if seconds < 0 => Grace::Seconds(1),
         seconds => Grace::Seconds(seconds),
-    }
-}
-
-/// Errors in a `Binding`.
-pub fn validate_binding(binding: &Value) -> Errors {
-    let mut errors = Errors::new();
-    let kind = binding.text("target.kind");
-    if !kind.is_empty() && kind != "Node" {
-        let path = check::path("target.kind");
-        errors.push(FieldError::not_supported(&path, kind, ["Node", "<empty>"]));
-    }
-    errors.extend(check::required(&check::path("target.name"), binding.text("target.name")));
-    errors
-}
-
-/// Puts a pod on a node, as `POST pods/x/binding` does. The error says why it cannot be; the API
-/// answers it as a conflict on `pods/binding`.
-pub fn bind(pod: &mut Value, binding: &Value, now: jiff::Timestamp) -> Result<(), String> {
-    let name = pod.name().to_owned();
-    let uid = binding.text("metadata.uid");
-    if !uid.is_empty() && uid != pod.text("metadata.uid") {
-        return Err(format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            pod.text("metadata.uid")
-        ));
-    }
-    if pod.has("metadata.deletionTimestamp") {
-        return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
-    }
-    let current = pod.text("spec.nodeName");
-    if !current.is_empty() {
-        return Err(format!("pod {name} is already assigned to node \"{current}\""));
-    }
-    if pod.count("spec.schedulingGates") > 0 {
-        return Err(format!("pod {name} has non-empty .spec.schedulingGates"));
-    }
-    set(pod, "spec.nodeName", binding.text("target.name"));
-    for field in ["labels", "annotations"] {
-        let path = format!("metadata.{field}");
-        let added = binding.map(&path).cloned().unwrap_or_default();
-        if let (false, Some(map)) = (added.is_empty(), object_at(pod, &path)) {
-            map.extend(added);
-        }
-    }
-    set_condition(
-        pod,
-        json!({
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": null,
-            "lastTransitionTime": format_time(now),
-        }),
-    );
-    set(pod, "status.nominatedNodeName", "");
-    crate::builtin::value::remove(pod, "status.nominatedNodeName");
-    Ok(())
-}
-
-/// Marks a pod as chosen for eviction, before it is deleted.
-pub fn mark_evicted(pod: &mut Value, now: jiff::Timestamp) {
-    set_condition(
-        pod,
-        json!({
-            "type": "DisruptionTarget",
-            "status": "True",
-            "lastProbeTime": null,
-            "lastTransitionTime": format_time(now),
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-        }),
-    );
-}
-
-/// Adds or replaces a condition; the time of the last transition stays when the status does.
-fn set_condition(pod: &mut Value, mut condition: Value) {
-    let kind = condition.text("type").to_owned();
-    if let Some(known) =
-        pod.items("status.conditions").iter().find(|known| known.text("type") == kind)
-    {
-        if known.text("status") == condition.text("status") {
-            let time = known.at("lastTransitionTime").clone();
-            set(&mut condition, "lastTransitionTime", time);
-        }
-    }
-    let Some(status) = object_at(pod, "status") else { return };
-    let list = status.entry("conditions").or_insert_with(|| json!([]));
-    if !list.is_array() {
-        *list = json!([]);
-    }
-    if let Some(list) = list.as_array_mut() {
-        match list.iter_mut().find(|known| known.text("type") == kind) {
-            Some(known) => *known = condition,
-            None => list.push(condition),
-        }
     }
 }

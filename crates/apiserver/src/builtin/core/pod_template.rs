@@ -9,13 +9,15 @@ use crate::builtin::value::Read;
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
-    facts: Facts { generation: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     default: |template| defaults::template(template, "template"),
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),
-    validate: |template| {
-        validate::check_template(&Path::new("template"), template.at("template"))
-    },
+    validate: |template| validate::check_template(&Path::new("template"), template.at("template")),
     validate_update: on_update!(|template: &serde_json::Value| {
         validate::check_template(&Path::new("template"), template.at("template"))
     }),

@@ -16,7 +16,12 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["rc"],
     categories: &["all"],
-    facts: Facts { generation: true, status: true, scale: true, ..Facts::NONE },
+    facts: Facts {
+        generation: true,
+        status: true,
+        scale: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create: |object, _| set(object, "status", json!({ "replicas": 0 })),
     validate,
@@ -35,7 +40,9 @@ pub(crate) const ENTRY: Entry = Entry {
             }
         }
     },
-    selectable: &[("status.replicas", |object| object.number("status.replicas").to_string())],
+    selectable: &[("status.replicas", |object| {
+        object.number("status.replicas").to_string()
+    })],
     columns: replicas::COLUMNS,
     cells: |object, now| {
         let [names, images] = print::containers(object.items("spec.template.spec.containers"));
@@ -44,7 +51,13 @@ pub(crate) const ENTRY: Entry = Entry {
         cells.extend([names, images, selector]);
         cells
     },
-    ..Entry::new("", "v1", "ReplicationController", "replicationcontrollers", "replicationcontroller")
+    ..Entry::new(
+        "",
+        "v1",
+        "ReplicationController",
+        "replicationcontrollers",
+        "replicationcontroller",
+    )
 };
 
 fn default(object: &mut Value) {
@@ -69,7 +82,10 @@ fn validate(object: &Value) -> Errors {
     if spec.count("selector") == 0 {
         errors.push(FieldError::required(&path.child("selector"), ""));
     }
-    errors.extend(check::not_negative(&path.child("replicas"), spec.int("replicas")));
+    errors.extend(check::not_negative(
+        &path.child("replicas"),
+        spec.int("replicas"),
+    ));
     let path = path.child("template");
     let template = spec.at("template");
     if template.is_null() {
@@ -82,6 +98,10 @@ fn validate(object: &Value) -> Errors {
         errors.push(apps::selector_mismatch(&path, own));
     }
     errors.extend(validate::check_template(&path, template));
-    errors.extend(apps::check_always_restarts(&path, template, "ReplicationController"));
+    errors.extend(apps::check_always_restarts(
+        &path,
+        template,
+        "ReplicationController",
+    ));
     errors
 }

@@ -15,7 +15,12 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["svc"],
     categories: &["all"],
-    facts: Facts { status: true, create_on_update: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        status: true,
+        create_on_update: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     default,
     prepare_create,
     prepare_update,
@@ -25,7 +30,9 @@ pub(crate) const ENTRY: Entry = Entry {
     // Any DNS label since 1.36; before, it had to start with a letter.
     name: machinery::names::name_is_dns_label,
     selectable: &[
-        ("spec.clusterIP", |service| service.text("spec.clusterIP").to_owned()),
+        ("spec.clusterIP", |service| {
+            service.text("spec.clusterIP").to_owned()
+        }),
         ("spec.type", |service| service.text("spec.type").to_owned()),
     ],
     columns: COLUMNS,
@@ -43,7 +50,10 @@ fn is_external(service: &Value) -> bool {
 }
 
 fn needs_cluster_ip(service: &Value) -> bool {
-    matches!(service.text("spec.type"), "ClusterIP" | "NodePort" | "LoadBalancer")
+    matches!(
+        service.text("spec.type"),
+        "ClusterIP" | "NodePort" | "LoadBalancer"
+    )
 }
 
 fn needs_node_port(service: &Value) -> bool {
@@ -98,7 +108,8 @@ fn prepare_create(service: &mut Value, _: WriteContext<'_>) {
     if !address.is_empty() && service.count("spec.clusterIPs") == 0 {
         set(service, "spec.clusterIPs", json!([address]));
     }
-    allocate(service);
+    choose_families(service);
+    choose_health_port(service);
 }
 
 fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<'_>) {
@@ -110,7 +121,9 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
     patch_allocated(new, old);
     normalize_addresses(new, old);
     drop_what_no_longer_applies(new, old);
-    allocate(new);
+    choose_families(new);
+    choose_missing(new);
+    choose_health_port(new);
 }
 
 /// What the server chose stays when an update leaves it out.
@@ -128,13 +141,19 @@ fn patch_allocated(new: &mut Value, old: &Value) {
     }
     if needs_node_port(old) && needs_node_port(new) {
         let known = old.items("spec.ports");
-        let taken: Vec<i64> =
-            new.items("spec.ports").iter().map(|port| port.number("nodePort")).collect();
+        let taken: Vec<i64> = new
+            .items("spec.ports")
+            .iter()
+            .map(|port| port.number("nodePort"))
+            .collect();
         for port in items_mut(new, "spec.ports") {
             if port.number("nodePort") != 0 {
                 continue;
             }
-            let alike = known.iter().rev().find(|known| known.text("name") == port.text("name"));
+            let alike = known
+                .iter()
+                .rev()
+                .find(|known| known.text("name") == port.text("name"));
             if let Some(known) = alike.filter(|known| !taken.contains(&known.number("nodePort"))) {
                 keep(port, known, "nodePort");
             }
@@ -150,7 +169,10 @@ fn patch_allocated(new: &mut Value, old: &Value) {
 
 /// The singular and the plural of cluster addresses say the same, whoever knows which.
 fn normalize_addresses(new: &mut Value, old: &Value) {
-    let (single, was) = (new.text("spec.clusterIP").to_owned(), old.text("spec.clusterIP"));
+    let (single, was) = (
+        new.text("spec.clusterIP").to_owned(),
+        old.text("spec.clusterIP"),
+    );
     let unchanged = same(new.at("spec.clusterIPs"), old.at("spec.clusterIPs"));
     if single != was && unchanged {
         if single.is_empty() {
@@ -175,21 +197,40 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     }
     if needs_node_port(old) && !needs_node_port(new) {
         let numbers = |service: &Value| -> Vec<i64> {
-            service.items("spec.ports").iter().map(|port| port.number("nodePort")).collect()
+            service
+                .items("spec.ports")
+                .iter()
+                .map(|port| port.number("nodePort"))
+                .collect()
         };
         if numbers(new) == numbers(old) {
-            items_mut(new, "spec.ports").iter_mut().for_each(|port| remove(port, "nodePort"));
+            items_mut(new, "spec.ports")
+                .iter_mut()
+                .for_each(|port| remove(port, "nodePort"));
         }
     }
     let gone: [(bool, &[&str]); 3] = [
-        (needs_health_check(old) && !needs_health_check(new), &["spec.healthCheckNodePort"]),
+        (
+            needs_health_check(old) && !needs_health_check(new),
+            &["spec.healthCheckNodePort"],
+        ),
         (
             old.text("spec.type") == "LoadBalancer" && new.text("spec.type") != "LoadBalancer",
-            &["spec.allocateLoadBalancerNodePorts", "spec.loadBalancerClass"],
+            &[
+                "spec.allocateLoadBalancerNodePorts",
+                "spec.loadBalancerClass",
+            ],
         ),
-        (is_external(old) && !is_external(new), &["spec.externalTrafficPolicy"]),
+        (
+            is_external(old) && !is_external(new),
+            &["spec.externalTrafficPolicy"],
+        ),
     ];
-    for field in gone.into_iter().filter(|(gone, _)| *gone).flat_map(|(_, fields)| fields) {
+    for field in gone
+        .into_iter()
+        .filter(|(gone, _)| *gone)
+        .flat_map(|(_, fields)| fields)
+    {
         if same(new.at(field), old.at(field)) {
             remove(new, field);
         }
@@ -199,20 +240,25 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     }
 }
 
-/// Gives a service the addresses and ports it needs and does not have.
-///
-/// There is no allocator: choices follow from the object's uid, so that writing stays a function of
-/// its arguments. Addresses are spread over the whole of 10.0.0.0/8 to make two services with the
-/// same one unlikely; the cluster has IPv4 only.
-fn allocate(service: &mut Value) {
+/// Which families of addresses a service has; the cluster has IPv4 only.
+fn choose_families(service: &mut Value) {
     if service.text("spec.type") == "ExternalName" {
         return;
     }
-    let selectorless = service.text("spec.clusterIP") == "None" && service.count("spec.selector") == 0;
-    let policy = if selectorless { "RequireDualStack" } else { "SingleStack" };
+    let selectorless =
+        service.text("spec.clusterIP") == "None" && service.count("spec.selector") == 0;
+    let policy = if selectorless {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
+    };
     fill(service, "spec.ipFamilyPolicy", policy);
     let mut families: Vec<Value> = service.items("spec.ipFamilies").to_vec();
-    for address in service.texts("spec.clusterIPs").into_iter().skip(families.len()) {
+    for address in service
+        .texts("spec.clusterIPs")
+        .into_iter()
+        .skip(families.len())
+    {
         if address != "None" {
             families.push(if ip::is_v6(address) { "IPv6" } else { "IPv4" }.into());
         }
@@ -221,10 +267,25 @@ fn allocate(service: &mut Value) {
         families.push("IPv4".into());
     }
     if selectorless && families.len() == 1 && service.text("spec.ipFamilyPolicy") != "SingleStack" {
-        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        let other = if families[0] == "IPv4" {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
         families.push(other.into());
     }
     set(service, "spec.ipFamilies", families);
+}
+
+/// Gives a service what it needs since its type changed.
+///
+/// New services get addresses and ports from the server, which knows what is taken. What an update
+/// adds follows from the object's uid, so that writing stays a function of its arguments; addresses
+/// are spread over 10.0.0.0/8 to make two services with the same one unlikely.
+fn choose_missing(service: &mut Value) {
+    if !needs_cluster_ip(service) {
+        return;
+    }
     let seed = digest(service.text("metadata.uid"));
     if service.text("spec.clusterIP").is_empty() {
         // Neither the network's own address nor the first one, which is the API server's.
@@ -233,42 +294,54 @@ fn allocate(service: &mut Value) {
         set(service, "spec.clusterIP", address.as_str());
         set(service, "spec.clusterIPs", json!([address]));
     }
-    if needs_node_port(service)
-        && service.at("spec.allocateLoadBalancerNodePorts").as_bool() != Some(false)
-    {
-        allocate_node_ports(service, seed);
+    let wanted = service.at("spec.allocateLoadBalancerNodePorts").as_bool() != Some(false);
+    if needs_node_port(service) && wanted {
+        let mut taken: Vec<i64> = service
+            .items("spec.ports")
+            .iter()
+            .map(|port| port.number("nodePort"))
+            .collect();
+        for port in items_mut(service, "spec.ports") {
+            if port.number("nodePort") == 0 {
+                let number = free_port(seed, &taken);
+                taken.push(number);
+                set(port, "nodePort", number);
+            }
+        }
     }
 }
 
-/// Ports that services may get on nodes.
-const NODE_PORTS: std::ops::Range<i64> = 30000..32768;
-
-fn allocate_node_ports(service: &mut Value, seed: i64) {
-    let mut taken: Vec<i64> =
-        service.items("spec.ports").iter().map(|port| port.number("nodePort")).collect();
-    let size = NODE_PORTS.end - NODE_PORTS.start;
-    let mut next = seed.rem_euclid(size);
-    let mut pick = |taken: &mut Vec<i64>| {
-        while taken.contains(&(NODE_PORTS.start + next)) {
-            next = (next + 1) % size;
-        }
-        taken.push(NODE_PORTS.start + next);
-        NODE_PORTS.start + next
-    };
-    for port in items_mut(service, "spec.ports") {
-        if port.number("nodePort") == 0 {
-            set(port, "nodePort", pick(&mut taken));
-        }
-    }
+/// Load balancers that keep traffic on its node need a port to be asked about their health.
+fn choose_health_port(service: &mut Value) {
     if needs_health_check(service) && service.number("spec.healthCheckNodePort") == 0 {
-        set(service, "spec.healthCheckNodePort", pick(&mut taken));
+        let ports = service
+            .items("spec.ports")
+            .iter()
+            .map(|port| port.number("nodePort"));
+        let number = free_port(
+            digest(service.text("metadata.uid")),
+            &ports.collect::<Vec<_>>(),
+        );
+        set(service, "spec.healthCheckNodePort", number);
     }
+}
+
+/// A port on nodes that is none of these.
+fn free_port(seed: i64, taken: &[i64]) -> i64 {
+    let size = 32768 - 30000;
+    let ports = (0..size).map(|offset| 30000 + (seed + offset).rem_euclid(size));
+    ports
+        .into_iter()
+        .find(|port| !taken.contains(port))
+        .unwrap_or(30000)
 }
 
 /// A number that follows from a text and nothing else.
 fn digest(text: &str) -> i64 {
     let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(7).fold(0, |number, byte| (number << 8) | i64::from(*byte))
+    hash.iter()
+        .take(7)
+        .fold(0, |number, byte| (number << 8) | i64::from(*byte))
 }
 
 const COLUMNS: &[Column] = &[
@@ -278,7 +351,11 @@ const COLUMNS: &[Column] = &[
     column("External-IP", "string", "Addresses outside the cluster"),
     column("Port(s)", "string", "Ports, ports on nodes and protocols"),
     AGE,
-    wide("Selector", "string", "Labels of the pods behind the service"),
+    wide(
+        "Selector",
+        "string",
+        "Labels of the pods behind the service",
+    ),
 ];
 
 fn external_address(service: &Value) -> String {
@@ -298,7 +375,11 @@ fn external_address(service: &Value) -> String {
             addresses.sort_unstable();
             addresses.dedup();
             addresses.extend(external);
-            if addresses.is_empty() { "<pending>".to_owned() } else { addresses.join(",") }
+            if addresses.is_empty() {
+                "<pending>".to_owned()
+            } else {
+                addresses.join(",")
+            }
         }
         "ExternalName" => service.text("spec.externalName").to_owned(),
         _ => "<unknown>".to_owned(),

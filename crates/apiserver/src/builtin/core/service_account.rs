@@ -9,12 +9,21 @@ use crate::builtin::value::{Read, items_mut};
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["sa"],
-    facts: Facts { delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     prepare_create: |account, _| clean(account),
     prepare_update: |account, _, _, _| clean(account),
     columns: &[NAME, AGE],
     cells: print::name_and_age,
-    ..Entry::new("", "v1", "ServiceAccount", "serviceaccounts", "serviceaccount")
+    ..Entry::new(
+        "",
+        "v1",
+        "ServiceAccount",
+        "serviceaccounts",
+        "serviceaccount",
+    )
 };
 
 /// References to secrets carry a name and nothing else.

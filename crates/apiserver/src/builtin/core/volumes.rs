@@ -14,7 +14,11 @@ use crate::kind::{Part, WriteContext};
 /// Claims.
 pub(crate) const CLAIM: Entry = Entry {
     short_names: &["pvc"],
-    facts: Facts { status: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     default: |claim| {
         fill_empty(claim, "status.phase", "Pending");
         if object_at(claim, "spec").is_some() {
@@ -56,7 +60,11 @@ pub(crate) const CLAIM: Entry = Entry {
 pub(crate) const VOLUME: Entry = Entry {
     short_names: &["pv"],
     namespaced: false,
-    facts: Facts { status: true, delete_returns_object: true, ..Facts::NONE },
+    facts: Facts {
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
     default: |volume| {
         fill_empty(volume, "status.phase", "Pending");
         if object_at(volume, "spec").is_some() {
@@ -82,12 +90,22 @@ pub(crate) const VOLUME: Entry = Entry {
     warnings: |volume, _| volume_warnings(volume),
     columns: VOLUME_COLUMNS,
     cells: volume_cells,
-    ..Entry::new("", "v1", "PersistentVolume", "persistentvolumes", "persistentvolume")
+    ..Entry::new(
+        "",
+        "v1",
+        "PersistentVolume",
+        "persistentvolumes",
+        "persistentvolume",
+    )
 };
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-const ACCESS_MODES: &[&str] =
-    &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const ACCESS_MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
 const MODES: &[&str] = &["Block", "Filesystem"];
 
 /// Sources of a volume in the order they are looked at.
@@ -150,7 +168,9 @@ fn check_access_modes(path: &Path, spec: &Value) -> Errors {
         errors.extend(check::supported(&path, mode, ACCESS_MODES));
     }
     let alone = modes.contains(&"ReadWriteOncePod");
-    let others = modes.iter().any(|m| *m != "ReadWriteOncePod" && ACCESS_MODES.contains(m));
+    let others = modes
+        .iter()
+        .any(|m| *m != "ReadWriteOncePod" && ACCESS_MODES.contains(m));
     if alone && others {
         let detail = "may not use ReadWriteOncePod with other access modes";
         errors.push(FieldError::forbidden(&path, detail));
@@ -165,7 +185,10 @@ pub(crate) fn check_claim_spec(path: &Path, spec: &Value) -> Errors {
         let detail = "at least 1 access mode is required";
         errors.push(FieldError::required(&path.child("accessModes"), detail));
     }
-    errors.extend(labels::check_selector(&path.child("selector"), spec.at("selector")));
+    errors.extend(labels::check_selector(
+        &path.child("selector"),
+        spec.at("selector"),
+    ));
     errors.extend(check_access_modes(path, spec));
     let here = path.child("resources").key("storage");
     match spec.entry("resources.requests", "storage") {
@@ -193,14 +216,23 @@ pub(crate) fn check_claim_spec(path: &Path, spec: &Value) -> Errors {
             errors.push(FieldError::invalid(path, shown.as_str(), detail));
         }
     } else if !source.is_null() && !reference.is_null() {
-        let alike = ["apiGroup", "kind", "name"].iter().all(|f| source.at(f) == reference.at(f));
+        let alike = ["apiGroup", "kind", "name"]
+            .iter()
+            .all(|f| source.at(f) == reference.at(f));
         if !alike {
-            errors.push(FieldError::invalid(path, shown.as_str(), "must match dataSourceRef"));
+            errors.push(FieldError::invalid(
+                path,
+                shown.as_str(),
+                "must match dataSourceRef",
+            ));
         }
     }
     let class = spec.text("volumeAttributesClassName");
     if !class.is_empty() {
-        errors.extend(check::subdomain(&path.child("volumeAttributesClassName"), class));
+        errors.extend(check::subdomain(
+            &path.child("volumeAttributesClassName"),
+            class,
+        ));
     }
     errors
 }
@@ -265,12 +297,18 @@ fn check_claim_update(new: &Value, old: &Value) -> Errors {
         errors.push(FieldError::forbidden(&Path::new("spec"), detail));
     }
     let size = |claim: &Value, list: &str| {
-        claim.entry(list, "storage").map(resources::quantity).unwrap_or_default()
+        claim
+            .entry(list, "storage")
+            .map(resources::quantity)
+            .unwrap_or_else(resources::nothing)
     };
     let wanted = size(new, "spec.resources.requests");
     if wanted < size(old, "spec.resources.requests") && wanted <= size(old, "status.capacity") {
         let path = check::path("spec.resources.requests.storage");
-        errors.push(FieldError::forbidden(&path, "field can not be less than status.capacity"));
+        errors.push(FieldError::forbidden(
+            &path,
+            "field can not be less than status.capacity",
+        ));
     }
     errors.extend(check::immutable(
         &Path::new("volumeMode"),
@@ -286,7 +324,11 @@ fn check_claim_status(claim: &Value) -> Errors {
         let value = resources::quantity(amount).value();
         if value < 0 {
             let path = check::path("status.capacity").key(name);
-            errors.push(FieldError::invalid(&path, value, "must be a valid resource quantity"));
+            errors.push(FieldError::invalid(
+                &path,
+                value,
+                "must be a valid resource quantity",
+            ));
         }
     }
     errors
@@ -302,7 +344,9 @@ fn claim_warnings(claim: &Value) -> Vec<String> {
     }
     for list in ["requests", "limits"] {
         let amount = claim.at("spec.resources").entry(list, "storage");
-        if let Some(amount) = amount.filter(|amount| !resources::quantity(amount).is_integer()) {
+        if let Some(amount) =
+            amount.filter(|amount| !resources::is_whole(&resources::quantity(amount)))
+        {
             warnings.push(format!(
                 "{}: fractional byte value {} is invalid, must be an integer",
                 check::path("spec.resources").child(list).key("storage"),
@@ -351,7 +395,11 @@ fn check_volume_spec(path: &Path, spec: &Value) -> Errors {
     let policy = spec.text("persistentVolumeReclaimPolicy");
     if !policy.is_empty() {
         let path = path.child("persistentVolumeReclaimPolicy");
-        errors.extend(check::supported(&path, policy, &["Delete", "Recycle", "Retain"]));
+        errors.extend(check::supported(
+            &path,
+            policy,
+            &["Delete", "Recycle", "Retain"],
+        ));
     }
     if spec.has("nodeAffinity") {
         let path = path.child("nodeAffinity").child("required");
@@ -359,7 +407,10 @@ fn check_volume_spec(path: &Path, spec: &Value) -> Errors {
             let required = spec.at("nodeAffinity.required");
             errors.extend(scheduling::check_node_selector(&path, required));
         } else {
-            errors.push(FieldError::required(&path, "must specify required node constraints"));
+            errors.push(FieldError::required(
+                &path,
+                "must specify required node constraints",
+            ));
         }
     }
     errors.extend(check_volume_source(path, spec));
@@ -399,7 +450,10 @@ fn check_volume_source(path: &Path, spec: &Value) -> Errors {
         }
         let here = path.child(sort);
         if found {
-            errors.push(FieldError::forbidden(&here, "may not specify more than 1 volume type"));
+            errors.push(FieldError::forbidden(
+                &here,
+                "may not specify more than 1 volume type",
+            ));
             continue;
         }
         found = true;
@@ -417,7 +471,10 @@ fn check_volume_source(path: &Path, spec: &Value) -> Errors {
                 }
             }
             "csi" => {
-                errors.extend(check_driver_name(&here.child("driver"), source.text("driver")));
+                errors.extend(check_driver_name(
+                    &here.child("driver"),
+                    source.text("driver"),
+                ));
                 let handle = source.text("volumeHandle");
                 errors.extend(check::required(&here.child("volumeHandle"), handle));
             }
@@ -433,7 +490,11 @@ fn check_volume_source(path: &Path, spec: &Value) -> Errors {
 fn source_of(volume: &Value) -> Value {
     let spec = volume.at("spec");
     let sources = SOURCES.iter().filter(|sort| spec.has(sort));
-    Value::Object(sources.map(|sort| ((*sort).to_owned(), spec.at(sort).clone())).collect())
+    Value::Object(
+        sources
+            .map(|sort| ((*sort).to_owned(), spec.at(sort).clone()))
+            .collect(),
+    )
 }
 
 fn check_volume_update(new: &Value, old: &Value) -> Errors {
@@ -446,7 +507,10 @@ fn check_volume_update(new: &Value, old: &Value) -> Errors {
         let difference = layout::difference("PersistentVolumeSource", &was, &source);
         let detail =
             format!("spec.persistentvolumesource is immutable after creation\n{difference}");
-        errors.push(FieldError::forbidden(&check::path("spec.persistentvolumesource"), detail));
+        errors.push(FieldError::forbidden(
+            &check::path("spec.persistentvolumesource"),
+            detail,
+        ));
     }
     errors.extend(check::immutable(
         &Path::new("volumeMode"),
@@ -507,30 +571,55 @@ fn modes(list: &[&str]) -> String {
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    let shown = known.iter().filter(|(mode, _)| list.contains(mode)).map(|(_, short)| *short);
+    let shown = known
+        .iter()
+        .filter(|(mode, _)| list.contains(mode))
+        .map(|(_, short)| *short);
     shown.collect::<Vec<_>>().join(",")
 }
 
 fn class_of(object: &Value) -> &str {
-    object.annotation(BETA_CLASS).unwrap_or_else(|| object.text("spec.storageClassName"))
+    object
+        .annotation(BETA_CLASS)
+        .unwrap_or_else(|| object.text("spec.storageClassName"))
 }
 
 fn phase_of(object: &Value) -> &str {
-    if object.has("metadata.deletionTimestamp") { "Terminating" } else { object.text("status.phase") }
+    if object.has("metadata.deletionTimestamp") {
+        "Terminating"
+    } else {
+        object.text("status.phase")
+    }
 }
 
 const VOLUME_COLUMNS: &[Column] = &[
     NAME,
     column("Capacity", "string", "How much fits"),
     column("Access Modes", "string", "Ways the volume can be mounted"),
-    column("Reclaim Policy", "string", "What happens when the claim goes"),
-    column("Status", "string", "Whether the volume is free, bound or released"),
+    column(
+        "Reclaim Policy",
+        "string",
+        "What happens when the claim goes",
+    ),
+    column(
+        "Status",
+        "string",
+        "Whether the volume is free, bound or released",
+    ),
     column("Claim", "string", "The claim the volume is bound to"),
     column("StorageClass", "string", "Class of the storage"),
-    column("VolumeAttributesClass", "string", "Class of the volume's attributes"),
+    column(
+        "VolumeAttributesClass",
+        "string",
+        "Class of the volume's attributes",
+    ),
     column("Reason", "string", "Why the volume is in its state"),
     AGE,
-    wide("VolumeMode", "string", "Whether it holds files or is a block device"),
+    wide(
+        "VolumeMode",
+        "string",
+        "Whether it holds files or is a block device",
+    ),
 ];
 
 fn volume_cells(volume: &Value, now: Timestamp) -> Vec<Value> {
@@ -546,7 +635,10 @@ fn volume_cells(volume: &Value, now: Timestamp) -> Vec<Value> {
         phase_of(volume).into(),
         claim.into(),
         class_of(volume).into(),
-        print::maybe(volume.maybe_text("spec.volumeAttributesClassName"), "<unset>"),
+        print::maybe(
+            volume.maybe_text("spec.volumeAttributesClassName"),
+            "<unset>",
+        ),
         volume.text("status.reason").into(),
         print::age(volume, now),
         print::maybe(volume.maybe_text("spec.volumeMode"), "<unset>"),
@@ -560,9 +652,17 @@ const CLAIM_COLUMNS: &[Column] = &[
     column("Capacity", "string", "How much fits"),
     column("Access Modes", "string", "Ways the volume can be mounted"),
     column("StorageClass", "string", "Class of the storage"),
-    column("VolumeAttributesClass", "string", "Class of the volume's attributes"),
+    column(
+        "VolumeAttributesClass",
+        "string",
+        "Class of the volume's attributes",
+    ),
     AGE,
-    wide("VolumeMode", "string", "Whether it holds files or is a block device"),
+    wide(
+        "VolumeMode",
+        "string",
+        "Whether it holds files or is a block device",
+    ),
 ];
 
 fn claim_cells(claim: &Value, now: Timestamp) -> Vec<Value> {
@@ -579,7 +679,10 @@ fn claim_cells(claim: &Value, now: Timestamp) -> Vec<Value> {
         capacity.into(),
         access.into(),
         class_of(claim).into(),
-        print::maybe(claim.maybe_text("spec.volumeAttributesClassName"), "<unset>"),
+        print::maybe(
+            claim.maybe_text("spec.volumeAttributesClassName"),
+            "<unset>",
+        ),
         print::age(claim, now),
         print::maybe(claim.maybe_text("spec.volumeMode"), "<unset>"),
     ]

@@ -22,7 +22,10 @@ pub(super) fn check_completion(path: &Path, spec: &Value) -> Errors {
         let parallelism = spec.int("parallelism");
         if completions.is_none() {
             let path = path.child("completions");
-            errors.push(FieldError::required(&path, "when completion mode is Indexed"));
+            errors.push(FieldError::required(
+                &path,
+                "when completion mode is Indexed",
+            ));
         }
         let mut most = |field: &str, value: Option<i64>, most: i64, when: &str| {
             if let Some(value) = value.filter(|value| *value > most) {
@@ -86,7 +89,11 @@ pub(super) fn check_failure(path: &Path, spec: &Value) -> Errors {
         }
         let (codes, conditions) = (rule.at("onExitCodes"), rule.items("onPodConditions"));
         if !codes.is_null() {
-            errors.extend(check_exit_codes(&path.child("onExitCodes"), codes, &containers));
+            errors.extend(check_exit_codes(
+                &path.child("onExitCodes"),
+                codes,
+                &containers,
+            ));
         }
         errors.extend(check_conditions(&path.child("onPodConditions"), conditions));
         let detail = match (codes.is_null(), conditions.is_empty()) {
@@ -113,15 +120,30 @@ fn check_exit_codes(path: &Path, codes: &Value, containers: &[&str]) -> Errors {
     } else {
         errors.extend(check::supported(&here, operator, &["In", "NotIn"]));
     }
-    if let Some(name) = codes.maybe_text("containerName").filter(|n| !containers.contains(n)) {
+    if let Some(name) = codes
+        .maybe_text("containerName")
+        .filter(|n| !containers.contains(n))
+    {
         let detail = "must be one of the container or initContainer names in the pod template";
-        errors.push(FieldError::invalid(&path.child("containerName"), name, detail));
+        errors.push(FieldError::invalid(
+            &path.child("containerName"),
+            name,
+            detail,
+        ));
     }
     let path = path.child("values");
-    let values: Vec<i64> = codes.items("values").iter().filter_map(Value::as_i64).collect();
+    let values: Vec<i64> = codes
+        .items("values")
+        .iter()
+        .filter_map(Value::as_i64)
+        .collect();
     if values.is_empty() {
         let shown = codes.at("values").clone();
-        errors.push(FieldError::invalid(&path, shown, "at least one value is required"));
+        errors.push(FieldError::invalid(
+            &path,
+            shown,
+            "at least one value is required",
+        ));
     } else if values.len() > 255 {
         errors.push(FieldError::too_many(&path, values.len(), 255));
     }
@@ -136,7 +158,11 @@ fn check_exit_codes(path: &Path, codes: &Value, containers: &[&str]) -> Errors {
         }
     }
     if !values.is_sorted() {
-        errors.push(FieldError::invalid(&path, codes.at("values").clone(), "must be ordered"));
+        errors.push(FieldError::invalid(
+            &path,
+            codes.at("values").clone(),
+            "must be ordered",
+        ));
     }
     errors
 }
@@ -185,7 +211,10 @@ pub(super) fn check_success(path: &Path, spec: &Value) -> Errors {
 
 fn check_success_rule(path: &Path, rule: &Value, completions: i64) -> Errors {
     let mut errors = Errors::new();
-    let (count, indexes) = (rule.int("succeededCount"), rule.maybe_text("succeededIndexes"));
+    let (count, indexes) = (
+        rule.int("succeededCount"),
+        rule.maybe_text("succeededIndexes"),
+    );
     if count.is_none() && indexes.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
         errors.push(FieldError::required(path, detail));
@@ -227,9 +256,12 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
         return Ok(0);
     }
     let index = |part: &str| {
-        let number: i64 = part
-            .parse()
-            .map_err(|_| format!("cannot convert string to integer for index: {}", go_quote(part)))?;
+        let number: i64 = part.parse().map_err(|_| {
+            format!(
+                "cannot convert string to integer for index: {}",
+                go_quote(part)
+            )
+        })?;
         if number < completions {
             Ok(number)
         } else {
@@ -237,7 +269,9 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
         }
     };
     let order = |last: i64, next: i64| {
-        Err(format!("non-increasing order, previous: {last}, current: {next}"))
+        Err(format!(
+            "non-increasing order, previous: {last}, current: {next}"
+        ))
     };
     let (mut last, mut total) = (None, 0);
     for interval in text.split(',') {

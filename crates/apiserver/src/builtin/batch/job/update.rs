@@ -19,12 +19,24 @@ pub(super) fn check(new: &Value, old: &Value) -> Errors {
     let path = Path::new("spec");
     let (spec, was) = (new.at("spec"), old.at("spec"));
     errors.extend(check_completions(&path.child("completions"), spec, was));
-    errors.extend(check::immutable(&path.child("selector"), spec.at("selector"), was.at("selector")));
+    errors.extend(check::immutable(
+        &path.child("selector"),
+        spec.at("selector"),
+        was.at("selector"),
+    ));
     errors.extend(check_template(&path, old, spec));
-    for field in
-        ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
-    {
-        errors.extend(check::immutable(&path.child(field), spec.at(field), was.at(field)));
+    for field in [
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
+        errors.extend(check::immutable(
+            &path.child(field),
+            spec.at(field),
+            was.at(field),
+        ));
     }
     errors
 }
@@ -82,7 +94,12 @@ fn check_template(path: &Path, old: &Value, spec: &Value) -> Errors {
         }
     } else if !same(template, &before) {
         let path = path.child("template");
-        return vec![layout::invalid(&path, "PodTemplateSpec", template, check::IMMUTABLE)];
+        return vec![layout::invalid(
+            &path,
+            "PodTemplateSpec",
+            template,
+            check::IMMUTABLE,
+        )];
     }
     Vec::new()
 }
@@ -93,9 +110,8 @@ pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
     let mut errors = apps::check_counters(status, &counters);
     let path = Path::new("status");
-    let is = |job: &Value, kind: &str| {
-        print::condition_is_true(job.items("status.conditions"), kind)
-    };
+    let is =
+        |job: &Value, kind: &str| print::condition_is_true(job.items("status.conditions"), kind);
     let mut wrong_conditions = |detail: &str| {
         let path = path.child("conditions");
         errors.push(FieldError::without_value(ErrorKind::Invalid, &path, detail));
@@ -114,7 +130,9 @@ pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
     }
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if is(old, kind) && !is(new, kind) {
-            wrong_conditions(&format!("cannot disable the terminal {kind}=True condition"));
+            wrong_conditions(&format!(
+                "cannot disable the terminal {kind}=True condition"
+            ));
         }
     }
     if is(old, "SuccessCriteriaMet") && !is(new, "SuccessCriteriaMet") {
@@ -128,7 +146,9 @@ pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
         }
     }
     let time = status.at("completionTime");
-    if !time.is_null() && old.has("status.completionTime") && time != old.at("status.completionTime")
+    if !time.is_null()
+        && old.has("status.completionTime")
+        && time != old.at("status.completionTime")
     {
         let path = path.child("completionTime");
         errors.push(FieldError::invalid(&path, time.clone(), check::IMMUTABLE));
@@ -137,7 +157,11 @@ pub(super) fn check_status(new: &Value, old: &Value) -> Errors {
     let fixed = old.has("status.startTime") && !new.is_true("spec.suspend");
     if fixed && time != old.at("status.startTime") {
         let detail = "field is immutable for unsuspended job once set";
-        errors.push(FieldError::invalid(&path.child("startTime"), time.clone(), detail));
+        errors.push(FieldError::invalid(
+            &path.child("startTime"),
+            time.clone(),
+            detail,
+        ));
     }
     errors
 }

@@ -13,13 +13,29 @@ use crate::builtin::value::Read;
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
     column("Ready", "string", "Containers that are ready, out of all"),
-    column("Status", "string", "What the pod is doing, or what is wrong with it"),
-    column("Restarts", "string", "How often containers were restarted, and when last"),
+    column(
+        "Status",
+        "string",
+        "What the pod is doing, or what is wrong with it",
+    ),
+    column(
+        "Restarts",
+        "string",
+        "How often containers were restarted, and when last",
+    ),
     AGE,
     wide("IP", "string", "First address of the pod"),
     wide("Node", "string", "Node the pod runs on"),
-    wide("Nominated Node", "string", "Node that is being cleared for the pod"),
-    wide("Readiness Gates", "string", "Readiness gates that are true, out of all"),
+    wide(
+        "Nominated Node",
+        "string",
+        "Node that is being cleared for the pod",
+    ),
+    wide(
+        "Readiness Gates",
+        "string",
+        "Readiness gates that are true, out of all",
+    ),
 ];
 
 /// Restarts and when the last of them was.
@@ -46,8 +62,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         reason => reason.to_owned(),
     };
     for condition in pod.items("status.conditions") {
-        if condition.text("type") == "PodScheduled"
-            && condition.text("reason") == "SchedulingGated"
+        if condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
         {
             reason = "SchedulingGated".to_owned();
         }
@@ -98,8 +113,9 @@ fn look_at_inits(
     let (mut all, mut of_sidecars) = (Restarts::default(), Restarts::default());
     let mut ready = 0;
     for (i, status) in pod.items("status.initContainerStatuses").iter().enumerate() {
-        let sidecar =
-            inits.iter().any(|c| c.text("name") == status.text("name") && is_sidecar(c));
+        let sidecar = inits
+            .iter()
+            .any(|c| c.text("name") == status.text("name") && is_sidecar(c));
         all.add(status);
         if sidecar {
             of_sidecars.add(status);
@@ -174,7 +190,9 @@ fn readiness_gates(pod: &Value) -> Value {
     let conditions = pod.items("status.conditions");
     let open = gates.iter().filter(|gate| {
         let kind = gate.text("conditionType");
-        let condition = conditions.iter().find(|condition| condition.text("type") == kind);
+        let condition = conditions
+            .iter()
+            .find(|condition| condition.text("type") == kind);
         condition.is_some_and(|condition| condition.text("status") == "True")
     });
     format!("{}/{}", open.count(), gates.len()).into()

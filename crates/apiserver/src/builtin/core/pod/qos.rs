@@ -19,7 +19,11 @@ pub(super) fn class(spec: &Value) -> &'static str {
             guaranteed = add(&mut limits, spec, "resources.limits");
         }
     } else {
-        for container in spec.items("containers").iter().chain(spec.items("initContainers")) {
+        for container in spec
+            .items("containers")
+            .iter()
+            .chain(spec.items("initContainers"))
+        {
             add(&mut requests, container, "resources.requests");
             guaranteed &= add(&mut limits, container, "resources.limits");
         }
@@ -27,8 +31,14 @@ pub(super) fn class(spec: &Value) -> &'static str {
     if requests.is_empty() && limits.is_empty() {
         return "BestEffort";
     }
-    let covered = requests.iter().all(|(name, amount)| limits.get(name) == Some(amount));
-    if guaranteed && covered && requests.len() == limits.len() { "Guaranteed" } else { "Burstable" }
+    let covered = requests
+        .iter()
+        .all(|(name, amount)| limits.get(name) == Some(amount));
+    if guaranteed && covered && requests.len() == limits.len() {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
 }
 
 /// Adds up cpu and memory; says whether both were there.
@@ -36,11 +46,14 @@ fn add<'a>(sums: &mut Sums<'a>, owner: &'a Value, path: &str) -> bool {
     let mut found = 0;
     for (name, value) in owner.entries(path) {
         let amount = quantity(value);
-        if !matches!(name, "cpu" | "memory") || amount <= Quantity::default() {
+        if !matches!(name, "cpu" | "memory") || amount.sign() <= 0 {
             continue;
         }
         found += 1;
-        let sum = sums.get(name).map_or_else(|| amount.clone(), |sum| sum.add(&amount));
+        let sum = sums
+            .get(name)
+            .and_then(|sum| sum.checked_add(&amount))
+            .unwrap_or(amount);
         sums.insert(name, sum);
     }
     found == 2

@@ -38,12 +38,18 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
         }
         for (i, container) in spec.items(field).iter().enumerate() {
             let path = path.index(i);
-            errors.extend(check::required(&path.child("image"), container.text("image")));
+            errors.extend(check::required(
+                &path.child("image"),
+                container.text("image"),
+            ));
             errors.extend(container::check_image_space(&path, container));
         }
     }
     let here = path.child("activeDeadlineSeconds");
-    match (spec.int("activeDeadlineSeconds"), was.int("activeDeadlineSeconds")) {
+    match (
+        spec.int("activeDeadlineSeconds"),
+        was.int("activeDeadlineSeconds"),
+    ) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
             errors.extend(check::in_range(&here, seconds, 0, i64::from(i32::MAX)));
             return errors;
@@ -60,8 +66,16 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
         )),
         _ => {}
     }
-    errors.extend(check_added_tolerations(&path.child("tolerations"), spec, was));
-    errors.extend(check_deleted_gates(&path.child("schedulingGates"), spec, was));
+    errors.extend(check_added_tolerations(
+        &path.child("tolerations"),
+        spec,
+        was,
+    ));
+    errors.extend(check_deleted_gates(
+        &path.child("schedulingGates"),
+        spec,
+        was,
+    ));
     if same(spec, was) {
         return errors;
     }
@@ -69,7 +83,10 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
     errors.extend(wrong);
     if !same(&munged, was) {
         let difference = layout::difference("PodSpec", was, &munged);
-        errors.push(FieldError::forbidden(&path, format!("{UPDATABLE}\n{difference}")));
+        errors.push(FieldError::forbidden(
+            &path,
+            format!("{UPDATABLE}\n{difference}"),
+        ));
     }
     errors
 }
@@ -79,7 +96,10 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
     let mut errors = Errors::new();
     let mut munged = spec.clone();
     for field in ["containers", "initContainers"] {
-        for (container, was) in items_mut(&mut munged, field).iter_mut().zip(was.items(field)) {
+        for (container, was) in items_mut(&mut munged, field)
+            .iter_mut()
+            .zip(was.items(field))
+        {
             keep(container, was, "image");
         }
     }
@@ -95,7 +115,10 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
     }
     let (selector, was_selector) = (spec.at("nodeSelector"), was.at("nodeSelector"));
     if !same(selector, was_selector) {
-        let kept = was_selector.entries("").iter().all(|(key, value)| selector.get(key) == Some(value));
+        let kept = was_selector
+            .entries("")
+            .iter()
+            .all(|(key, value)| selector.get(key) == Some(value));
         if !kept {
             errors.push(FieldError::invalid(
                 &path.child("nodeSelector"),
@@ -105,10 +128,17 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
         }
         keep(&mut munged, was, "nodeSelector");
     }
-    let (affinity, was_affinity) = (spec.at("affinity.nodeAffinity"), was.at("affinity.nodeAffinity"));
+    let (affinity, was_affinity) = (
+        spec.at("affinity.nodeAffinity"),
+        was.at("affinity.nodeAffinity"),
+    );
     if !same(affinity, was_affinity) {
         let here = path.child("affinity").child("nodeAffinity");
-        errors.extend(scheduling::check_affinity_mutation(&here, affinity, was_affinity));
+        errors.extend(scheduling::check_affinity_mutation(
+            &here,
+            affinity,
+            was_affinity,
+        ));
         let only_node = !spec.has("affinity.podAffinity") && !spec.has("affinity.podAntiAffinity");
         if !was.has("affinity") && only_node {
             remove(&mut munged, "affinity");
@@ -121,7 +151,9 @@ fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Er
 
 fn check_added_tolerations(path: &Path, spec: &Value, was: &Value) -> Errors {
     let alike = |new: &Value, old: &Value| {
-        ["key", "operator", "value", "effect"].iter().all(|field| new.text(field) == old.text(field))
+        ["key", "operator", "value", "effect"]
+            .iter()
+            .all(|field| new.text(field) == old.text(field))
     };
     let tolerations = spec.items("tolerations");
     for old in was.items("tolerations") {
@@ -134,12 +166,17 @@ fn check_added_tolerations(path: &Path, spec: &Value, was: &Value) -> Errors {
 }
 
 fn check_deleted_gates(path: &Path, spec: &Value, was: &Value) -> Errors {
-    let known: Vec<&str> = was.items("schedulingGates").iter().map(|g| g.text("name")).collect();
+    let known: Vec<&str> = was
+        .items("schedulingGates")
+        .iter()
+        .map(|g| g.text("name"))
+        .collect();
     let mut errors = Errors::new();
     for (i, gate) in spec.items("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
         if !known.contains(&name) {
-            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.push(FieldError::forbidden(&path.index(i).child("name"), detail));
         }
     }
@@ -164,20 +201,39 @@ fn validate_status(new: &Value, old: &Value) -> Errors {
     }
     let nominated = new.text("status.nominatedNodeName");
     if nominated != old.text("status.nominatedNodeName") && !nominated.is_empty() {
-        errors.extend(check::subdomain(&path.child("nominatedNodeName"), nominated));
+        errors.extend(check::subdomain(
+            &path.child("nominatedNodeName"),
+            nominated,
+        ));
     }
     let generation = new.number("status.observedGeneration");
     if generation < 0 {
         let path = path.child("observedGeneration");
-        errors.push(FieldError::invalid(&path, generation, "must be a non-negative integer"));
+        errors.push(FieldError::invalid(
+            &path,
+            generation,
+            "must be a non-negative integer",
+        ));
     }
     let class = new.at("status.qosClass");
-    errors.extend(check::immutable(&path.child("qosClass"), class, old.at("status.qosClass")));
+    errors.extend(check::immutable(
+        &path.child("qosClass"),
+        class,
+        old.at("status.qosClass"),
+    ));
     for field in ["podIPs", "hostIPs"] {
-        let existing: Vec<&str> =
-            old.at("status").items(field).iter().map(|address| address.text("ip")).collect();
+        let existing: Vec<&str> = old
+            .at("status")
+            .items(field)
+            .iter()
+            .map(|address| address.text("ip"))
+            .collect();
         for (i, address) in new.at("status").items(field).iter().enumerate() {
-            errors.extend(ip::check(&path.child(field).index(i), address.text("ip"), &existing));
+            errors.extend(ip::check(
+                &path.child(field).index(i),
+                address.text("ip"),
+                &existing,
+            ));
         }
     }
     errors
@@ -190,9 +246,13 @@ fn validate_ephemeral(new: &Value, old: &Value) -> Errors {
     let known = old.items("spec.ephemeralContainers");
     for old in known {
         let name = old.text("name");
-        match added.iter().find(|container| container.text("name") == name) {
+        match added
+            .iter()
+            .find(|container| container.text("name") == name)
+        {
             None => {
-                let detail = format!("existing ephemeral containers \"{name}\" may not be removed\n");
+                let detail =
+                    format!("existing ephemeral containers \"{name}\" may not be removed\n");
                 errors.push(FieldError::forbidden(&path, detail));
             }
             Some(new) if !same(new, old) => {

@@ -120,8 +120,15 @@ fn check_port<'a>(
         }
     }
     errors.extend(check::port_number(&path.child("port"), port.number("port")));
-    errors.extend(check::one_of(&path.child("protocol"), port.text("protocol"), check::PROTOCOLS));
-    errors.extend(check::port(&path.child("targetPort"), port.at("targetPort")));
+    errors.extend(check::one_of(
+        &path.child("protocol"),
+        port.text("protocol"),
+        check::PROTOCOLS,
+    ));
+    errors.extend(check::port(
+        &path.child("targetPort"),
+        port.at("targetPort"),
+    ));
     if let Some(protocol) = port.maybe_text("appProtocol") {
         errors.extend(check::qualified(&path.child("appProtocol"), protocol));
     }
@@ -130,8 +137,11 @@ fn check_port<'a>(
 
 fn check_affinity(path: &Path, spec: &Value) -> Errors {
     let affinity = spec.text("sessionAffinity");
-    let mut errors =
-        check::one_of(&path.child("sessionAffinity"), affinity, &["ClientIP", "None"]);
+    let mut errors = check::one_of(
+        &path.child("sessionAffinity"),
+        affinity,
+        &["ClientIP", "None"],
+    );
     let path = path.child("sessionAffinityConfig");
     let config = spec.at("sessionAffinityConfig");
     if affinity == "ClientIP" {
@@ -167,7 +177,10 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = check::path("spec.clusterIPs");
     let all = service.at("spec.clusterIPs");
-    let (single, addresses) = (service.text("spec.clusterIP"), service.texts("spec.clusterIPs"));
+    let (single, addresses) = (
+        service.text("spec.clusterIP"),
+        service.texts("spec.clusterIPs"),
+    );
     match addresses.first() {
         None if !single.is_empty() => errors.push(FieldError::required(&path, "")),
         Some(_) if single.is_empty() => {
@@ -209,19 +222,30 @@ fn check_addresses(service: &Value, old: &Value) -> Errors {
         errors.extend(wrong);
     }
     if addresses.len() > 2 {
-        errors.push(FieldError::invalid(&path, all.clone(), "may only hold up to 2 values"));
+        errors.push(FieldError::invalid(
+            &path,
+            all.clone(),
+            "may only hold up to 2 values",
+        ));
     }
     if unreadable {
         return errors;
     }
-    if addresses.len() > 1 && addresses.iter().filter(|address| ip::is_v6(address)).count() != 1 {
+    if addresses.len() > 1
+        && addresses
+            .iter()
+            .filter(|address| ip::is_v6(address))
+            .count()
+            != 1
+    {
         let detail = "may specify no more than one IP for each IP family";
         errors.push(FieldError::invalid(&path, all.clone(), detail));
     }
     if !is_headless(service) {
         for (i, (address, family)) in addresses.iter().zip(&families).enumerate() {
             if ip::is_v6(address) != (*family == "IPv6") {
-                let detail = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
+                let detail =
+                    format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
                 errors.push(FieldError::invalid(&path.index(i), *address, detail));
             }
         }
@@ -247,12 +271,21 @@ fn check_address_change(new: &Value, old: &Value) -> Errors {
     let all = new.at("spec.clusterIPs");
     let (now, was) = (new.texts("spec.clusterIPs"), old.texts("spec.clusterIPs"));
     let wrong = |i: usize, detail: &str| {
-        let shown = if all.is_null() { Value::Null } else { all.clone() };
+        let shown = if all.is_null() {
+            Value::Null
+        } else {
+            all.clone()
+        };
         FieldError::invalid(&path.index(i), shown, detail)
     };
     let mut errors = Errors::new();
     if now.len() == was.len() {
-        for (i, _) in now.iter().zip(&was).enumerate().filter(|(_, (now, was))| now != was) {
+        for (i, _) in now
+            .iter()
+            .zip(&was)
+            .enumerate()
+            .filter(|(_, (now, was))| now != was)
+        {
             errors.push(wrong(i, "may not change once set"));
         }
         return errors;
@@ -283,7 +316,11 @@ fn check_family_change(new: &Value, old: &Value) -> Errors {
     }
     let (now, was) = (new.texts("spec.ipFamilies"), old.texts("spec.ipFamilies"));
     let changed = now.iter().zip(&was).filter(|(now, was)| now != was).count();
-    let changes = if now.len() == was.len() { changed } else { changed.min(1) };
+    let changes = if now.len() == was.len() {
+        changed
+    } else {
+        changed.min(1)
+    };
     let path = check::path("spec.ipFamilies").index(0);
     let shown = new.at("spec.ipFamilies");
     (0..changes)
@@ -298,7 +335,11 @@ fn check_class(service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     if let Some(old) = old {
         if balances(old) && balances(service) && old.at("spec.loadBalancerClass") != class {
-            errors.push(FieldError::invalid(&path, class.clone(), "may not change once set"));
+            errors.push(FieldError::invalid(
+                &path,
+                class.clone(),
+                "may not change once set",
+            ));
         }
     }
     match class.as_str() {
@@ -316,7 +357,11 @@ fn check_port_list(path: &Path, kind: &str, ports: &[Value]) -> Errors {
     let mut errors = Errors::new();
     let (mut node_ports, mut numbers) = (Vec::new(), Vec::new());
     if kind == "ClusterIP" {
-        for (i, _) in ports.iter().enumerate().filter(|(_, port)| port.number("nodePort") != 0) {
+        for (i, _) in ports
+            .iter()
+            .enumerate()
+            .filter(|(_, port)| port.number("nodePort") != 0)
+        {
             let path = path.index(i).child("nodePort");
             let detail = "may not be used when `type` is 'ClusterIP'";
             errors.push(FieldError::forbidden(&path, detail));
@@ -325,7 +370,10 @@ fn check_port_list(path: &Path, kind: &str, ports: &[Value]) -> Errors {
     for (i, port) in ports.iter().enumerate() {
         let key = (port.text("protocol"), port.number("nodePort"));
         if key.1 != 0 && node_ports.contains(&key) {
-            errors.push(FieldError::duplicate(&path.index(i).child("nodePort"), key.1));
+            errors.push(FieldError::duplicate(
+                &path.index(i).child("nodePort"),
+                key.1,
+            ));
         }
         node_ports.push(key);
     }
@@ -352,8 +400,11 @@ fn check_source_ranges(path: &Path, spec: &Value, old: &Value) -> Errors {
         let detail = "may only be used when `type` is 'LoadBalancer'";
         errors.push(FieldError::forbidden(&path, detail));
     }
-    let existing: Vec<&str> =
-        old.texts("spec.loadBalancerSourceRanges").into_iter().map(str::trim).collect();
+    let existing: Vec<&str> = old
+        .texts("spec.loadBalancerSourceRanges")
+        .into_iter()
+        .map(str::trim)
+        .collect();
     for (i, range) in ranges.iter().enumerate() {
         errors.extend(ip::check_cidr(&path.index(i), range.trim(), &existing));
     }
@@ -371,7 +422,10 @@ fn check_traffic(path: &Path, service: &Value) -> Errors {
         errors.push(FieldError::invalid(&here, policy, detail));
     }
     let here = path.child("healthCheckNodePort");
-    match (needs_health_check(service), service.number("spec.healthCheckNodePort")) {
+    match (
+        needs_health_check(service),
+        service.number("spec.healthCheckNodePort"),
+    ) {
         (true, 0) => errors.push(FieldError::required(&here, "")),
         (true, port) => errors.extend(check::port_number(&here, port)),
         (false, 0) => {}
@@ -397,7 +451,11 @@ fn check_traffic(path: &Path, service: &Value) -> Errors {
 fn check_load_balancer(new: &Value, old: &Value) -> Errors {
     let path = check::path("status.loadBalancer.ingress");
     let list = "status.loadBalancer.ingress";
-    let existing: Vec<&str> = old.items(list).iter().map(|ingress| ingress.text("ip")).collect();
+    let existing: Vec<&str> = old
+        .items(list)
+        .iter()
+        .map(|ingress| ingress.text("ip"))
+        .collect();
     let mut errors = Errors::new();
     if new.text("spec.type") != "LoadBalancer" && new.count(list) > 0 {
         let detail = "may only be used when `spec.type` is \"LoadBalancer\"";
@@ -436,14 +494,22 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
     let external = spec.count("externalIPs") > 0;
     if is_headless(service) {
         let ignored = [
-            (!spec.text("loadBalancerIP").is_empty(), "spec.loadBalancerIP"),
+            (
+                !spec.text("loadBalancerIP").is_empty(),
+                "spec.loadBalancerIP",
+            ),
             (external, "spec.externalIPs"),
-            (spec.text("sessionAffinity") != "None", "spec.SessionAffinity"),
+            (
+                spec.text("sessionAffinity") != "None",
+                "spec.SessionAffinity",
+            ),
         ];
         let ignored = ignored.iter().filter(|(set, _)| *set);
-        warnings.extend(ignored.map(|(_, field)| format!("{field} is ignored for headless services")));
+        warnings
+            .extend(ignored.map(|(_, field)| format!("{field} is ignored for headless services")));
     } else if external && kind != "ExternalName" {
-        let text = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+        let text =
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
         warnings.push(text.to_owned());
     }
     if kind == "ExternalName" && external {
@@ -454,7 +520,8 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
         warnings.push(text.to_owned());
     }
     if spec.text("trafficDistribution") == "PreferClose" {
-        let text = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        let text =
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
         warnings.push(text.to_owned());
     }
     warnings
