@@ -77,11 +77,10 @@ fn default(object: &mut Value) {
         set(object, "spec.updateStrategy.type", "RollingUpdate");
         fill(object, "spec.updateStrategy.rollingUpdate", json!({}));
     }
-    if object.text("spec.updateStrategy.type") == "RollingUpdate" {
-        if let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate") {
+    if object.text("spec.updateStrategy.type") == "RollingUpdate"
+        && let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate") {
             fill(rolling, "partition", 0);
         }
-    }
     for field in ["whenDeleted", "whenScaled"] {
         let path = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
         fill_empty(object, &path, "Retain");
@@ -95,12 +94,11 @@ fn default(object: &mut Value) {
         // Claims in templates are whole objects and show their kind.
         fill_empty(claim, "kind", "PersistentVolumeClaim");
         fill_empty(claim, "apiVersion", "v1");
-        if object_at(claim, "spec").is_some() {
-            if let Some(spec) = existing(claim, "spec") {
+        if object_at(claim, "spec").is_some()
+            && let Some(spec) = existing(claim, "spec") {
                 fill(spec, "resources", json!({}));
                 defaults::claim_spec(spec);
             }
-        }
     }
 }
 
@@ -182,7 +180,7 @@ fn check_template(path: &Path, spec: &Value) -> Errors {
     let claims: Vec<&str> = spec
         .items("volumeClaimTemplates")
         .iter()
-        .map(|claim| claim.name())
+        .map(super::super::value::Read::name)
         .collect();
     if !claims.is_empty() {
         let own = |volume: &&Value| !claims.contains(&volume.text("name"));

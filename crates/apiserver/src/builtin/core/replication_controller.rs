@@ -31,13 +31,10 @@ pub(crate) const ENTRY: Entry = Entry {
     },
     warnings: |new, old| {
         let path = check::path("spec.template");
-        match old {
-            Some(_) => warnings::about(&path, new.at("spec.template")),
-            None => {
-                let mut all = warnings::about_name(new.name(), apps::POD_NAMES);
-                all.extend(warnings::about(&path, new.at("spec.template")));
-                all
-            }
+        if let Some(_) = old { warnings::about(&path, new.at("spec.template")) } else {
+            let mut all = warnings::about_name(new.name(), apps::POD_NAMES);
+            all.extend(warnings::about(&path, new.at("spec.template")));
+            all
         }
     },
     selectable: &[("status.replicas", |object| {

@@ -210,8 +210,8 @@ pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
             let own = container
                 .at("securityContext.windowsOptions.hostProcess")
                 .as_bool();
-            if let (Some(pod), Some(own)) = (of_pod, own) {
-                if pod != own {
+            if let (Some(pod), Some(own)) = (of_pod, own)
+                && pod != own {
                     let path = path.child(field).index(i);
                     let path = check::path("securityContext.windowsOptions.hostProcess")
                         .as_str()
@@ -222,7 +222,6 @@ pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
                     );
                     errors.push(FieldError::invalid(&path, own, detail));
                 }
-            }
             host += usize::from(own.or(of_pod).unwrap_or_default());
         }
     }
