@@ -1,0 +1,176 @@
+//! `v1.NodeSelector`: terms of which one has to hold.
+
+use serde_json::Value;
+
+use super::AffinityErrors;
+use crate::field::{FieldError, Path};
+use crate::selector::{LabelSelector, Operator, Requirement, strings_at, text_at};
+
+/// The operators labels can be compared with.
+const LABEL_OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+/// The operators fields can be compared with.
+const FIELD_OPERATORS: [&str; 2] = ["In", "NotIn"];
+
+/// A parsed `v1.NodeSelector`.
+#[derive(Debug, Clone)]
+pub struct NodeSelector {
+    terms: Vec<Result<Term, Vec<FieldError>>>,
+}
+
+impl NodeSelector {
+    /// Reads the selector written at `path`. Terms that say nothing match nothing and are left out.
+    pub fn new(selector: &Value, path: &Path) -> Self {
+        let path = path.child("nodeSelectorTerms");
+        let terms = selector.get("nodeSelectorTerms").and_then(Value::as_array);
+        let terms = terms
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter(|(_, term)| !Term::is_empty(term))
+            .map(|(index, term)| Term::new(term, &path.index(index)))
+            .collect();
+        Self { terms }
+    }
+
+    /// Everything that is wrong with the terms.
+    pub fn errors(&self) -> Vec<FieldError> {
+        self.terms
+            .iter()
+            .filter_map(|term| term.as_ref().err())
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// Whether a term matches `node`. Terms that make no sense are an error only if no other
+    /// matches.
+    pub fn matches(&self, node: &Value) -> Result<bool, AffinityErrors> {
+        if self.terms.iter().flatten().any(|term| term.matches(node)) {
+            return Ok(true);
+        }
+        let errors = self.errors();
+        if errors.is_empty() {
+            Ok(false)
+        } else {
+            Err(AffinityErrors(errors))
+        }
+    }
+}
+
+/// Expressions that all have to hold.
+#[derive(Debug, Clone)]
+pub(super) struct Term {
+    labels: LabelSelector,
+    fields: Vec<FieldExpression>,
+}
+
+/// A field, its value, and whether it has to have it.
+#[derive(Debug, Clone)]
+struct FieldExpression {
+    field: String,
+    value: String,
+    equal: bool,
+}
+
+impl Term {
+    /// Whether the term has no expressions.
+    pub(super) fn is_empty(term: &Value) -> bool {
+        expressions(term, "matchExpressions").is_empty()
+            && expressions(term, "matchFields").is_empty()
+    }
+
+    /// Reads the term written at `path`.
+    pub(super) fn new(term: &Value, path: &Path) -> Result<Self, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        let mut requirements = Vec::new();
+        let labels_path = path.child("matchExpressions");
+        for (index, expression) in expressions(term, "matchExpressions").iter().enumerate() {
+            match label_requirement(expression, &labels_path.index(index)) {
+                Ok(requirement) => requirements.push(requirement),
+                Err(found) => errors.extend(found),
+            }
+        }
+        let mut fields = Vec::new();
+        let fields_path = path.child("matchFields");
+        for (index, expression) in expressions(term, "matchFields").iter().enumerate() {
+            match field_expression(expression, &fields_path.index(index)) {
+                Ok(field) => fields.push(field),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self {
+                labels: LabelSelector::new(requirements),
+                fields,
+            })
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// Whether every expression holds for `node`. A node without a name has no fields to compare.
+    pub(super) fn matches(&self, node: &Value) -> bool {
+        let name = node
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let field_holds = |expression: &FieldExpression| {
+            let found = if expression.field == "metadata.name" {
+                name
+            } else {
+                ""
+            };
+            (found == expression.value) == expression.equal
+        };
+        self.labels.matches_object(node) && (name.is_empty() || self.fields.iter().all(field_holds))
+    }
+}
+
+fn expressions<'a>(term: &'a Value, name: &str) -> &'a [Value] {
+    term.get(name)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn label_requirement(expression: &Value, path: &Path) -> Result<Requirement, Vec<FieldError>> {
+    let operator = match text_at(expression, "operator") {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::GreaterThan,
+        "Lt" => Operator::LessThan,
+        other => return Err(vec![unsupported(path, other, &LABEL_OPERATORS)]),
+    };
+    let key = text_at(expression, "key");
+    Requirement::new(key, operator, strings_at(expression, "values"), path)
+}
+
+fn field_expression(expression: &Value, path: &Path) -> Result<FieldExpression, FieldError> {
+    let equal = match text_at(expression, "operator") {
+        "In" => true,
+        "NotIn" => false,
+        other => return Err(unsupported(path, other, &FIELD_OPERATORS)),
+    };
+    let mut values = strings_at(expression, "values");
+    match (values.pop(), values.is_empty()) {
+        (Some(value), true) => Ok(FieldExpression {
+            field: text_at(expression, "key").to_owned(),
+            value,
+            equal,
+        }),
+        _ => {
+            let shown = expression.get("values").cloned().unwrap_or_default();
+            Err(FieldError::invalid(
+                &path.child("values"),
+                shown,
+                "must have one element",
+            ))
+        }
+    }
+}
+
+fn unsupported(path: &Path, operator: &str, accepted: &[&str]) -> FieldError {
+    FieldError::not_supported(&path.child("operator"), operator, accepted)
+}

@@ -1,0 +1,351 @@
+//! JSON patch (RFC 6902), with the habits of the library kube-apiserver uses for it.
+//!
+//! They differ from the RFC, which is why no ready-made crate fits: indices may be negative,
+//! `replace` sets members that are not there, copying a missing member gives null, and whatever
+//! stands before the first slash of a path is ignored.
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+use crate::json;
+
+/// More operations than this are refused.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// `copy` operations of one patch may add this many bytes in all, so that a short patch cannot
+/// double a document over and over.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// A patch that has been read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonPatch {
+    operations: Vec<Value>,
+    /// What strict validation has to say about the patch itself, ready to be shown: unknown and
+    /// duplicate members of operations. Empty if the patch was not checked.
+    pub findings: Vec<String>,
+}
+
+impl JsonPatch {
+    /// Reads a patch. `checked` says whether unknown and duplicate members are looked for
+    /// (`fieldValidation` is `Warn` or `Strict`); the operations are typed only then.
+    pub fn decode(bytes: &[u8], checked: bool) -> Result<Self, PatchError> {
+        let malformed = |text: String| {
+            PatchError::Malformed(if checked {
+                format!("error decoding patch: {text}")
+            } else {
+                text
+            })
+        };
+        let decoded = json::decode(bytes).map_err(|error| malformed(error.to_string()))?;
+        let (list_type, item_type) = if checked {
+            ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp")
+        } else {
+            ("jsonpatch.Patch", "jsonpatch.Operation")
+        };
+        let operations = match decoded.value {
+            Value::Null => Vec::new(),
+            Value::Array(operations) => operations,
+            other => return Err(malformed(cannot_read(&other, "Go value", list_type))),
+        };
+        let mut findings = Vec::new();
+        for (index, operation) in operations.iter().enumerate() {
+            match operation {
+                Value::Null => {}
+                Value::Object(members) if checked => {
+                    check_members(members, index, &mut findings).map_err(malformed)?;
+                }
+                Value::Object(_) => {}
+                other => return Err(malformed(cannot_read(other, "Go value", item_type))),
+            }
+        }
+        if checked {
+            let duplicates = decoded.duplicates.iter();
+            findings
+                .extend(duplicates.map(|path| format!("json patch duplicate field \"{path}\"")));
+        }
+        if operations.len() > MAX_OPERATIONS {
+            return Err(PatchError::TooManyOperations(operations.len()));
+        }
+        Ok(Self {
+            operations,
+            findings,
+        })
+    }
+
+    /// Applies the operations in turn; if one fails, `doc` stays as it was.
+    pub fn apply(&self, doc: &mut Value) -> Result<(), PatchError> {
+        let mut draft = Draft {
+            doc: doc.clone(),
+            copied: 0,
+        };
+        for operation in &self.operations {
+            draft.run(operation).map_err(PatchError::Unprocessable)?;
+        }
+        *doc = draft.doc;
+        Ok(())
+    }
+}
+
+/// Reads and applies a JSON patch in one go, checked as by default.
+pub fn json_patch(doc: &mut Value, operations: &[u8]) -> Result<(), PatchError> {
+    JsonPatch::decode(operations, true)?.apply(doc)
+}
+
+fn cannot_read(found: &Value, into: &str, ty: &str) -> String {
+    format!(
+        "json: cannot unmarshal {} into {into} of type {ty}",
+        json::go_type(found)
+    )
+}
+
+fn check_members(
+    members: &Map<String, Value>,
+    index: usize,
+    findings: &mut Vec<String>,
+) -> Result<(), String> {
+    for (name, value) in members {
+        match name.as_str() {
+            "op" | "path" | "from" => {
+                if !value.is_string() && !value.is_null() {
+                    let place = format!("Go struct field jsonPatchOp.{name}");
+                    return Err(cannot_read(value, &place, "string"));
+                }
+            }
+            "value" => {}
+            unknown => findings.push(format!("json patch unknown field \"[{index}].{unknown}\"")),
+        }
+    }
+    Ok(())
+}
+
+/// A document while operations change it.
+struct Draft {
+    doc: Value,
+    copied: usize,
+}
+
+/// The object or list an operation works on, and the member or index in it.
+struct Target<'a> {
+    parent: &'a mut Value,
+    key: String,
+    depth: usize,
+}
+
+impl Draft {
+    fn run(&mut self, operation: &Value) -> Result<(), String> {
+        let text = |name: &str| {
+            operation
+                .get(name)
+                .and_then(Value::as_str)
+                .ok_or_else(|| format!("operation without {name}"))
+        };
+        // An operation without a value carries null.
+        let value = || operation.get("value").unwrap_or(&Value::Null);
+        match operation
+            .get("op")
+            .and_then(Value::as_str)
+            .unwrap_or("unknown")
+        {
+            "add" => {
+                let target = self.find(text("path")?)?;
+                target.add(value().clone())
+            }
+            "remove" => self.find(text("path")?)?.remove().map(drop),
+            "replace" => self.replace(text("path")?, value()),
+            "move" => {
+                let moved = self.find(text("from")?)?.remove()?;
+                self.find(text("path")?)?.add(moved)
+            }
+            "copy" => {
+                let copy = self.find(text("from")?)?.get()?.clone();
+                self.copied = self.copied.saturating_add(json::to_vec(&copy).len());
+                if self.copied > MAX_COPIED_BYTES {
+                    return Err(format!("copies exceed {MAX_COPIED_BYTES} bytes"));
+                }
+                self.find(text("path")?)?.add(copy)
+            }
+            "test" => self.test(text("path")?, value()),
+            other => Err(format!("unknown operation {other:?}")),
+        }
+    }
+
+    fn replace(&mut self, path: &str, value: &Value) -> Result<(), String> {
+        if path.is_empty() {
+            if !value.is_object() && !value.is_array() {
+                return Err("the document can only become an object or a list".to_owned());
+            }
+            self.doc = value.clone();
+            return Ok(());
+        }
+        let target = self.find(path)?;
+        target.check_depth(value)?;
+        match target.parent {
+            Value::Object(map) => {
+                map.insert(target.key, value.clone());
+            }
+            Value::Array(items) => {
+                let index = position(&target.key, items.len())?;
+                let slot = items
+                    .get_mut(index)
+                    .ok_or_else(|| out_of_range(&target.key))?;
+                *slot = value.clone();
+            }
+            _ => return Err(no_such_place(path)),
+        }
+        Ok(())
+    }
+
+    fn test(&mut self, path: &str, value: &Value) -> Result<(), String> {
+        let found = if path.is_empty() {
+            &self.doc
+        } else {
+            self.find(path)?.get()?
+        };
+        if found == value {
+            Ok(())
+        } else {
+            Err(format!("test of {path:?} failed"))
+        }
+    }
+
+    /// Walks to the parent of what `path` names.
+    fn find(&mut self, path: &str) -> Result<Target<'_>, String> {
+        // The first piece is ignored, even if it is not empty.
+        let (_, below) = path.split_once('/').ok_or_else(|| no_such_place(path))?;
+        let (way, key) = below
+            .rsplit_once('/')
+            .map_or((None, below), |(way, key)| (Some(way), key));
+        let mut parent = &mut self.doc;
+        let mut depth = 1;
+        for piece in way.into_iter().flat_map(|way| way.split('/')) {
+            let piece = unescape(piece);
+            let next = match parent {
+                Value::Object(map) => map.get_mut(&piece),
+                Value::Array(items) => {
+                    let index = position(&piece, items.len())?;
+                    items.get_mut(index)
+                }
+                _ => None,
+            };
+            parent = next.ok_or_else(|| no_such_place(path))?;
+            depth += 1;
+        }
+        if !parent.is_object() && !parent.is_array() {
+            return Err(no_such_place(path));
+        }
+        Ok(Target {
+            parent,
+            key: unescape(key),
+            depth,
+        })
+    }
+}
+
+impl<'a> Target<'a> {
+    fn get(self) -> Result<&'a Value, String> {
+        match self.parent {
+            Value::Object(map) => Ok(map.get(&self.key).unwrap_or(&Value::Null)),
+            Value::Array(items) => {
+                let index = position(&self.key, items.len())?;
+                items.get(index).ok_or_else(|| out_of_range(&self.key))
+            }
+            _ => Err(out_of_range(&self.key)),
+        }
+    }
+
+    fn add(self, value: Value) -> Result<(), String> {
+        self.check_depth(&value)?;
+        match self.parent {
+            Value::Object(map) => {
+                map.insert(self.key, value);
+            }
+            Value::Array(items) if self.key == "-" => items.push(value),
+            Value::Array(items) => {
+                // One place more than there are items: the end counts.
+                let index = position(&self.key, items.len() + 1)?;
+                if index > items.len() {
+                    return Err(out_of_range(&self.key));
+                }
+                items.insert(index, value);
+            }
+            _ => return Err(out_of_range(&self.key)),
+        }
+        Ok(())
+    }
+
+    fn remove(self) -> Result<Value, String> {
+        match self.parent {
+            Value::Object(map) => map
+                .remove(&self.key)
+                .ok_or_else(|| no_such_place(&self.key)),
+            Value::Array(items) => {
+                let index = position(&self.key, items.len())?;
+                if index >= items.len() {
+                    return Err(out_of_range(&self.key));
+                }
+                Ok(items.remove(index))
+            }
+            _ => Err(no_such_place(&self.key)),
+        }
+    }
+
+    /// Operations can nest what was read piece by piece; the result obeys the limit of reading.
+    fn check_depth(&self, value: &Value) -> Result<(), String> {
+        if fits(value, json::MAX_DEPTH.saturating_sub(self.depth)) {
+            Ok(())
+        } else {
+            Err(format!(
+                "the result is nested deeper than {}",
+                json::MAX_DEPTH
+            ))
+        }
+    }
+}
+
+/// Whether `value` is nested at most `levels` deep.
+fn fits(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Object(map) => levels > 0 && map.values().all(|member| fits(member, levels - 1)),
+        Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+        _ => true,
+    }
+}
+
+/// The index `text` means in a list with `places` places; negative ones count from the end.
+fn position(text: &str, places: usize) -> Result<usize, String> {
+    let index: i64 = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not an index"))?;
+    let distance = usize::try_from(index.unsigned_abs()).map_err(|_| out_of_range(text))?;
+    if index >= 0 {
+        Ok(distance)
+    } else {
+        places
+            .checked_sub(distance)
+            .ok_or_else(|| out_of_range(text))
+    }
+}
+
+/// Undoes the escapes of RFC 6901 in one pass.
+fn unescape(piece: &str) -> String {
+    let mut out = String::with_capacity(piece.len());
+    let mut rest = piece;
+    while let Some(at) = rest.find('~') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        (out, rest) = match escape.as_bytes().get(1) {
+            Some(b'1') => (out + "/", &escape[2..]),
+            Some(b'0') => (out + "~", &escape[2..]),
+            _ => (out + "~", &escape[1..]),
+        };
+    }
+    out + rest
+}
+
+fn no_such_place(path: &str) -> String {
+    format!("there is nothing at {path:?}")
+}
+
+fn out_of_range(key: &str) -> String {
+    format!("index {key:?} is out of range")
+}
