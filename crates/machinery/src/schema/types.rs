@@ -21,6 +21,33 @@ pub enum SchemaType {
     Boolean,
 }
 
+impl SchemaType {
+    /// The type with this name in a schema.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => return None,
+        })
+    }
+
+    /// How the type is written in a schema and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
 /// `x-kubernetes-list-type`; absent means atomic for custom resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ListType {
@@ -87,6 +114,8 @@ pub struct Schema {
     pub properties: BTreeMap<String, Schema>,
     /// Schema of undeclared map entries.
     pub additional_properties: Option<Box<Schema>>,
+    /// `additionalProperties` given as a bare boolean instead of a schema.
+    pub additional_properties_bool: Option<bool>,
     /// Item schema of arrays.
     pub items: Option<Box<Schema>>,
     /// Names that have to be present.

@@ -1,0 +1,1 @@
+//! What the reference says, in tables.
