@@ -1,0 +1,456 @@
+//! Containers: names, images, ports, environment, mounts, policies.
+
+use std::collections::BTreeMap;
+
+use machinery::field::{FieldError, Path};
+use serde_json::Value;
+
+use crate::builtin::check;
+use crate::builtin::entry::Errors;
+use crate::builtin::pod_spec::{is_sidecar, probe, security, volume};
+use crate::builtin::resources;
+use crate::builtin::value::{Read, is_zero};
+
+/// What containers have to know of the pod they are in.
+pub(crate) struct Pod<'a> {
+    /// Volumes that are well-formed, by name.
+    pub(crate) volumes: BTreeMap<&'a str, &'a Value>,
+    /// Names of resource claims, sorted.
+    pub(crate) claims: Vec<&'a str>,
+    /// Seconds a pod gets for ending.
+    pub(crate) grace: Option<i64>,
+    /// Restart policy.
+    pub(crate) restart_policy: &'a str,
+    /// Operating system, when it is said.
+    pub(crate) os: Option<&'a str>,
+    /// Whether the pod uses the users of its node.
+    pub(crate) host_users: bool,
+}
+
+/// The main containers.
+pub(crate) fn check_containers(path: &Path, containers: &[Value], pod: &Pod<'_>) -> Errors {
+    if containers.is_empty() {
+        return vec![FieldError::required(path, "")];
+    }
+    let mut errors = Errors::new();
+    let mut names = Vec::new();
+    for (i, container) in containers.iter().enumerate() {
+        let path = path.index(i);
+        errors.extend(check_common(&path, container, pod));
+        let name = container.text("name");
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(&path.child("name"), name));
+        } else {
+            names.push(name);
+        }
+        errors.extend(check_handlers(&path, container, pod));
+        errors.extend(check_restart(&path, container));
+    }
+    errors.extend(check_host_ports(path, containers));
+    errors
+}
+
+/// Containers that run before.
+pub(crate) fn check_init_containers(
+    path: &Path,
+    containers: &[Value],
+    main: &[Value],
+    pod: &Pod<'_>,
+) -> Errors {
+    let mut errors = Errors::new();
+    let mut names: Vec<&str> = main.iter().map(|container| container.text("name")).collect();
+    for (i, container) in containers.iter().enumerate() {
+        let here = path.index(i);
+        errors.extend(check_common(&here, container, pod));
+        if container.has("restartPolicy") {
+            errors.extend(check_restart(&here, container));
+        } else if container.count("restartPolicyRules") > 0 {
+            errors.push(FieldError::required(
+                &here.child("restartPolicy"),
+                "must specify restartPolicy when restart rules are used",
+            ));
+        }
+        let name = container.text("name");
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(&here.child("name"), name));
+        } else if !name.is_empty() {
+            names.push(name);
+        }
+        errors.extend(check_host_ports(path, std::slice::from_ref(container)));
+        if is_sidecar(container) {
+            errors.extend(check_handlers(&here, container, pod));
+        } else {
+            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                if container.has(field) {
+                    errors.push(FieldError::forbidden(
+                        &here.child(field),
+                        "may not be set for init containers without restartPolicy=Always",
+                    ));
+                }
+            }
+        }
+    }
+    errors
+}
+
+/// Containers added for debugging.
+pub(crate) fn check_ephemeral_containers(
+    path: &Path,
+    spec: &Value,
+    pod: &Pod<'_>,
+) -> Errors {
+    const NOT_EPHEMERAL: [&str; 9] = [
+        "ports",
+        "resources",
+        "resizePolicy",
+        "restartPolicyRules",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+        "restartPolicy",
+    ];
+    let mut errors = Errors::new();
+    let others: Vec<&str> = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|field| spec.items(field))
+        .map(|container| container.text("name"))
+        .collect();
+    let mut names = others.clone();
+    for (i, container) in spec.items("ephemeralContainers").iter().enumerate() {
+        let path = path.index(i);
+        errors.extend(check_common(&path, container, pod));
+        errors.extend(check_image_space(&path, container));
+        let name = container.text("name");
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(&path.child("name"), name));
+        } else {
+            names.push(name);
+        }
+        let target = container.text("targetContainerName");
+        if !target.is_empty() && !others.contains(&target) {
+            errors.push(FieldError::not_found(&path.child("targetContainerName"), target));
+        }
+        let detail = "cannot be set for an Ephemeral Container";
+        for field in NOT_EPHEMERAL {
+            if !is_zero(container.at(field)) {
+                errors.push(FieldError::forbidden(&path.child(field), detail));
+            }
+        }
+        for (i, mount) in container.items("volumeMounts").iter().enumerate() {
+            for field in ["subPath", "subPathExpr"] {
+                if !mount.text(field).is_empty() {
+                    let path = path.child("volumeMounts").index(i).child(field);
+                    errors.push(FieldError::forbidden(&path, detail));
+                }
+            }
+        }
+    }
+    errors
+}
+
+/// Images of pods, not of templates, must not have spaces around them.
+pub(crate) fn check_image_space(path: &Path, container: &Value) -> Errors {
+    let image = container.text("image");
+    if image.trim().len() == image.len() {
+        Vec::new()
+    } else {
+        let detail = "must not have leading or trailing whitespace";
+        vec![FieldError::invalid(&path.child("image"), image, detail)]
+    }
+}
+
+fn check_handlers(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
+    let mut errors = Errors::new();
+    if container.has("lifecycle") {
+        let lifecycle = container.at("lifecycle");
+        let path = path.child("lifecycle");
+        errors.extend(probe::check_lifecycle(&path, lifecycle, pod.grace, pod.os));
+    }
+    let at = |field: &str| (path.child(field), container.at(field));
+    let (here, liveness) = at("livenessProbe");
+    errors.extend(probe::check_single_success(&here, liveness, pod.grace));
+    let (here, readiness) = at("readinessProbe");
+    errors.extend(probe::check_readiness(&here, readiness, pod.grace));
+    let (here, startup) = at("startupProbe");
+    errors.extend(probe::check_single_success(&here, startup, pod.grace));
+    errors
+}
+
+fn check_restart(path: &Path, container: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let rules = container.items("restartPolicyRules");
+    match container.maybe_text("restartPolicy") {
+        None if rules.is_empty() => return errors,
+        None => errors.push(FieldError::required(
+            &path.child("restartPolicy"),
+            "must specify restartPolicy when restart rules are used",
+        )),
+        Some(policy) => errors.extend(check::supported(
+            &path.child("restartPolicy"),
+            policy,
+            &["Always", "Never", "OnFailure"],
+        )),
+    }
+    let rules_path = path.child("restartPolicyRules");
+    if rules.len() > 20 {
+        errors.push(FieldError::too_many(&rules_path, rules.len(), 20));
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        let path = rules_path.index(i);
+        errors.extend(check::supported(
+            &path.child("action"),
+            rule.text("action"),
+            &["Restart", "RestartAllContainers"],
+        ));
+        let path = path.child("exitCodes");
+        if rule.has("exitCodes") {
+            let operator = rule.text("exitCodes.operator");
+            errors.extend(check::supported(&path.child("operator"), operator, &["In", "NotIn"]));
+            let count = rule.count("exitCodes.values");
+            if count > 255 {
+                errors.push(FieldError::too_many(&path.child("values"), count, 255));
+            }
+        } else {
+            errors.push(FieldError::required(&path, "must be specified"));
+        }
+    }
+    errors
+}
+
+fn check_common(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let name = container.text("name");
+    if name.is_empty() {
+        errors.push(FieldError::required(&path.child("name"), ""));
+    } else {
+        errors.extend(check::label(&path.child("name"), name));
+    }
+    errors.extend(check::required(&path.child("image"), container.text("image")));
+    errors.extend(check::one_of(
+        &path.child("terminationMessagePolicy"),
+        container.text("terminationMessagePolicy"),
+        &["File", "FallbackToLogsOnError"],
+    ));
+    errors.extend(check_ports(&path.child("ports"), container.items("ports")));
+    errors.extend(check_env(&path.child("env"), container.items("env")));
+    errors.extend(check_env_from(&path.child("envFrom"), container.items("envFrom")));
+    errors.extend(volume::check_mounts(path, container, &pod.volumes));
+    errors.extend(check::one_of(
+        &path.child("imagePullPolicy"),
+        container.text("imagePullPolicy"),
+        &["Always", "IfNotPresent", "Never"],
+    ));
+    errors.extend(resources::check_requirements(
+        &path.child("resources"),
+        container.at("resources"),
+        resources::check_container_name,
+        &pod.claims,
+    ));
+    errors.extend(check_resize(&path.child("resizePolicy"), container, pod.restart_policy));
+    errors.extend(security::check_container(
+        &path.child("securityContext"),
+        container.at("securityContext"),
+        pod.host_users,
+    ));
+    errors
+}
+
+fn check_resize(path: &Path, container: &Value, restart_policy: &str) -> Errors {
+    let mut errors = Errors::new();
+    let mut seen = Vec::new();
+    for (i, policy) in container.items("resizePolicy").iter().enumerate() {
+        let name = policy.text("resourceName");
+        if seen.contains(&name) {
+            errors.push(FieldError::duplicate(&path.index(i), name));
+        }
+        seen.push(name);
+        errors.extend(check::one_of(path, name, &["cpu", "memory"]));
+        let restart = policy.text("restartPolicy");
+        errors.extend(check::one_of(path, restart, &["NotRequired", "RestartContainer"]));
+        if restart_policy == "Never" && restart != "NotRequired" {
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(FieldError::invalid(path, restart, detail));
+        }
+    }
+    errors
+}
+
+fn check_ports(path: &Path, ports: &[Value]) -> Errors {
+    let mut errors = Errors::new();
+    let mut names = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let path = path.index(i);
+        let name = port.text("name");
+        if !name.is_empty() {
+            let wrong = check::port_name(&path.child("name"), name);
+            if !wrong.is_empty() {
+                errors.extend(wrong);
+            } else if names.contains(&name) {
+                errors.push(FieldError::duplicate(&path.child("name"), name));
+            } else {
+                names.push(name);
+            }
+        }
+        match port.number("containerPort") {
+            0 => errors.push(FieldError::required(&path.child("containerPort"), "")),
+            number => errors.extend(check::port_number(&path.child("containerPort"), number)),
+        }
+        match port.number("hostPort") {
+            0 => {}
+            number => errors.extend(check::port_number(&path.child("hostPort"), number)),
+        }
+        errors.extend(check::one_of(
+            &path.child("protocol"),
+            port.text("protocol"),
+            check::PROTOCOLS,
+        ));
+    }
+    errors
+}
+
+fn check_host_ports(path: &Path, containers: &[Value]) -> Errors {
+    let mut errors = Errors::new();
+    let mut seen = Vec::new();
+    for (i, container) in containers.iter().enumerate() {
+        for (j, port) in container.items("ports").iter().enumerate() {
+            let number = port.number("hostPort");
+            if number == 0 {
+                continue;
+            }
+            let key = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
+            if seen.contains(&key) {
+                let path = path.index(i).child("ports").index(j).child("hostPort");
+                errors.push(FieldError::duplicate(&path, key));
+            } else {
+                seen.push(key);
+            }
+        }
+    }
+    errors
+}
+
+fn check_env(path: &Path, variables: &[Value]) -> Errors {
+    let mut errors = Errors::new();
+    for (i, variable) in variables.iter().enumerate() {
+        let path = path.index(i);
+        let name = variable.text("name");
+        if name.is_empty() {
+            errors.push(FieldError::required(&path.child("name"), ""));
+        } else {
+            errors.extend(check::env_name(&path.child("name"), name));
+        }
+        if variable.has("valueFrom") {
+            errors.extend(check_value_from(&path.child("valueFrom"), variable));
+        }
+    }
+    errors
+}
+
+const ENV_FIELDS: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+fn check_value_from(path: &Path, variable: &Value) -> Errors {
+    let from = variable.at("valueFrom");
+    let mut errors = Errors::new();
+    let mut sources = 0;
+    if from.has("fieldRef") {
+        sources += 1;
+        let path = path.child("fieldRef");
+        errors.extend(volume::check_field_ref(&path, from.at("fieldRef"), ENV_FIELDS));
+    }
+    if from.has("resourceFieldRef") {
+        sources += 1;
+        let path = path.child("resourceFieldRef");
+        errors.extend(volume::check_resource_ref(&path, from.at("resourceFieldRef"), false));
+    }
+    for field in ["configMapKeyRef", "secretKeyRef"] {
+        let reference = from.at(field);
+        if reference.is_null() {
+            continue;
+        }
+        sources += 1;
+        let path = path.child(field);
+        errors.extend(check::subdomain(&path.child("name"), reference.text("name")));
+        match reference.text("key") {
+            "" => errors.push(FieldError::required(&path.child("key"), "")),
+            key => errors.extend(check::config_key(&path.child("key"), key)),
+        }
+    }
+    if from.has("fileKeyRef") {
+        sources += 1;
+        errors.extend(check_file_ref(&path.child("fileKeyRef"), from.at("fileKeyRef")));
+    }
+    let detail = if sources == 0 {
+        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
+         `fileKeyRef`"
+    } else if !variable.text("value").is_empty() {
+        "may not be specified when `value` is not empty"
+    } else if sources > 1 {
+        "may not have more than one field specified at a time"
+    } else {
+        return errors;
+    };
+    errors.push(FieldError::invalid(path, "", detail));
+    errors
+}
+
+fn check_file_ref(path: &Path, reference: &Value) -> Errors {
+    let mut errors = Errors::new();
+    match reference.text("key") {
+        "" => errors.push(FieldError::required(&path.child("key"), "")),
+        key => errors.extend(check::env_name(&path.child("key"), key)),
+    }
+    match reference.text("volumeName") {
+        "" => errors.push(FieldError::required(&path.child("volumeName"), "")),
+        name => errors.extend(check::label(&path.child("volumeName"), name)),
+    }
+    match reference.text("path") {
+        "" => errors.push(FieldError::required(&path.child("path"), "")),
+        file => errors.extend(check::no_backsteps(&path.child("path"), file)),
+    }
+    errors
+}
+
+fn check_env_from(path: &Path, sources: &[Value]) -> Errors {
+    let mut errors = Errors::new();
+    for (i, source) in sources.iter().enumerate() {
+        let here = path.index(i);
+        let prefix = source.text("prefix");
+        if !prefix.is_empty() {
+            errors.extend(check::env_name(&here.child("prefix"), prefix));
+        }
+        let mut count = 0;
+        for field in ["configMapRef", "secretRef"] {
+            if !source.has(field) {
+                continue;
+            }
+            count += 1;
+            let path = here.child(field).child("name");
+            match source.at(field).text("name") {
+                "" => errors.push(FieldError::required(&path, "")),
+                name => errors.extend(check::invalid_each(
+                    &path,
+                    name,
+                    machinery::names::name_is_dns_subdomain(name, true),
+                )),
+            }
+        }
+        let detail = match count {
+            0 => "must specify one of: `configMapRef` or `secretRef`",
+            1 => continue,
+            _ => "may not have more than one field specified at a time",
+        };
+        errors.push(FieldError::invalid(path, "", detail));
+    }
+    errors
+}
