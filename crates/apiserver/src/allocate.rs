@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
+use std::ops::Bound;
 
 use machinery::field::{FieldError, Path};
 use machinery::meta;
@@ -90,7 +91,7 @@ struct Used {
 /// keeping a second truth.
 fn used(store: &Store) -> Result<Used, Status> {
     let page = store
-        .list("/registry/services/specs/", None, 0, None)
+        .list("/registry/services/specs/", Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
     let mut used = Used { addresses: HashSet::new(), ports: HashSet::new() };
     for entry in page.entries {

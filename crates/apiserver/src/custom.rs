@@ -6,5 +6,5 @@ mod definition;
 mod names;
 mod strategy;
 
-pub(crate) use controller::run;
-pub(crate) use definition::{DefinitionStrategy, resources_of};
+pub(crate) use controller::follow;
+pub(crate) use definition::DefinitionStrategy;

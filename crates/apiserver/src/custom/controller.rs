@@ -2,6 +2,7 @@
 //! deleted definitions removed.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,30 +20,40 @@ use crate::request::DeleteOptions;
 use crate::resource::Resource;
 use crate::rest::{Changed, Context, UpdateJob, delete_object, record_update, update_object};
 use crate::server::State;
+use crate::store::StoreError;
 
 /// Finalizer that keeps a definition until its instances are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// How soon a definition whose instances have finalizers is looked at again.
 const CLEANUP_RETRY: Duration = Duration::from_millis(200);
 
-/// Follows definitions until the store closes.
-pub(crate) async fn run(state: Arc<State>) {
+/// Serves the definitions there are, then follows them until the store closes.
+pub(crate) async fn follow(state: Arc<State>) {
+    let snapshot = state.registry.snapshot();
+    let Some(resource) =
+        snapshot.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned()
+    else {
+        return;
+    };
     let mut compiled = Compiled::default();
+    let from = state.store.revision();
+    sync(&state, &resource, &mut compiled).await;
+    tokio::spawn(run(state, resource, compiled, from));
+}
+
+async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled, mut from: u64) {
     loop {
-        let snapshot = state.registry.snapshot();
-        let Some(resource) =
-            snapshot.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned()
-        else {
-            return;
+        let Ok(mut watch) = state.store.watch(&resource.prefix, from) else {
+            from = state.store.revision();
+            continue;
         };
-        let Ok(mut watch) = state.store.watch(&resource.prefix, state.store.revision()) else { continue };
         let mut again = sync(&state, &resource, &mut compiled).await;
         loop {
             let wait = if again { CLEANUP_RETRY } else { Duration::from_secs(3600) };
             tokio::select! {
                 event = watch.next() => match event {
-                    Ok(Some(_)) => {}
-                    Ok(None) => return,
+                    Ok(_) => {}
+                    Err(StoreError::Closed) => return,
                     // Too far behind: start over.
                     Err(_) => break,
                 },
@@ -50,6 +61,7 @@ pub(crate) async fn run(state: Arc<State>) {
             }
             again = sync(&state, &resource, &mut compiled).await;
         }
+        from = state.store.revision();
     }
 }
 
@@ -90,7 +102,7 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
 fn read_all(state: &State, resource: &Resource) -> Result<Vec<Value>, Status> {
     let page = state
         .store
-        .list(&resource.prefix, None, 0, None)
+        .list(&resource.prefix, Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
     let mut definitions =
         page.entries.iter().map(|entry| resource.read(entry)).collect::<Result<Vec<_>, _>>()?;
@@ -189,7 +201,7 @@ async fn finalize(state: &Arc<State>, resource: &Resource, definition: &Value) -
     if let Some(instances) = resources_of(definition).first() {
         let page = state
             .store
-            .list(&instances.prefix, None, 0, None)
+            .list(&instances.prefix, Bound::Unbounded, 0, None)
             .map_err(|error| Status::internal(&error.to_string()))?;
         for entry in &page.entries {
             let object = instances.read(entry)?;

@@ -10,7 +10,7 @@ use machinery::gvk::{GroupVersionKind, join_api_version};
 use machinery::meta;
 use machinery::patch::StrategicType;
 use machinery::schema::{Checks, CompiledSchema, Schema, crd};
-use machinery::table::{Column, PrinterColumn};
+use machinery::table::{Column, custom_columns};
 use serde_json::{Value, json};
 
 use super::conversion::{CustomConversion, Versions};
@@ -186,12 +186,8 @@ fn strategy_of(spec: &Value, version: &Value) -> Result<CustomStrategy, String> 
     let schema = CompiledSchema::parse(&json)?;
     let preserve_unknown = spec["preserveUnknownFields"] == true;
     let merge = apply::crd_schema(schema.schema(), preserve_unknown);
-    let columns = match version.get("additionalPrinterColumns").and_then(Value::as_array) {
-        Some(columns) if !columns.is_empty() => {
-            columns.iter().map(PrinterColumn::from_definition).collect::<Result<Vec<_>, _>>()?
-        }
-        _ => vec![PrinterColumn::age()],
-    };
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
+    let columns = custom_columns(columns.map_or(&[], Vec::as_slice)).map_err(|error| error.to_string())?;
     let selectable = version
         .get("selectableFields")
         .and_then(Value::as_array)

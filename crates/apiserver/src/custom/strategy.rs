@@ -10,7 +10,8 @@ use machinery::meta;
 use machinery::patch::StrategicType;
 use machinery::schema::{self, CompiledSchema};
 use machinery::table::{Column, PrinterColumn};
-use machinery::{jsonpath, names};
+use machinery::jsonpath::SimplePath;
+use machinery::names;
 use serde_json::Value;
 
 use crate::kind::{Decoded, Findings, Part, Strategy, WriteContext};
@@ -161,8 +162,8 @@ impl Strategy for CustomStrategy {
         if !self.is_selectable(field) {
             return None;
         }
-        let value = jsonpath::get_simple(object, &format!(".{field}"));
-        Some(match value {
+        let path = SimplePath::parse(&format!(".{field}")).ok()?;
+        Some(match path.get(object) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
@@ -174,8 +175,8 @@ impl Strategy for CustomStrategy {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![Column::name("Name of the object, unique in its scope.")];
-        columns.extend(self.columns.iter().map(PrinterColumn::column));
+        let mut columns = vec![Column::object_name()];
+        columns.extend(self.columns.iter().map(|column| column.column().clone()));
         columns
     }
 

@@ -259,7 +259,7 @@ impl WriteOptions {
                 "may not be specified for non-apply patch",
             ));
         }
-        errors.extend(machinery::apply::validate_field_manager(manager, &Path::new("fieldManager")));
+        errors.extend(machinery::apply::validate_field_manager(manager));
         let dry_run = check_dry_run(&query.all("dryRun"), &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,

@@ -80,7 +80,7 @@ pub(crate) fn decode_object(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of \
              type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
              \"json:\\\"kind,omitempty\\\"\" }}",
-            go_type_name(&raw)
+            json::go_type(&raw)
         );
         return Err(unrecognised(&why));
     };
@@ -155,18 +155,6 @@ pub(crate) fn strict_findings(duplicates: &[String], unknown: &[String]) -> Vec<
         .map(|path| quoted("duplicate", path))
         .chain(unknown.iter().map(|path| quoted("unknown", path)))
         .collect()
-}
-
-/// A JSON type as Go's decoder names it.
-pub(crate) fn go_type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The start of a body, for messages (`summarizeData`).

@@ -5,7 +5,6 @@ use machinery::field::{FieldError, Path};
 use machinery::gvk::split_api_version;
 use machinery::meta;
 use machinery::status::Status;
-use machinery::time::format_time;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -44,11 +43,10 @@ pub(crate) async fn create(
 
 /// What the server alone decides.
 pub(crate) fn fill_system_fields(object: &mut Value, context: &Context) {
-    let metadata = meta::metadata_mut(object);
-    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
-    metadata.insert("creationTimestamp".into(), format_time(context.now).into());
+    meta::set_uid(object, &Uuid::new_v4().to_string());
+    meta::set_creation_timestamp(object, context.now);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
+        meta::remove(object, field);
     }
 }
 
@@ -61,12 +59,12 @@ pub(crate) fn match_namespace(
     let given = meta::namespace(object);
     if !resource.info.namespaced {
         if !given.is_empty() && resource.custom.is_some() {
-            meta::metadata_mut(object).remove("namespace");
+            meta::remove(object, "namespace");
         }
         return Ok(());
     }
     if given.is_empty() {
-        meta::metadata_mut(object).insert("namespace".into(), namespace.into());
+        meta::set(object, "namespace", namespace.into());
         return Ok(());
     }
     if given == namespace {
@@ -89,7 +87,7 @@ pub(crate) async fn create_object(
     if !given.is_empty() && given != "0" {
         return Err(Status::plain_500("resourceVersion should not be set on objects to be created"));
     }
-    meta::metadata_mut(&mut object).remove("resourceVersion");
+    meta::remove(&mut object, "resourceVersion");
     if let Some(custom) = &resource.custom
         && custom.terminating
     {
@@ -102,11 +100,11 @@ pub(crate) async fn create_object(
     admission::on_create(context, resource, namespace, &mut object)?;
     prepare(context, resource, &mut object)?;
     let generated = meta::name(&object).is_empty();
-    let base = meta::generate_name(&object).to_owned();
+    let base = meta::generate_name_base(&object).to_owned();
     for attempt in 1.. {
         if generated && !base.is_empty() {
-            let name = meta::generate_name_from(&base, || context.state.random());
-            meta::metadata_mut(&mut object).insert("name".into(), name.into());
+            let name = meta::generate_name(&base, || context.state.random());
+            meta::set(&mut object, "name", name.into());
         }
         validate(context, resource, &object)?;
         let name = meta::name(&object).to_owned();
@@ -144,11 +142,11 @@ pub(crate) async fn create_object(
 
 /// `rest.BeforeCreate` up to validation.
 fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result<(), Status> {
-    context.warn_all(meta::dedup_owner_references(object));
+    dedup_owners(context, object);
     if resource.info.has_generation {
-        meta::metadata_mut(object).insert("generation".into(), 1.into());
+        meta::set(object, "generation", 1.into());
     } else {
-        meta::metadata_mut(object).remove("generation");
+        meta::remove(object, "generation");
     }
     resource.strategy.prepare_create(object, context.write_context());
     context.state.allocate(resource, object)
@@ -158,7 +156,7 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
     let gvk = &resource.info.gvk;
     type_errors(resource, object)?;
     let mut errors = meta::validate_object_meta(
-        object,
+        &object["metadata"],
         resource.info.namespaced,
         |name, prefix| resource.strategy.validate_name(name, prefix),
         &Path::new("metadata"),
@@ -169,8 +167,24 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
         return Err(Status::invalid(gvk, meta::name(object), &errors));
     }
     context.warn_all(findings.warnings);
-    context.warn_all(meta::finalizer_warnings(object));
+    warn_of_finalizers(context, resource, object);
     Ok(())
+}
+
+/// Repeated owner references go, with a word about it.
+pub(super) fn dedup_owners(context: &Context, object: &mut Value) {
+    let dropped = meta::dedup_owner_references(object);
+    if !dropped.is_empty() {
+        context.warn(meta::duplicate_owners_warning(&dropped, false));
+    }
+}
+
+/// Finalizers of custom resources should say whose they are.
+pub(super) fn warn_of_finalizers(context: &Context, resource: &Resource, object: &Value) {
+    if resource.custom.is_some() {
+        let path = Path::new("metadata").child("finalizers");
+        context.warn_all(meta::finalizer_warnings(&object["metadata"], &path));
+    }
 }
 
 /// A custom resource of another kind passes decoding, and fails here under its own name.

@@ -6,7 +6,7 @@ use machinery::gvk::GroupResource;
 use machinery::json;
 use machinery::meta;
 use machinery::status::{Details, Status};
-use machinery::time::format_time;
+use machinery::time::parse_time;
 use serde_json::{Value, json};
 
 use super::body::Content;
@@ -203,13 +203,13 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
     if !meta::is_deleting(live) {
         return Step::Grace { seconds, ends: now + SignedDuration::from_secs(seconds) };
     }
-    let running = match meta::grace_period_seconds(live) {
+    let running = match meta::deletion_grace_period_seconds(live) {
         None | Some(0) => return Step::Remove,
         Some(running) => running,
     };
     match requested {
         Some(shorter) if shorter < running => {
-            let end = meta::deletion_timestamp(live).unwrap_or(now)
+            let end = meta::deletion_timestamp(live).and_then(|text| parse_time(text).ok()).unwrap_or(now)
                 - SignedDuration::from_secs(running)
                 + SignedDuration::from_secs(shorter);
             if end >= now {
@@ -258,7 +258,7 @@ fn check_preconditions(
 /// (`deletionFinalizersForGarbageCollection`).
 fn set_propagation(object: &mut Value, options: &DeleteOptions) {
     let current = meta::finalizers(object);
-    let has = |name: &str| current.iter().any(|finalizer| finalizer == name);
+    let has = |name: &str| current.contains(&name);
     let (orphan, foreground) = match (options.propagation, options.orphan_dependents) {
         (Some(Propagation::Orphan), _) | (None, Some(true)) => (true, false),
         (Some(Propagation::Foreground), _) => (false, true),
@@ -268,10 +268,10 @@ fn set_propagation(object: &mut Value, options: &DeleteOptions) {
     if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
         return;
     }
-    let mut finalizers: Vec<Value> = current
+    let mut finalizers: Vec<String> = current
         .iter()
-        .filter(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND))
-        .map(|name| Value::from(name.as_str()))
+        .filter(|name| !matches!(**name, ORPHAN | FOREGROUND))
+        .map(|name| (*name).to_owned())
         .collect();
     if orphan {
         finalizers.push(ORPHAN.into());
@@ -279,24 +279,17 @@ fn set_propagation(object: &mut Value, options: &DeleteOptions) {
     if foreground {
         finalizers.push(FOREGROUND.into());
     }
-    let metadata = meta::metadata_mut(object);
-    if finalizers.is_empty() {
-        metadata.remove("finalizers");
-    } else {
-        metadata.insert("finalizers".into(), finalizers.into());
-    }
+    meta::set_finalizers(object, finalizers);
 }
 
 fn set_deletion(object: &mut Value, when: Timestamp, seconds: i64) {
-    let metadata = meta::metadata_mut(object);
-    metadata.insert("deletionTimestamp".into(), format_time(when).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), seconds.into());
+    meta::set_deletion_timestamp(object, when, seconds);
 }
 
 fn bump_generation(object: &mut Value) {
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::metadata_mut(object).insert("generation".into(), (generation + 1).into());
+        meta::set(object, "generation", (generation + 1).into());
     }
 }
 
@@ -305,7 +298,7 @@ fn mark_deleting(object: &mut Value, context: &Context) {
     if !meta::is_deleting(object) {
         bump_generation(object);
         set_deletion(object, context.now, 0);
-    } else if meta::grace_period_seconds(object) != Some(0) {
-        meta::metadata_mut(object).insert("deletionGracePeriodSeconds".into(), 0.into());
+    } else if meta::deletion_grace_period_seconds(object) != Some(0) {
+        meta::set(object, "deletionGracePeriodSeconds", 0.into());
     }
 }

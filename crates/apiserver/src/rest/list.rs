@@ -1,5 +1,6 @@
 //! Reading collections, page by page, each page from the same revision.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use http::{Response, StatusCode};
 use machinery::field::{FieldError, Path};
 use machinery::json;
 use machinery::status::Status;
+use machinery::table::{Table, partial_object_metadata};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::represent::{ANY, go_type, include_object, partial, table_of};
+use super::represent::{ANY, go_type, include_object, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
 use crate::request::{ListOptions, VersionMatch};
@@ -64,12 +66,16 @@ pub(crate) async fn list(
         Shape::Table => {
             let include = include_object(context)?;
             let objects = read_all(resource, &page.entries)?;
-            let mut table = table_of(resource, &objects, include, true, context.now);
-            table["metadata"] = metadata;
-            Ok(respond::value(StatusCode::OK, &table, form))
+            let table = Table {
+                resource_version: page.revision.to_string(),
+                continue_token: page.continue_token,
+                remaining_item_count: page.remaining.and_then(|count| i64::try_from(count).ok()),
+                ..table_of(resource, &objects, include, true, context.now)
+            };
+            Ok(respond::value(StatusCode::OK, &table.into_value(), form))
         }
         Shape::PartialMetadataList => {
-            let items: Vec<Value> = read_all(resource, &page.entries)?.iter().map(partial).collect();
+            let items: Vec<Value> = read_all(resource, &page.entries)?.iter().map(partial_object_metadata).collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1",
@@ -163,7 +169,7 @@ pub(crate) async fn page(
     // With a selector a page of matches may take several of keys.
     loop {
         let wanted = if limit == 0 { 0 } else { limit - page.entries.len() };
-        let keys = match store.list(&prefix, start.as_deref(), wanted, at) {
+        let keys = match store.list(&prefix, start.as_deref().map_or(Bound::Unbounded, Bound::Included), wanted, at) {
             Ok(keys) => keys,
             Err(_) => return Err(expired(options, &prefix, start.as_deref())),
         };
@@ -238,7 +244,7 @@ pub(crate) async fn wait_for_version(context: &Context, text: &str) -> Result<()
     if version <= store.revision() {
         return Ok(());
     }
-    if store.wait_for_revision(version, FUTURE_VERSION_WAIT).await {
+    if store.wait_for_revision(version, FUTURE_VERSION_WAIT).await.is_ok() {
         return Ok(());
     }
     let message = format!("Too large resource version: {version}, current: {}", store.revision());

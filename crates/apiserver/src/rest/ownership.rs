@@ -13,6 +13,8 @@ use crate::resource::Resource;
 pub(crate) struct Ownership {
     /// Field manager.
     pub(crate) manager: String,
+    /// `apiVersion` of the endpoint.
+    pub(crate) api_version: String,
     /// Empty for the main resource.
     pub(crate) subresource: String,
     /// Fields that this part never owns.
@@ -29,6 +31,7 @@ impl Ownership {
         };
         Self {
             manager: context.manager(given),
+            api_version: resource.api_version(),
             subresource: subresource.to_owned(),
             reset: resource.strategy.reset_fields(part),
         }
@@ -37,10 +40,11 @@ impl Ownership {
     fn request<'a>(&'a self, context: &Context, resource: &'a Resource) -> apply::Request<'a> {
         apply::Request {
             versions: resource,
-            manager: self.manager.clone(),
-            api_version: resource.api_version(),
-            subresource: self.subresource.clone(),
-            reset_fields: &self.reset,
+            manager: &self.manager,
+            api_version: &self.api_version,
+            kind: &resource.info.gvk.kind,
+            subresource: &self.subresource,
+            reset: &self.reset,
             now: context.now,
         }
     }
@@ -53,7 +57,7 @@ impl Ownership {
         live: Option<&Value>,
         new: &mut Value,
     ) {
-        apply::update(live, new, &self.request(context, resource));
+        apply::update(&self.request(context, resource), live, new);
     }
 
     /// Merges an applied configuration into the live object.
@@ -65,7 +69,7 @@ impl Ownership {
         config: &Value,
         force: bool,
     ) -> Result<Value, Status> {
-        apply::apply(live, config, force, &self.request(context, resource)).map_err(Status::from)
+        apply::apply(&self.request(context, resource), live, config, force).map_err(Status::from)
     }
 }
 

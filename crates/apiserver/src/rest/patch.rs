@@ -42,7 +42,16 @@ enum Patch {
 /// A patch and what a strict reader has to say about its text.
 struct ReadPatch {
     patch: Patch,
+    /// In the words of the answer.
+    findings: Vec<String>,
+    /// Paths of keys given twice.
     duplicates: Vec<String>,
+}
+
+impl ReadPatch {
+    fn new(patch: Patch, duplicates: Vec<String>) -> Self {
+        Self { patch, findings: strict_findings(&duplicates, &[]), duplicates }
+    }
 }
 
 /// PATCH of an object or of its status.
@@ -82,7 +91,7 @@ pub(crate) async fn patch(
                 object
             }
             other => {
-                let mut object = patched(context, resource, live, other, &read.duplicates, &options)?;
+                let mut object = patched(context, resource, live, other, &read.findings, &options)?;
                 resource.strategy.default(&mut object);
                 ownership.update(context, resource, Some(live), &mut object);
                 object
@@ -113,24 +122,20 @@ fn check_media_type(resource: &Resource, media_type: &str) -> Result<(), Status>
 
 fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatch, Status> {
     let strict = validation != FieldValidation::Ignore;
-    let decode = |bytes: &[u8]| {
-        json::decode(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))
-    };
     let as_status = |error: machinery::patch::PatchError| error.status();
     match content.media_type.as_str() {
         JSON_PATCH => {
-            let patch = JsonPatch::decode(&content.bytes).map_err(as_status)?;
-            let duplicates =
-                if strict { decode(&content.bytes)?.duplicates } else { Vec::new() };
-            Ok(ReadPatch { patch: Patch::Json(patch), duplicates })
+            let patch = JsonPatch::decode(&content.bytes, strict).map_err(as_status)?;
+            let findings = patch.findings.clone();
+            Ok(ReadPatch { patch: Patch::Json(patch), findings, duplicates: Vec::new() })
         }
         MERGE_PATCH => {
-            let decoded = decode_merge_patch(&content.bytes).map_err(as_status)?;
-            Ok(ReadPatch { patch: Patch::Merge(decoded.value), duplicates: decoded.duplicates })
+            let decoded = decode_merge_patch(&content.bytes, strict).map_err(as_status)?;
+            Ok(ReadPatch::new(Patch::Merge(decoded.value), decoded.duplicates))
         }
         STRATEGIC_PATCH => {
             let decoded = decode_strategic_patch(&content.bytes).map_err(as_status)?;
-            Ok(ReadPatch { patch: Patch::Strategic(decoded.value), duplicates: decoded.duplicates })
+            Ok(ReadPatch::new(Patch::Strategic(decoded.value), decoded.duplicates))
         }
         _ => {
             let decoded = json::decode_yaml(&content.bytes)
@@ -139,10 +144,10 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                 return Err(Status::bad_request(format!(
                     "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
                      unmarshal {} into Go value of type map[string]interface {{}}",
-                    super::body::go_type_name(&decoded.value)
+                    json::go_type(&decoded.value)
                 )));
             }
-            Ok(ReadPatch { patch: Patch::Apply(decoded.value), duplicates: decoded.duplicates })
+            Ok(ReadPatch::new(Patch::Apply(decoded.value), decoded.duplicates))
         }
     }
 }
@@ -174,7 +179,7 @@ fn patched(
     resource: &Resource,
     live: &Value,
     patch: &Patch,
-    duplicates: &[String],
+    findings: &[String],
     options: &WriteOptions,
 ) -> Result<Value, Status> {
     let mut raw = live.clone();
@@ -184,7 +189,7 @@ fn patched(
             None
         }
         Patch::Merge(patch) => {
-            merge_patch(&mut raw, patch);
+            merge_patch(&mut raw, patch).map_err(|error| error.status())?;
             None
         }
         Patch::Strategic(patch) => {
@@ -206,7 +211,8 @@ fn patched(
     }
     let decoded = resource.strategy.decode(raw).map_err(|why| refused(&why))?;
     context.warn_all(decoded.warnings);
-    let findings = strict_findings(duplicates, &decoded.unknown);
+    let mut findings = findings.to_vec();
+    findings.extend(strict_findings(&[], &decoded.unknown));
     match options.field_validation {
         FieldValidation::Warn => context.warn_all(findings),
         FieldValidation::Strict if !findings.is_empty() => {
@@ -245,7 +251,7 @@ fn applied_new(
         )));
     }
     check_name(name, &object)?;
-    meta::metadata_mut(&mut object).remove("resourceVersion");
+    meta::remove(&mut object, "resourceVersion");
     fill_system_fields(&mut object, context);
     Ok(object)
 }

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use jiff::Timestamp;
 use machinery::json;
+use machinery::meta;
 use machinery::status::Status;
-use machinery::table::{self, IncludeObject};
-use serde_json::{Value, json};
+use machinery::table::{IncludeObject, Row, Table, partial_object_metadata};
+use serde_json::Value;
 
 use super::context::Context;
 use crate::negotiate::{Offer, Representation, Shape};
@@ -18,24 +19,13 @@ pub(crate) const ANY: Offer = Offer { table: true, partial: true };
 
 /// Reads `includeObject`.
 pub(crate) fn include_object(context: &Context) -> Result<IncludeObject, Status> {
-    match context.query.text("includeObject") {
-        "" | "Metadata" => Ok(IncludeObject::Metadata),
-        "None" => Ok(IncludeObject::None),
-        "Object" => Ok(IncludeObject::Object),
-        other => Err(Status::bad_request(format!(
+    let text = context.query.text("includeObject");
+    IncludeObject::parse(text).ok_or_else(|| {
+        Status::bad_request(format!(
             "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be \
              'Metadata', 'Object', 'None', or empty",
-            json::go_quote(other)
-        ))),
-    }
-}
-
-/// Type and metadata of an object.
-pub(crate) fn partial(object: &Value) -> Value {
-    json!({
-        "apiVersion": "meta.k8s.io/v1",
-        "kind": "PartialObjectMetadata",
-        "metadata": object.get("metadata").cloned().unwrap_or_default(),
+            json::go_quote(text)
+        ))
     })
 }
 
@@ -46,13 +36,13 @@ pub(crate) fn table_of(
     include: IncludeObject,
     with_columns: bool,
     now: Timestamp,
-) -> Value {
+) -> Table {
     let rows = objects
         .iter()
-        .map(|object| table::row(resource.strategy.cells(object, now), object, include))
+        .map(|object| Row::new(resource.strategy.cells(object, now), object, include))
         .collect();
     let columns = if with_columns { resource.strategy.columns() } else { Vec::new() };
-    table::table(columns, rows, with_columns)
+    Table { columns, rows, ..Table::default() }
 }
 
 /// An object in the shape a watch event or answer shows it.
@@ -64,19 +54,16 @@ pub(crate) fn shaped(
 ) -> Result<Value, Status> {
     match shape {
         Shape::Object => Ok(object),
-        Shape::PartialMetadata => Ok(partial(&object)),
+        Shape::PartialMetadata => Ok(partial_object_metadata(&object)),
         Shape::PartialMetadataList => Err(Status::not_acceptable(format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
             go_type(resource, false)
         ))),
         Shape::Table => {
             let include = include_object(context)?;
-            let version = object.pointer("/metadata/resourceVersion").cloned();
-            let mut table = table_of(resource, &[object], include, true, context.now);
-            if let Some(version) = version {
-                table["metadata"]["resourceVersion"] = version;
-            }
-            Ok(table)
+            let resource_version = meta::resource_version(&object).to_owned();
+            let table = table_of(resource, &[object], include, true, context.now);
+            Ok(Table { resource_version, ..table }.into_value())
         }
     }
 }

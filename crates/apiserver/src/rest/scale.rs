@@ -1,10 +1,13 @@
 //! The scale subresource: one number in front of many kinds (`autoscaling/v1 Scale`).
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use http::{Response, StatusCode};
-use machinery::apply::scale as scale_fields;
+use machinery::apply::{self, FieldSet, PathElement, ScaleHandler, Schema, TypeRef, Versions};
 use machinery::field::{FieldError, Path};
 use machinery::json;
-use machinery::jsonpath;
+use machinery::jsonpath::SimplePath;
 use machinery::meta;
 use machinery::patch::{JsonPatch, decode_merge_patch, merge_patch};
 use machinery::selector::LabelSelector;
@@ -21,6 +24,9 @@ use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
 use crate::request::{Verb, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
+
+/// The version a scale is always in.
+const SCALE_VERSION: &str = "autoscaling/v1";
 
 /// GET, PUT and PATCH of `/scale`.
 pub(crate) async fn scale(
@@ -47,40 +53,155 @@ pub(crate) async fn scale(
         _ => WriteKind::Patch,
     };
     let options = WriteOptions::parse(&context.query, kind)?;
-    let manager = context.manager(&options.field_manager);
-    let job = UpdateJob { resource, namespace, name, part: Part::Other("scale"), dry_run: options.dry_run };
-    let change = |live: &Value| {
-        let before = scale_of(resource, paths, live);
-        let after = changed_scale(context, content, &before)?;
-        let replicas = checked_replicas(resource, &after)?;
-        let mut object = live.clone();
-        if let Some(version) = after.pointer("/metadata/resourceVersion") {
-            meta::metadata_mut(&mut object).insert("resourceVersion".into(), version.clone());
+    let write = ScaleWrite {
+        context,
+        resource,
+        paths,
+        content,
+        options: &options,
+        manager: context.manager(&options.field_manager),
+    };
+    let part = Part::Other("scale");
+    let job = UpdateJob { resource, namespace, name, part, dry_run: options.dry_run };
+    let updated = update_object(context, &job, &|live| write.change(live)).await?.into_object();
+    Ok(respond::value(StatusCode::OK, &scale_of(resource, paths, &updated), form))
+}
+
+/// A write to a scale, which may have to be done again when it loses a race.
+struct ScaleWrite<'a> {
+    context: &'a Context,
+    resource: &'a Resource,
+    paths: &'a ScalePaths,
+    content: &'a Content,
+    options: &'a WriteOptions,
+    manager: String,
+}
+
+impl ScaleWrite<'_> {
+    fn change(&self, live: &Value) -> Result<Changed, Status> {
+        let internal = |why: &dyn std::fmt::Display| Status::internal(&why.to_string());
+        let path = SimplePath::parse(&self.paths.spec_replicas).map_err(|error| internal(&error))?;
+        let owners = self.owners(live, &path)?;
+        let mut before = scale_of(self.resource, self.paths, live);
+        if let Some(fields) = owners.to_subresource() {
+            meta::set(&mut before, "managedFields", fields);
         }
-        jsonpath::set_simple(&mut object, &paths.spec_replicas, replicas.into())
-            .map_err(|why| Status::internal(&why.to_string()))?;
-        let changed = before.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) != replicas;
-        if changed {
-            scale_fields::record(&mut object, &paths.spec_replicas, &manager, &resource.api_version());
+        let after = self.changed_scale(&before)?;
+        let replicas = checked_replicas(self.resource, &after)?;
+        let mut object = live.clone();
+        meta::set_resource_version(&mut object, meta::resource_version(&after));
+        if !path.set(&mut object, replicas.into()) {
+            let why = format!("{} is not inside objects", self.paths.spec_replicas);
+            return Err(internal(&why));
+        }
+        let fields = owners
+            .to_parent(after.pointer("/metadata/managedFields"))
+            .map_err(|error| internal(&error))?;
+        match fields {
+            Some(fields) => meta::set(&mut object, "managedFields", fields),
+            None => {
+                meta::remove(&mut object, "managedFields");
+            }
         }
         Ok(Changed { object })
-    };
-    let updated = update_object(context, &job, &change).await?.into_object();
-    Ok(respond::value(StatusCode::OK, &scale_of(resource, paths, &updated), form))
+    }
+
+    /// Who owns the replicas, here and behind the scale.
+    fn owners(&self, live: &Value, path: &SimplePath) -> Result<ScaleHandler, Status> {
+        let elements: Vec<PathElement> = path.fields().map(PathElement::field).collect();
+        let own = self.resource.api_version();
+        let paths = BTreeMap::from([(own.clone(), Some(elements))]);
+        ScaleHandler::new(live.pointer("/metadata/managedFields"), &own, paths)
+            .map_err(|error| Status::internal(&error.to_string()))
+    }
+
+    fn tracking<'a>(&'a self, reset: &'a FieldSet) -> apply::Request<'a> {
+        apply::Request {
+            versions: &ScaleVersions,
+            manager: &self.manager,
+            api_version: SCALE_VERSION,
+            kind: "Scale",
+            subresource: "scale",
+            reset,
+            now: self.context.now,
+        }
+    }
+
+    /// The scale the request asks for, with its new owners.
+    fn changed_scale(&self, before: &Value) -> Result<Value, Status> {
+        let bytes = &self.content.bytes;
+        let reset = FieldSet::of_fields(&["status"]);
+        let mut scale = before.clone();
+        match (self.context.info.verb, self.content.media_type.as_str()) {
+            (Verb::Update, _) => {
+                scale = self.put_scale()?;
+                if scale.pointer("/metadata/managedFields").is_none()
+                    && let Some(fields) = before.pointer("/metadata/managedFields")
+                {
+                    meta::set(&mut scale, "managedFields", fields.clone());
+                }
+            }
+            (_, JSON_PATCH) => JsonPatch::decode(bytes, false)
+                .and_then(|patch| patch.apply(&mut scale))
+                .map_err(|error| error.status())?,
+            // A scale has no lists: strategic merge and merge patch are the same here.
+            (_, MERGE_PATCH | STRATEGIC_PATCH) => decode_merge_patch(bytes, false)
+                .and_then(|patch| merge_patch(&mut scale, &patch.value))
+                .map_err(|error| error.status())?,
+            (_, APPLY_PATCH) => {
+                let config = json::decode_yaml(bytes)
+                    .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+                let request = self.tracking(&reset);
+                return apply::apply(&request, Some(before), &config.value, self.options.force)
+                    .map_err(Status::from);
+            }
+            _ => {
+                let known = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH];
+                return Err(Status::unsupported_media_type(&known));
+            }
+        }
+        apply::update(&self.tracking(&reset), Some(before), &mut scale);
+        Ok(scale)
+    }
+
+    fn put_scale(&self) -> Result<Value, Status> {
+        let bytes = &self.content.bytes;
+        let unreadable = |why: String| {
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type Scale): {why}"
+            ))
+        };
+        match self.content.media_type.as_str() {
+            JSON => json::decode(bytes).map(|d| d.value).map_err(|error| unreadable(error.to_string())),
+            YAML => json::decode_yaml(bytes).map(|d| d.value).map_err(|error| unreadable(error.to_string())),
+            PROTOBUF => crate::types::decode_protobuf(bytes).map_err(unreadable),
+            _ => Err(Status::unsupported_media_type(&OBJECT_BODIES)),
+        }
+    }
+}
+
+/// The one version of `Scale`.
+struct ScaleVersions;
+
+impl Versions for ScaleVersions {
+    fn merge_type(&self, api_version: &str) -> Option<(Arc<Schema>, TypeRef)> {
+        (api_version == SCALE_VERSION).then(|| crate::types::merge_type("autoscaling", "v1", "Scale"))?
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        (api_version == SCALE_VERSION).then(|| object.clone())
+    }
 }
 
 /// The scale that an object shows.
 fn scale_of(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
-    let number = |path: &str| {
-        jsonpath::get_simple(object, path).and_then(Value::as_i64).unwrap_or_default()
-    };
+    let find = |path: &str| SimplePath::parse(path).ok().and_then(|path| path.get(object).cloned());
+    let number = |path: &str| find(path).and_then(|value| value.as_i64()).unwrap_or_default();
     let mut status = json!({"replicas": number(&paths.status_replicas)});
     if let Some(path) = &paths.label_selector {
-        let selector = match jsonpath::get_simple(object, path) {
-            Some(Value::String(text)) => text.clone(),
-            Some(selector @ Value::Object(_)) => {
-                selector_text(resource, selector)
-            }
+        let selector = match find(path) {
+            Some(Value::String(text)) => text,
+            Some(selector @ Value::Object(_)) => selector_text(resource, &selector),
             _ => String::new(),
         };
         if !selector.is_empty() {
@@ -113,49 +234,6 @@ fn selector_text(resource: &Resource, selector: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// The scale the request asks for.
-fn changed_scale(context: &Context, content: &Content, before: &Value) -> Result<Value, Status> {
-    let unreadable = |why: String| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type Scale): {why}"
-        ))
-    };
-    if context.info.verb == Verb::Update {
-        let given = match content.media_type.as_str() {
-            JSON => json::decode(&content.bytes).map_err(|error| unreadable(error.to_string()))?.value,
-            YAML => json::decode_yaml(&content.bytes).map_err(|error| unreadable(error.to_string()))?.value,
-            PROTOBUF => crate::types::decode_protobuf(&content.bytes).map_err(unreadable)?,
-            _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
-        };
-        return Ok(given);
-    }
-    let mut scale = before.clone();
-    match content.media_type.as_str() {
-        JSON_PATCH => JsonPatch::decode(&content.bytes)
-            .and_then(|patch| patch.apply(&mut scale))
-            .map_err(|error| error.status())?,
-        // A scale has no lists: strategic merge and merge patch are the same here.
-        MERGE_PATCH | STRATEGIC_PATCH => {
-            let patch = decode_merge_patch(&content.bytes).map_err(|error| error.status())?;
-            merge_patch(&mut scale, &patch.value);
-        }
-        APPLY_PATCH => {
-            let applied = json::decode_yaml(&content.bytes)
-                .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-            merge_patch(&mut scale, &applied.value);
-        }
-        _ => {
-            return Err(Status::unsupported_media_type(&[
-                JSON_PATCH,
-                MERGE_PATCH,
-                STRATEGIC_PATCH,
-                APPLY_PATCH,
-            ]));
-        }
-    }
-    Ok(scale)
-}
-
 fn checked_replicas(resource: &Resource, scale: &Value) -> Result<i64, Status> {
     let name = meta::name(scale);
     let replicas = match scale.pointer("/spec/replicas") {
@@ -164,7 +242,7 @@ fn checked_replicas(resource: &Resource, scale: &Value) -> Result<i64, Status> {
             Status::bad_request(format!(
                 "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal {} into Go \
                  struct field ScaleSpec.spec.replicas of type int32",
-                super::body::go_type_name(value)
+                json::go_type(value)
             ))
         })?,
     };

@@ -13,6 +13,7 @@ use crate::resource::Resource;
 pub(crate) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
+    name: Option<String>,
 }
 
 impl Selection {
@@ -20,7 +21,8 @@ impl Selection {
     pub(crate) fn parse(options: &ListOptions, resource: &Resource) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
         let fields = FieldSelector::parse(&options.field_selector).map_err(Status::bad_request)?;
-        for field in fields.fields() {
+        for requirement in fields.requirements() {
+            let field = requirement.field.as_str();
             if !resource.is_selectable(field) {
                 let message = if resource.custom.is_some() {
                     format!("field label not supported: {field}")
@@ -30,28 +32,24 @@ impl Selection {
                 return Err(Status::bad_request(message));
             }
         }
-        Ok(Self { labels, fields })
+        Ok(Self { labels, fields, name: None })
     }
 
     /// Restricts to one name, for a watch of a single object.
     pub(crate) fn and_name(mut self, name: &str) -> Self {
-        self.fields = self.fields.and_equals("metadata.name", name);
+        self.name = Some(name.to_owned());
         self
     }
 
     /// Whether everything matches.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
-    }
-
-    /// The only name that can match, when there is one.
-    pub(crate) fn exact_name(&self) -> Option<&str> {
-        self.fields.requires_exact("metadata.name")
+        self.name.is_none() && self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// Whether an object matches.
     pub(crate) fn matches(&self, resource: &Resource, object: &Value) -> bool {
-        self.labels.matches(meta::labels(object))
+        self.name.as_deref().is_none_or(|name| name == meta::name(object))
+            && self.labels.matches_object(object)
             && self.fields.matches(|field| resource.field_of(object, field))
     }
 }

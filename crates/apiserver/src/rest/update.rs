@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use machinery::apply::finish;
 use machinery::field::{FieldError, Path};
 use machinery::meta;
 use machinery::status::Status;
@@ -10,7 +11,9 @@ use serde_json::Value;
 
 use super::body::{Content, decode_object};
 use super::context::Context;
-use super::create::{create_object, fill_system_fields, match_namespace, type_errors};
+use super::create::{
+    create_object, dedup_owners, fill_system_fields, match_namespace, type_errors, warn_of_finalizers,
+};
 use super::ownership::Ownership;
 use super::represent::object_response;
 use crate::kind::Part;
@@ -82,7 +85,7 @@ pub(crate) async fn put(
     if !exists && resource.info.create_on_update && part == Part::Main {
         let mut object = given.clone();
         fill_system_fields(&mut object, context);
-        meta::metadata_mut(&mut object).remove("resourceVersion");
+        meta::remove(&mut object, "resourceVersion");
         ownership.update(context, resource, None, &mut object);
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
@@ -149,31 +152,30 @@ fn checked(
 ) -> Result<Value, Status> {
     let resource = job.resource;
     check_preconditions(job, key, live, &new)?;
-    meta::metadata_mut(&mut new)
-        .insert("resourceVersion".into(), meta::resource_version(live).into());
+    meta::set(&mut new, "resourceVersion", meta::resource_version(live).into());
     keep_system_fields(&mut new, live);
-    context.warn_all(meta::dedup_owner_references(&mut new));
+    dedup_owners(context, &mut new);
     resource.strategy.prepare_update(&mut new, live, job.part, context.write_context());
     if resource.info.has_generation && generation_moves(&new, live) {
         let next = meta::generation(live) + 1;
-        meta::metadata_mut(&mut new).insert("generation".into(), next.into());
+        meta::set(&mut new, "generation", next.into());
     }
     type_errors(resource, &new)?;
     let path = Path::new("metadata");
     let mut errors = meta::validate_object_meta(
-        &new,
+        &new["metadata"],
         resource.info.namespaced,
         |name, prefix| resource.strategy.validate_name(name, prefix),
         &path,
     );
-    errors.extend(meta::validate_object_meta_update(&new, live, &path));
+    errors.extend(meta::validate_object_meta_update(&new["metadata"], &live["metadata"], &path));
     let findings = resource.strategy.validate_update(&new, live, job.part);
     errors.extend(findings.errors);
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.info.gvk, job.name, &errors));
     }
     context.warn_all(findings.warnings);
-    context.warn_all(meta::finalizer_warnings(&new));
+    warn_of_finalizers(context, resource, &new);
     Ok(new)
 }
 
@@ -214,7 +216,7 @@ fn check_preconditions(
 /// What no client may change is put back without a word.
 fn keep_system_fields(new: &mut Value, live: &Value) {
     let old = live.get("metadata").and_then(Value::as_object);
-    let metadata = meta::metadata_mut(new);
+    let Some(metadata) = meta::metadata_mut(new) else { return };
     let mut restore = |field: &str, only_if_absent: bool| match old.and_then(|old| old.get(field)) {
         Some(_) if only_if_absent && metadata.contains_key(field) => {}
         Some(value) => {
@@ -251,12 +253,12 @@ async fn commit(
     job: &UpdateJob<'_>,
     entry: &Arc<Entry>,
     live: &Value,
-    new: Value,
+    mut new: Value,
 ) -> Result<Updated, Refused> {
     let state = &context.state;
     let ends = meta::is_deleting(&new)
         && meta::finalizers(&new).is_empty()
-        && meta::grace_period_seconds(&new).unwrap_or_default() == 0
+        && meta::deletion_grace_period_seconds(&new).unwrap_or_default() == 0
         && !has_own_finalizers(job.resource, &new);
     if ends {
         if job.dry_run {
@@ -265,7 +267,7 @@ async fn commit(
         state.remove_object(job.resource, entry, new.clone()).await?;
         return Ok(Updated::Deleted(new));
     }
-    if new == *live {
+    if finish(live, &mut new) {
         return Ok(Updated::Live(new));
     }
     if job.dry_run {

@@ -10,19 +10,19 @@ use http::Response;
 use machinery::json;
 use machinery::meta;
 use machinery::status::Status;
-use machinery::table::IncludeObject;
+use machinery::table::{IncludeObject, Table, partial_object_metadata};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::context::Context;
 use super::list::page;
-use super::represent::{ANY, include_object, partial, table_of};
+use super::represent::{ANY, include_object, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
 use crate::request::ListOptions;
 use crate::resource::Resource;
 use crate::respond::{self, Body};
-use crate::store::{Event, EventKind, Store, Watch};
+use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
 /// How often a quiet watch says how far it has come.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -190,13 +190,12 @@ impl Watcher {
                 () = sleep_until(self.ends) => return None,
             };
             match event {
-                Ok(Some(event)) => {
+                Ok(event) => {
                     if let Some(frame) = self.event_frame(&event) {
                         return Some(frame);
                     }
                 }
-                // The store has closed.
-                Ok(None) => return None,
+                Err(StoreError::Closed) => return None,
                 Err(_) => {
                     self.done = true;
                     return Some(expired_frame(self.watch.progress(), self.store.compacted_revision()));
@@ -237,17 +236,21 @@ impl Watcher {
     fn frame(&mut self, kind: &str, object: Value) -> Bytes {
         let shaped = match self.shape {
             Shape::Object => object,
-            Shape::PartialMetadata | Shape::PartialMetadataList => partial(&object),
+            Shape::PartialMetadata | Shape::PartialMetadataList => partial_object_metadata(&object),
             Shape::Table => {
-                let version = meta::resource_version(&object).to_owned();
-                let columns = !std::mem::replace(&mut self.columns_sent, true);
-                let now = jiff::Timestamp::now();
-                let mut table = table_of(&self.resource, &[object], self.include, columns, now);
-                table["metadata"] = json!({"resourceVersion": version});
-                table
+                let resource_version = meta::resource_version(&object).to_owned();
+                self.table(&object, self.include, resource_version)
             }
         };
         event_line(kind, &json::to_vec(&shaped))
+    }
+
+    /// One row; only the first has headings.
+    fn table(&mut self, object: &Value, include: IncludeObject, resource_version: String) -> Value {
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        let now = jiff::Timestamp::now();
+        let table = table_of(&self.resource, std::slice::from_ref(object), include, columns, now);
+        Table { resource_version, ..table }.into_value()
     }
 
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
@@ -268,16 +271,7 @@ impl Watcher {
             fill_required(&self.resource, &mut object);
         }
         if self.shape == Shape::Table {
-            let columns = !std::mem::replace(&mut self.columns_sent, true);
-            let mut table = table_of(
-                &self.resource,
-                &[object],
-                IncludeObject::Object,
-                columns,
-                jiff::Timestamp::now(),
-            );
-            table["metadata"] = json!({"resourceVersion": revision.to_string()});
-            object = table;
+            object = self.table(&object, IncludeObject::Object, revision.to_string());
         }
         event_line("BOOKMARK", &json::to_vec(&object))
     }

@@ -1,5 +1,6 @@
 //! Deleting a pod as its disruption budget allows (`pkg/registry/core/pod/storage/eviction.go`).
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use http::Response;
@@ -108,14 +109,14 @@ fn matching_budgets(
     let page = context
         .state
         .store
-        .list(&budgets.collection(namespace), None, 0, None)
+        .list(&budgets.collection(namespace), Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
     let mut matching = Vec::new();
     for entry in page.entries {
         let budget = budgets.read(&entry)?;
         let Some(selector) = budget.pointer("/spec/selector") else { continue };
         let selected = LabelSelector::from_label_selector_object(selector)
-            .is_ok_and(|selector| selector.matches(meta::labels(pod)));
+            .is_ok_and(|selector| selector.matches_object(pod));
         if selected {
             matching.push(budget);
         }
