@@ -265,6 +265,9 @@ fn yaml_duplicates_are_reported_as_paths_and_in_the_decoders_words() {
         "yaml: unmarshal errors:\n  line 3: key \"size\" already set in map\n  line 5: key \"a\" already set in map"
     );
     assert_eq!(decoded.value["spec"]["size"], 2);
+    // The line is that of the value.
+    let nested = decode_yaml(b"a: 1\na:\n  b: 2\n").unwrap();
+    assert!(nested.strict_error.unwrap().contains("line 3: key \"a\""));
     let from_json = decode_yaml(br#"{"a":1,"a":2}"#).unwrap();
     assert_eq!(from_json.duplicates, ["a"]);
     assert!(
@@ -292,20 +295,23 @@ fn yaml_errors_have_the_shape_of_go_yamls(#[case] input: &str, #[case] message: 
 
 #[test]
 fn yaml_bombs_are_refused() {
-    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    let mut lines = vec!["a0: &a0 [x, x, x, x, x, x, x, x, x, x]".to_owned()];
     for i in 1..12 {
         let refs = vec![format!("*a{}", i - 1); 10].join(", ");
-        bomb.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+        lines.push(format!("a{i}: &a{i} [{refs}]"));
     }
+    let bomb = lines.join("\n");
     let error = decode_yaml(bomb.as_bytes()).unwrap_err();
     assert_eq!(
         error.message(),
         "yaml: document contains excessive aliasing"
     );
     assert!(decode_yaml("[".repeat(100_000).as_bytes()).is_err());
-    let deep: String = (0..5_000)
-        .map(|i| format!("{}a:\n", " ".repeat(i)))
-        .collect();
+    let mut deep = String::new();
+    for indent in 0..5_000 {
+        deep += &" ".repeat(indent);
+        deep += "a:\n";
+    }
     assert!(decode_yaml(deep.as_bytes()).is_err());
     assert!(decode_yaml(b"a: \xff\n").is_err());
 }

@@ -107,6 +107,8 @@ struct Builder {
     spent: usize,
     duplicates: Duplicates,
     repeated: Vec<String>,
+    /// A key just read that was there before; go-yaml names the line of its value.
+    again: Option<String>,
     document: Option<Value>,
 }
 
@@ -114,6 +116,13 @@ impl Builder {
     /// Takes one event; `true` once the first document is complete.
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<bool, DecodeError> {
         let line = span.start.line();
+        if event.is_node()
+            && let Some(name) = self.again.take()
+        {
+            let key = go_quote(&name);
+            self.repeated
+                .push(format!("  line {line}: key {key} already set in map"));
+        }
         match event {
             Event::DocumentEnd | Event::StreamEnd => return Ok(true),
             Event::Scalar(text, style, anchor, tag) => {
@@ -124,7 +133,7 @@ impl Builder {
                     } else {
                         Key::Field(key_text(&text, style, tag).map_err(|e| at(line, &e))?)
                     };
-                    self.take_key(key, line);
+                    self.take_key(key);
                 } else {
                     let value = resolve(&text, style, tag).map_err(|e| at(line, &e))?;
                     self.complete(value, anchor, line)?;
@@ -168,7 +177,7 @@ impl Builder {
                     let Value::String(text) = value else {
                         return Err(at(line, "invalid map key"));
                     };
-                    self.take_key(Key::Field(text), line);
+                    self.take_key(Key::Field(text));
                 } else {
                     self.complete(value, 0, line)?;
                 }
@@ -182,14 +191,11 @@ impl Builder {
         matches!(self.stack.last(), Some(Frame::Mapping { key: None, .. }))
     }
 
-    fn take_key(&mut self, taken: Key, line: usize) {
+    fn take_key(&mut self, taken: Key) {
         if let (Key::Field(name), Some(Frame::Mapping { map, .. })) = (&taken, self.stack.last())
             && map.contains_key(name)
         {
-            self.repeated.push(format!(
-                "  line {line}: key {} already set in map",
-                go_quote(name)
-            ));
+            self.again = Some(name.clone());
             self.set_path();
             self.duplicates.note(name);
         }
