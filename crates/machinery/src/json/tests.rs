@@ -66,10 +66,10 @@ fn keys_are_escaped_like_values() {
 }
 
 #[test]
-fn pretty_output_has_two_spaces_and_a_last_newline() {
+fn pretty_output_has_two_spaces_and_no_last_newline() {
     let value = json!({"a": [1, 2.0], "b": {}, "c": [], "d": "<"});
     let expected =
-        "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": [],\n  \"d\": \"\\u003c\"\n}\n";
+        "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": [],\n  \"d\": \"\\u003c\"\n}";
     assert_eq!(text(to_vec_pretty(&value)), expected);
 }
 
@@ -281,8 +281,22 @@ fn yaml_duplicates_are_reported_as_paths_and_in_the_decoders_words() {
 #[rstest]
 #[case("a: [1\n", "yaml: line 1: did not find expected ',' or ']'")]
 #[case("a: {b: 1\n", "yaml: line 1: did not find expected ',' or '}'")]
-#[case("a: *x\n", "yaml: found unknown anchor")]
-#[case("a: .inf\n", "yaml: json: unsupported value: +Inf")]
+#[case("[", "yaml: line 1: did not find expected node content")]
+#[case("a: *x\n", "yaml: unknown anchor 'x' referenced")]
+#[case("a: b: c\n", "yaml: mapping values are not allowed in this context")]
+#[case(
+    "a: 1\n b: 2\n",
+    "yaml: line 2: mapping values are not allowed in this context"
+)]
+#[case(
+    "a:\n\t- b\n",
+    "yaml: line 2: found character that cannot start any token"
+)]
+#[case("- a\nb: 1\n", "yaml: line 1: did not find expected '-' indicator")]
+#[case("a: \"\\q\"\n", "yaml: found unknown escape character")]
+#[case("\"abc", "yaml: found unexpected end of stream")]
+#[case("@a", "yaml: found character that cannot start any token")]
+#[case("a: .inf\n", "json: unsupported value: +Inf")]
 #[case("a: !!int x\n", "yaml: cannot decode !!str `x` as a !!int")]
 #[case("? [a]\n: 1\n", "yaml: invalid map key")]
 fn yaml_errors_have_the_shape_of_go_yamls(#[case] input: &str, #[case] message: &str) {
