@@ -49,11 +49,11 @@ enum Node {
     /// `[0]`, `[-1]`, `[1:3]`, `[*]`
     Slice(Slice),
     /// `[0,2]`, `['a','b']`
-    Union(Vec<Vec<Node>>),
+    Union(Vec<Vec<Self>>),
     /// `[?(@.a=="x")]`; without an operator, `[?(@.a)]`
     Filter {
-        left: Vec<Node>,
-        comparison: Option<(Operator, Vec<Node>)>,
+        left: Vec<Self>,
+        comparison: Option<(Operator, Vec<Self>)>,
     },
     /// A text, number or truth value, in filters.
     Literal(Value),

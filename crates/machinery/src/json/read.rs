@@ -100,7 +100,11 @@ impl Duplicates {
         for step in &self.path {
             match step {
                 Step::Key(name) => push_key(&mut text, name),
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                Step::Index(index) => {
+                    text.push('[');
+                    text.push_str(&index.to_string());
+                    text.push(']');
+                }
             }
         }
         push_key(&mut text, key);
@@ -316,16 +320,15 @@ impl<'a> Parser<'a> {
             self.need_digits("in exponent of numeric literal")?;
         }
         let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
-        match parse_number(text, integer) {
-            Some(number) => Ok(Value::Number(number)),
-            None => {
-                let message =
-                    format!("json: cannot unmarshal number {text} into Go value of type float64");
-                self.overflow
-                    .get_or_insert(DecodeError::new(message, self.at));
-                Ok(Value::Null)
-            }
+        if let Some(number) = parse_number(text, integer) {
+            return Ok(Value::Number(number));
         }
+        if self.overflow.is_none() {
+            let message =
+                format!("json: cannot unmarshal number {text} into Go value of type float64");
+            self.overflow = Some(DecodeError::new(message, self.at));
+        }
+        Ok(Value::Null)
     }
 
     fn string(&mut self) -> Result<String, DecodeError> {

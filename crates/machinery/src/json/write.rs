@@ -20,11 +20,11 @@ pub fn to_string(value: &Value) -> String {
     String::from_utf8(to_vec(value)).unwrap_or_default()
 }
 
-/// `value` indented by two spaces and ended by a newline, as kube-apiserver prints for people.
+/// `value` indented by two spaces, as kube-apiserver prints for people. Unlike after compact output,
+/// the server sends no newline after it.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     serialize(&mut out, value, GoPretty(PrettyFormatter::new()));
-    out.push(b'\n');
     out
 }
 
@@ -151,7 +151,7 @@ where
     W: ?Sized + Write,
     F: std::fmt::Display + std::fmt::LowerExp,
 {
-    if magnitude != 0.0 && (magnitude < 1e-6 || magnitude >= 1e21) {
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
         let text = format!("{value:e}");
         match text.split_once('e') {
             Some((digits, exponent)) if !exponent.starts_with('-') => {
