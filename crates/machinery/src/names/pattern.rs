@@ -1,0 +1,44 @@
+//! The patterns behind the validators, matched by hand: labels are checked on every write.
+
+/// One or more bytes, all accepted.
+pub(super) fn each(value: &str, accept: impl Fn(u8) -> bool) -> bool {
+    !value.is_empty() && value.bytes().all(accept)
+}
+
+/// A first byte and any number of further ones.
+pub(super) fn starting_with(
+    value: &str,
+    first: impl Fn(u8) -> bool,
+    rest: impl Fn(u8) -> bool,
+) -> bool {
+    let mut bytes = value.bytes();
+    bytes.next().is_some_and(first) && bytes.all(rest)
+}
+
+fn lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+pub(super) fn dns1123_label(value: &str) -> bool {
+    each(value, |b| lower(b) || b == b'-') && !value.starts_with('-') && !value.ends_with('-')
+}
+
+/// Labels joined by dots.
+pub(super) fn dns1123_subdomain(value: &str) -> bool {
+    value.split('.').all(dns1123_label)
+}
+
+/// `[a-z]([-a-z0-9]*[a-z0-9])?`
+pub(super) fn dns1035_label(value: &str) -> bool {
+    dns1123_label(value) && !value.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+pub(super) fn label_text(value: &str) -> bool {
+    let edge = ['-', '_', '.'];
+    each(value, |b| {
+        b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')
+    }) && !value.starts_with(edge)
+        && !value.ends_with(edge)
+}
