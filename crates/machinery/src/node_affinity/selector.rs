@@ -153,22 +153,21 @@ fn field_expression(expression: &Value, path: &Path) -> Result<FieldExpression, 
         "NotIn" => false,
         other => return Err(unsupported(path, other, &FIELD_OPERATORS)),
     };
-    let mut values = strings_at(expression, "values");
-    match (values.pop(), values.is_empty()) {
-        (Some(value), true) => Ok(FieldExpression {
-            field: text_at(expression, "key").to_owned(),
-            value,
-            equal,
-        }),
-        _ => {
-            let shown = expression.get("values").cloned().unwrap_or_default();
-            Err(FieldError::invalid(
-                &path.child("values"),
-                shown,
-                "must have one element",
-            ))
-        }
-    }
+    let values = strings_at(expression, "values");
+    let [value] = values.as_slice() else {
+        let shown = expression.get("values").cloned().unwrap_or_default();
+        return Err(FieldError::invalid(
+            &path.child("values"),
+            shown,
+            "must have one element",
+        ));
+    };
+    let field = text_at(expression, "key").to_owned();
+    Ok(FieldExpression {
+        field,
+        value: value.clone(),
+        equal,
+    })
 }
 
 fn unsupported(path: &Path, operator: &str, accepted: &[&str]) -> FieldError {

@@ -50,11 +50,10 @@ impl JsonPatch {
         let mut findings = Vec::new();
         for (index, operation) in operations.iter().enumerate() {
             match operation {
-                Value::Null => {}
                 Value::Object(members) if checked => {
                     check_members(members, index, &mut findings).map_err(malformed)?;
                 }
-                Value::Object(_) => {}
+                Value::Object(_) | Value::Null => {}
                 other => return Err(malformed(cannot_read(other, "Go value", item_type))),
             }
         }

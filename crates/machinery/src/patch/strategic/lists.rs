@@ -170,16 +170,13 @@ fn merge_items(
             .get(merge_key)
             .ok_or_else(|| no_merge_key(&item, merge_key))?
             .clone();
-        match places.get(&key).and_then(|place| merged.get_mut(*place)) {
-            Some(slot) => {
-                if let Value::Object(old) = slot.take() {
-                    *slot = Value::Object(merge_objects(old, item, ty)?);
-                }
+        if let Some(slot) = places.get(&key).and_then(|place| merged.get_mut(*place)) {
+            if let Value::Object(old) = slot.take() {
+                *slot = Value::Object(merge_objects(old, item, ty)?);
             }
-            None => {
-                places.insert(key, merged.len());
-                merged.push(Value::Object(item));
-            }
+        } else {
+            places.insert(key, merged.len());
+            merged.push(Value::Object(item));
         }
     }
     Ok(merged)
