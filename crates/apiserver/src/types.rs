@@ -27,8 +27,14 @@
 //! `req` or `always` an empty string, number, list or map is not written; a struct always is.
 
 mod json;
+mod merge;
+mod protobuf;
 mod scalars;
+mod strategic;
 mod table;
 
 pub use json::{DecodedJson, decode_json};
+pub use merge::{merge_schema, merge_type};
+pub use protobuf::{PREFIX as PROTOBUF_PREFIX, decode_protobuf};
+pub use strategic::Strategic;
 pub use table::{Field, ListType, Patch, Scalar, Shape, Struct, Table, Type, TypeId, table};

@@ -4,6 +4,8 @@
 //! Follows `sigs.k8s.io/json` (case-sensitive, strict errors collected) and the `UnmarshalJSON`
 //! methods of the special types.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Number, Value};
 
 use super::scalars;
@@ -155,7 +157,8 @@ impl Decoder {
         let length = self.path.len();
         let mut out = Vec::with_capacity(items.len());
         for (index, value) in items.into_iter().enumerate() {
-            self.path.push_str(&format!("[{index}]"));
+            // Writing to a string cannot fail.
+            let _ = write!(self.path, "[{index}]");
             out.push(self.value(item, value)?);
             self.path.truncate(length);
         }
@@ -294,12 +297,11 @@ impl Decoder {
             }
             Shape::Scalar(scalar) => match scalar {
                 Scalar::String => Value::String(String::new()),
-                Scalar::Bool => Value::Bool(false),
+                Scalar::Bool | Scalar::SchemaOrBool => Value::Bool(false),
                 Scalar::Int32 | Scalar::Int64 | Scalar::Float64 | Scalar::IntOrString => {
                     Value::from(0)
                 }
                 Scalar::Quantity => Value::String("0".to_owned()),
-                Scalar::SchemaOrBool => Value::Bool(false),
                 Scalar::Bytes
                 | Scalar::Time
                 | Scalar::MicroTime

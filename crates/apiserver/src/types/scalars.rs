@@ -25,20 +25,20 @@ pub(super) fn format_time(time: Timestamp, micros: bool) -> Option<String> {
         return None;
     }
     let (date, clock) = (utc.date(), utc.time());
-    let mut text = format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+    let fraction = if micros {
+        format!(".{:06}", clock.subsec_nanosecond() / 1000)
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{fraction}Z",
         date.year(),
         date.month(),
         date.day(),
         clock.hour(),
         clock.minute(),
         clock.second()
-    );
-    if micros {
-        text.push_str(&format!(".{:06}", clock.subsec_nanosecond() / 1000));
-    }
-    text.push('Z');
-    Some(text)
+    ))
 }
 
 /// Why a time could not be read, in the words of Go's `time.ParseError`.

@@ -110,7 +110,8 @@ impl Scalar {
         ),
     ];
 
-    fn go_name(self) -> &'static str {
+    /// The name that Go's reflection prints.
+    pub(super) fn go_name(self) -> &'static str {
         Self::NAMES
             .iter()
             .find(|(s, _, _)| *s == self)
@@ -156,6 +157,10 @@ impl Struct {
 
 /// One field of a struct.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, one word each in the table"
+)]
 pub struct Field {
     /// Name in JSON.
     pub name: &'static str,
@@ -290,6 +295,16 @@ impl Table {
         }
     }
 
+    /// All structs.
+    pub(super) fn structures(&self) -> impl Iterator<Item = (TypeId, &Struct)> {
+        (0_u16..)
+            .zip(&self.types)
+            .filter_map(|(id, ty)| match &ty.shape {
+                Shape::Struct(structure) => Some((TypeId(id), structure)),
+                _ => None,
+            })
+    }
+
     /// The type of this name with its package, such as `core/v1.Container`.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (package, name) = name.rsplit_once('.')?;
@@ -316,16 +331,17 @@ impl Table {
 
     /// All kinds of a group and version, lists among them.
     pub fn kinds(&self, group: &str, version: &str) -> Vec<(&'static str, TypeId)> {
-        let mut kinds: Vec<_> = (0_u16..)
-            .zip(&self.types)
-            .filter(|(_, ty)| {
-                matches!(&ty.shape, Shape::Struct(s) if s.kind)
-                    && ty.package != "meta/v1"
+        let mut kinds: Vec<_> = self
+            .structures()
+            .filter(|(_, structure)| structure.kind)
+            .map(|(id, _)| (self.get(id), id))
+            .filter(|(ty, _)| {
+                ty.package != "meta/v1"
                     && self
                         .package(ty.package)
                         .is_some_and(|p| p.group == group && p.version == version)
             })
-            .map(|(id, ty)| (ty.name, TypeId(id)))
+            .map(|(ty, id)| (ty.name, id))
             .collect();
         kinds.sort_unstable();
         kinds
