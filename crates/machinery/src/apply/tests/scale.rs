@@ -19,6 +19,7 @@ fn handler(entries: &Value) -> ScaleHandler {
     ScaleHandler::new(Some(entries), "apps/v1", paths).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "bodies are written in place")]
 fn owner(manager: &str, operation: &str, fields: Value) -> Value {
     json!({
         "manager": manager, "operation": operation, "apiVersion": "apps/v1",

@@ -70,6 +70,7 @@ fn request<'a>(
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "bodies are written in place")]
 fn body(api_version: &str, spec: Value) -> Value {
     json!({"apiVersion": api_version, "kind": "E", "metadata": {"name": "a"}, "spec": spec})
 }
