@@ -167,7 +167,10 @@ impl<'a> View<'a> {
     }
 
     fn invalid_versions(&self, path: &Path, detail: &str) -> FieldError {
-        let shown = versions_text(self.versions, &|key| !self.is_shared(key));
+        let shown = match self.spec.get("versions") {
+            Some(_) => versions_text(self.versions, &|key| !self.is_shared(key)),
+            None => "null".to_owned(),
+        };
         let detail = format!("{shown}: {detail}");
         FieldError::without_value(ErrorKind::Invalid, &path.child("versions"), detail)
     }

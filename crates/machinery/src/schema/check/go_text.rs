@@ -183,11 +183,7 @@ fn rule(rule: Node<'_>) -> String {
     )
 }
 
-fn own<'a>(
-    version: Node<'a>,
-    key: &str,
-    per_version: &dyn Fn(&str) -> bool,
-) -> Option<&'a Value> {
+fn own<'a>(version: Node<'a>, key: &str, per_version: &dyn Fn(&str) -> bool) -> Option<&'a Value> {
     version.get(key).filter(|_| per_version(key))
 }
 
@@ -250,9 +246,5 @@ pub(in super::super) fn versions(versions: &[Value], per_version: &dyn Fn(&str) 
                 .map_or_else(null, to_string),
         )
     };
-    if versions.is_empty() {
-        null()
-    } else {
-        joined(versions.iter().filter_map(Node::of), text)
-    }
+    joined(versions.iter().filter_map(Node::of), text)
 }
