@@ -247,12 +247,11 @@ fn spec(view: &View<'_>, checks: &Checks<'_>) -> Vec<FieldError> {
     ));
     if let Some(fields) = view.shared("selectableFields") {
         let at = path.child("selectableFields");
-        match view.shared("schema") {
-            Some(schema) => errors.extend(versions::selectable(fields, schema, &at)),
-            None => {
-                let detail = "may only be set when validations.schema is included";
-                errors.push(FieldError::invalid(&at, "", detail));
-            }
+        if let Some(schema) = view.shared("schema") {
+            errors.extend(versions::selectable(fields, schema, &at));
+        } else {
+            let detail = "may only be set when validations.schema is included";
+            errors.push(FieldError::invalid(&at, "", detail));
         }
     }
     errors.extend(conversion::check(spec, preserve, &path.child("conversion")));
