@@ -167,7 +167,10 @@ impl<'a> View<'a> {
     }
 
     fn invalid_versions(&self, path: &Path, detail: &str) -> FieldError {
-        let shown = versions_text(self.versions, &|key| !self.is_shared(key));
+        let shown = match self.spec.get("versions") {
+            Some(_) => versions_text(self.versions, &|key| !self.is_shared(key)),
+            None => "null".to_owned(),
+        };
         let detail = format!("{shown}: {detail}");
         FieldError::without_value(ErrorKind::Invalid, &path.child("versions"), detail)
     }
@@ -244,12 +247,11 @@ fn spec(view: &View<'_>, checks: &Checks<'_>) -> Vec<FieldError> {
     ));
     if let Some(fields) = view.shared("selectableFields") {
         let at = path.child("selectableFields");
-        match view.shared("schema") {
-            Some(schema) => errors.extend(versions::selectable(fields, schema, &at)),
-            None => {
-                let detail = "may only be set when validations.schema is included";
-                errors.push(FieldError::invalid(&at, "", detail));
-            }
+        if let Some(schema) = view.shared("schema") {
+            errors.extend(versions::selectable(fields, schema, &at));
+        } else {
+            let detail = "may only be set when validations.schema is included";
+            errors.push(FieldError::invalid(&at, "", detail));
         }
     }
     errors.extend(conversion::check(spec, preserve, &path.child("conversion")));

@@ -104,13 +104,15 @@ pub(super) fn range_error(
     }
 }
 
+/// One above the largest `int64`, exactly.
+const INT64_LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
 /// The number if its decimal form is one of `int64`.
 fn whole(number: Num) -> Option<i64> {
     match number {
         Num::Int(int) => Some(int),
         Num::Float(float) => {
-            let in_range =
-                (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&float);
+            let in_range = (-INT64_LIMIT..INT64_LIMIT).contains(&float);
             (float.fract() == 0.0 && in_range).then(|| to_int(float))
         }
     }

@@ -83,9 +83,7 @@ pub fn crd_openapi(crd: &Value, version: &str) -> Map<String, Value> {
         None => json_map(&json!({"type": "object"})),
         Some(schema) => {
             let mut model = node(schema, true);
-            let properties = entry(&mut model, "properties");
-            properties.insert("metadata".into(), reference("ObjectMeta", METADATA));
-            type_meta(properties);
+            add_meta(&mut model, reference("ObjectMeta", METADATA));
             model
         }
     };
@@ -97,14 +95,13 @@ pub fn crd_openapi(crd: &Value, version: &str) -> Map<String, Value> {
             "items": {
                 "type": "array",
                 "description": format!("List of {}.", names.text("plural")),
-                "items": {"allOf": [
-                    {"$ref": format!("#/components/schemas/{}", model_name(group, version, kind))}
-                ]},
+                "items": {
+                    "$ref": format!("#/components/schemas/{}", model_name(group, version, kind))
+                },
             },
-            "metadata": reference("ListMeta", LIST_METADATA),
         },
     }));
-    type_meta(entry(&mut list, "properties"));
+    add_meta(&mut list, reference("ListMeta", LIST_METADATA));
     let selectable: Vec<Value> = found
         .children("selectableFields")
         .map(|field| field.text("jsonPath"))
@@ -128,32 +125,24 @@ fn json_map(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// The map at `key`, made if it is not there.
-fn entry<'a>(model: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let slot = model.entry(key).or_insert_with(|| json!({}));
-    if !slot.is_object() {
-        *slot = json!({});
+/// Adds what every resource has to the properties of a model.
+fn add_meta(model: &mut Map<String, Value>, metadata: Value) {
+    let mut properties = match model.remove("properties") {
+        Some(Value::Object(properties)) => properties,
+        _ => Map::new(),
+    };
+    properties.insert("metadata".into(), metadata);
+    for (name, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        properties.insert(
+            name.into(),
+            json!({"description": description, "type": "string"}),
+        );
     }
-    match slot {
-        Value::Object(map) => map,
-        // Made an object right above.
-        _ => unreachable!("the slot holds an object"),
-    }
+    model.insert("properties".into(), properties.into());
 }
 
 fn reference(name: &str, description: &str) -> Value {
     json!({"description": description, "allOf": [{"$ref": format!("{META}.{name}")}]})
-}
-
-fn type_meta(properties: &mut Map<String, Value>) {
-    properties.insert(
-        "apiVersion".into(),
-        json!({"description": API_VERSION, "type": "string"}),
-    );
-    properties.insert(
-        "kind".into(),
-        json!({"description": KIND, "type": "string"}),
-    );
 }
 
 /// A node as it is published. Logic (`declared` is false inside of it) has no additional properties.
@@ -241,9 +230,7 @@ fn embedded(schema: Node<'_>, out: &mut Map<String, Value>) {
     if !schema.flag("x-kubernetes-embedded-resource") {
         return;
     }
-    let properties = entry(out, "properties");
-    properties.insert("metadata".into(), reference("ObjectMeta", METADATA));
-    type_meta(properties);
+    add_meta(out, reference("ObjectMeta", METADATA));
     let mut required = schema.list("required").to_vec();
     for name in ["kind", "apiVersion"] {
         if !required.contains(&name.into()) {

@@ -99,6 +99,7 @@ pub struct ValidationRule {
 /// A schema node. Everything a CRD may say and that changes behaviour; the OpenAPI document that is
 /// published is made from the CRD's JSON itself, so nothing is lost by reading it into this form.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the keywords are booleans")]
 pub struct Schema {
     /// Declared type, `None` for int-or-string and preserve-unknown nodes.
     pub schema_type: Option<SchemaType>,
@@ -111,13 +112,13 @@ pub struct Schema {
     /// Value that an absent field gets.
     pub default: Option<Value>,
     /// Declared fields.
-    pub properties: BTreeMap<String, Schema>,
+    pub properties: BTreeMap<String, Self>,
     /// Schema of undeclared map entries.
-    pub additional_properties: Option<Box<Schema>>,
+    pub additional_properties: Option<Box<Self>>,
     /// `additionalProperties` given as a bare boolean instead of a schema.
     pub additional_properties_bool: Option<bool>,
     /// Item schema of arrays.
-    pub items: Option<Box<Schema>>,
+    pub items: Option<Box<Self>>,
     /// Names that have to be present.
     pub required: Vec<String>,
     /// Accepted values.
@@ -147,13 +148,13 @@ pub struct Schema {
     /// `maxProperties`.
     pub max_properties: Option<u64>,
     /// `allOf`; value validation only.
-    pub all_of: Vec<Schema>,
+    pub all_of: Vec<Self>,
     /// `anyOf`; value validation only.
-    pub any_of: Vec<Schema>,
+    pub any_of: Vec<Self>,
     /// `oneOf`; value validation only.
-    pub one_of: Vec<Schema>,
+    pub one_of: Vec<Self>,
     /// `not`; value validation only.
-    pub not: Option<Box<Schema>>,
+    pub not: Option<Box<Self>>,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown_fields: bool,
     /// `x-kubernetes-embedded-resource`.

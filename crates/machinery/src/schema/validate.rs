@@ -16,7 +16,7 @@ use crate::json::go_quote;
 
 /// Where in the validated value something is. Only rendered when there is an error to report.
 struct At<'a> {
-    parent: Option<&'a At<'a>>,
+    parent: Option<&'a Self>,
     step: Step<'a>,
 }
 
@@ -271,7 +271,7 @@ impl Checker<'_> {
         let int_as_float = found == SchemaType::Integer && has(SchemaType::Number);
         let text_or_list = matches!(found, SchemaType::String | SchemaType::Array);
         let fits = has(found) || float_as_int || int_as_float;
-        if !text_or_list && !format.is_empty() && !(fits || format == found_format) {
+        if !text_or_list && !format.is_empty() && !fits && format != found_format {
             return wrong(format, found_format);
         }
         // A format takes strings and, by an oddity, lists out of the type check.

@@ -140,13 +140,15 @@ fn field(node: Node<'_>, key: &str, kind: Kind) -> String {
                 .collect();
             format!("{{{}}}", entries.join(","))
         }
-        Kind::Items => match node.child(key) {
-            Some(items) => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", schema(items)),
-            None => {
-                let schemas = joined(node.children(key), schema);
-                format!("{{\"Schema\":null,\"JSONSchemas\":{schemas}}}")
-            }
-        },
+        Kind::Items => {
+            let one = node.child(key).map_or_else(|| "null".to_owned(), schema);
+            let several = if value.is_array() {
+                joined(node.children(key), schema)
+            } else {
+                "null".into()
+            };
+            format!("{{\"Schema\":{one},\"JSONSchemas\":{several}}}")
+        }
         Kind::Additional => match (value, node.additional()) {
             (Value::Bool(allowed), _) => format!("{{\"Allows\":{allowed},\"Schema\":null}}"),
             (_, Some(Additional::Schema(child))) => {
@@ -183,11 +185,7 @@ fn rule(rule: Node<'_>) -> String {
     )
 }
 
-fn own<'a>(
-    version: Node<'a>,
-    key: &str,
-    per_version: &dyn Fn(&str) -> bool,
-) -> Option<&'a Value> {
+fn own<'a>(version: Node<'a>, key: &str, per_version: &dyn Fn(&str) -> bool) -> Option<&'a Value> {
     version.get(key).filter(|_| per_version(key))
 }
 
@@ -250,9 +248,5 @@ pub(in super::super) fn versions(versions: &[Value], per_version: &dyn Fn(&str) 
                 .map_or_else(null, to_string),
         )
     };
-    if versions.is_empty() {
-        null()
-    } else {
-        joined(versions.iter().filter_map(Node::of), text)
-    }
+    joined(versions.iter().filter_map(Node::of), text)
 }

@@ -88,13 +88,12 @@ pub(super) fn each(view: &View<'_>, path: &Path, checks: &Checks<'_>) -> Vec<Fie
         errors.extend(columns(own("additionalPrinterColumns"), &at_columns));
         if let Some(fields) = own("selectableFields") {
             let at = at.child("selectableFields");
-            match validation.filter(|v| schema_of(Some(v)).is_some()) {
-                Some(validation) => errors.extend(selectable(fields, validation, &at)),
-                None => {
-                    let detail =
-                        "may only be set when `version.schema.openAPIV3Schema` is not included";
-                    errors.push(FieldError::invalid(&at, "", detail));
-                }
+            if let Some(validation) = validation.filter(|v| schema_of(Some(v)).is_some()) {
+                errors.extend(selectable(fields, validation, &at));
+            } else {
+                let detail =
+                    "may only be set when `version.schema.openAPIV3Schema` is not included";
+                errors.push(FieldError::invalid(&at, "", detail));
             }
         }
     }

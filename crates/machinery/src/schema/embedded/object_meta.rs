@@ -169,14 +169,15 @@ fn field(
         ))
     };
     Ok(match (kind, value) {
-        (Kind::Anything, _) | (Kind::Bool, Value::Bool(_)) => Some(value.clone()),
+        (Kind::Anything, _)
+        | (Kind::Bool, Value::Bool(_))
+        | (Kind::NeededText(_), Value::String(_)) => Some(value.clone()),
+        (Kind::IntPointer, Value::Number(n)) if n.is_i64() => Some(value.clone()),
         (Kind::Text(_), Value::String(text)) => (!text.is_empty()).then(|| value.clone()),
-        (Kind::NeededText(_), Value::String(_)) => Some(value.clone()),
         (Kind::Text(wanted) | Kind::NeededText(wanted), _) => return wrong(value, wanted),
         (Kind::Int, Value::Number(n)) if n.is_i64() => {
             (n.as_i64() != Some(0)).then(|| value.clone())
         }
-        (Kind::IntPointer, Value::Number(n)) if n.is_i64() => Some(value.clone()),
         (Kind::Int | Kind::IntPointer, _) => return wrong(value, "int64"),
         (Kind::Bool, _) => return wrong(value, "bool"),
         (Kind::Time, Value::String(text)) => {
