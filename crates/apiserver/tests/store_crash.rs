@@ -1,5 +1,12 @@
 //! Killing the process at any moment: no acknowledged write is lost, no revision is used twice.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write as _};
 use std::ops::Bound;
@@ -193,7 +200,7 @@ async fn a_second_process_is_refused_with_the_name_of_the_file() {
     let path = folder.path().join("store");
     let first = Store::open(&path, options()).unwrap();
     let second = Store::open(&path, options());
-    let error = second.err().expect("the file is in use");
+    let error = second.expect_err("the file is in use");
     assert!(matches!(error, StoreError::InUse { .. }), "{error:?}");
     assert!(
         error.to_string().contains(&path.display().to_string()),

@@ -1,5 +1,12 @@
 //! Disks that fail: errors instead of damage, and recovery when the disk works again.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
 use std::io;
 use std::ops::Bound;
 use std::path::Path;

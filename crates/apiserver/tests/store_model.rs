@@ -1,5 +1,12 @@
 //! The store against a model: a list of all events, from which everything else follows.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -318,7 +325,7 @@ impl Run {
 
     fn list(&self, prefix: &str, start: Bound<&str>, limit: usize, at: Option<u64>) {
         let page = self.store.list(prefix, start, limit, at);
-        let revision = at.unwrap_or(self.model.revision());
+        let revision = at.unwrap_or_else(|| self.model.revision());
         match page {
             Ok(page) => {
                 assert!(revision >= self.model.compacted && revision <= self.model.revision());
