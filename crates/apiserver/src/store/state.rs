@@ -32,24 +32,60 @@ pub struct Page {
     pub remaining: usize,
 }
 
-/// The versions of one key, oldest first. Never empty; `None` is a deletion.
+/// A version of a key and the revision that wrote it; `None` is a deletion.
+type Version = (u64, Option<Arc<Entry>>);
+
+/// The versions of one key. Most keys have one, which therefore needs no allocation of its own
+/// and is found without following another pointer.
 #[derive(Debug)]
 struct Slot {
-    versions: Vec<(u64, Option<Arc<Entry>>)>,
+    newest: Version,
+    /// The versions before it, oldest first.
+    older: Vec<Version>,
 }
 
 impl Slot {
+    fn new(newest: Version) -> Self {
+        Self {
+            newest,
+            older: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, version: Version) {
+        self.older
+            .push(std::mem::replace(&mut self.newest, version));
+    }
+
     fn current(&self) -> Option<&Arc<Entry>> {
-        self.versions.last().and_then(|(_, entry)| entry.as_ref())
+        self.newest.1.as_ref()
     }
 
     fn at(&self, revision: u64) -> Option<&Arc<Entry>> {
-        // Nearly always the newest version is the one asked for.
-        self.versions
-            .iter()
-            .rev()
-            .find(|(written, _)| *written <= revision)
-            .and_then(|(_, entry)| entry.as_ref())
+        if self.newest.0 <= revision {
+            return self.current();
+        }
+        let newer = self
+            .older
+            .partition_point(|(written, _)| *written <= revision);
+        self.older.get(newer.checked_sub(1)?)?.1.as_ref()
+    }
+
+    /// Drops the versions that no list at `revision` or later can see; returns whether any
+    /// version is left.
+    fn trim(&mut self, revision: u64) -> bool {
+        if self.newest.0 <= revision {
+            self.older = Vec::new();
+            return self.newest.1.is_some();
+        }
+        let newer = self
+            .older
+            .partition_point(|(written, _)| *written <= revision);
+        // The last one before `revision` is what a list at it sees, unless that is a deletion.
+        let seen = newer.checked_sub(1).and_then(|last| self.older.get(last));
+        let useless = newer - usize::from(seen.is_some_and(|(_, entry)| entry.is_some()));
+        self.older.drain(..useless);
+        true
     }
 }
 
@@ -153,19 +189,12 @@ impl State {
     /// the revision of a record that the new one makes useless.
     pub(super) fn load(&mut self, entry: Entry, delete: bool) -> Option<u64> {
         self.revision = self.revision.max(entry.mod_revision);
+        let key = Arc::clone(&entry.key);
         let superseded = if delete {
-            self.keys.remove(&entry.key)
+            self.keys.remove(&key)
         } else {
-            let version = (entry.mod_revision, Some(Arc::new(entry)));
-            match version.1.as_ref() {
-                Some(entry) => self.keys.insert(
-                    Arc::clone(&entry.key),
-                    Slot {
-                        versions: vec![version],
-                    },
-                ),
-                None => None,
-            }
+            self.keys
+                .insert(key, Slot::new((entry.mod_revision, Some(Arc::new(entry)))))
         };
         superseded.and_then(|slot| slot.current().map(|entry| entry.mod_revision))
     }
@@ -174,14 +203,10 @@ impl State {
     pub(super) fn apply(&mut self, event: &Arc<Event>) {
         let version = (event.revision, event.after().cloned());
         match self.keys.get_mut(&event.entry.key) {
-            Some(slot) => slot.versions.push(version),
+            Some(slot) => slot.push(version),
             None => {
-                self.keys.insert(
-                    Arc::clone(&event.entry.key),
-                    Slot {
-                        versions: vec![version],
-                    },
-                );
+                self.keys
+                    .insert(Arc::clone(&event.entry.key), Slot::new(version));
             }
         }
         self.revision = event.revision;
@@ -318,8 +343,15 @@ impl State {
             if event.is_delete() {
                 garbage.push(event.revision);
             }
-            self.trim(&event.entry.key, revision);
-            let name = collection_of(&event.entry.key);
+            let key = &event.entry.key;
+            if self
+                .keys
+                .get_mut(key)
+                .is_some_and(|slot| !slot.trim(revision))
+            {
+                self.keys.remove(key);
+            }
+            let name = collection_of(key);
             let Some(collection) = self.collections.get_mut(name) else {
                 continue;
             };
@@ -330,29 +362,6 @@ impl State {
             }
         }
         garbage
-    }
-
-    /// Drops the versions of a key that no list at `revision` or later can see.
-    fn trim(&mut self, key: &str, revision: u64) {
-        let Some(slot) = self.keys.get_mut(key) else {
-            return;
-        };
-        let newer = slot
-            .versions
-            .partition_point(|(written, _)| *written <= revision);
-        slot.versions.drain(..newer.saturating_sub(1));
-        let deleted = slot
-            .versions
-            .first()
-            .is_some_and(|(written, entry)| *written <= revision && entry.is_none());
-        if deleted {
-            slot.versions.remove(0);
-        }
-        if slot.versions.is_empty() {
-            self.keys.remove(key);
-        } else if slot.versions.len() == 1 {
-            slot.versions.shrink_to_fit();
-        }
     }
 }
 
