@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use apiserver::store::{Expect, Options, Store, StoreError, Write};
 use bytes::Bytes;
+use redb::ReadableDatabase;
 
 const ROUNDS: u64 = 24;
 const CLIENTS: u64 = 8;
@@ -277,6 +278,47 @@ async fn everything_is_found_again_after_closing() {
         .await
         .unwrap();
     assert_eq!((next.revision, next.entry.create_revision), (6, 6));
+}
+
+#[tokio::test]
+async fn compaction_frees_the_file_of_old_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path, Options::default()).unwrap();
+    let text = |_: u64| Bytes::from_static(b"{}");
+    let (kept, gone) = ("/registry/pods/a/kept", "/registry/pods/a/gone");
+    for _ in 0..20 {
+        store
+            .write(Write::put(kept, Expect::Any, text))
+            .await
+            .unwrap();
+        store
+            .write(Write::put(gone, Expect::Any, text))
+            .await
+            .unwrap();
+    }
+    store
+        .write(Write::delete(gone, Expect::Any, text))
+        .await
+        .unwrap();
+    store.compact(store.revision()).await.unwrap();
+    // Old records go along with the next write.
+    let last = store
+        .write(Write::put(gone, Expect::Absent, text))
+        .await
+        .unwrap();
+    let newest = store.get(kept).unwrap().mod_revision;
+    store.close().await;
+
+    let db = redb::Database::open(&path).unwrap();
+    let log = redb::TableDefinition::<u64, &[u8]>::new("log");
+    let table = db.begin_read().unwrap().open_table(log).unwrap();
+    let left: Vec<_> = table
+        .range(0..)
+        .unwrap()
+        .map(|record| record.unwrap().0.value())
+        .collect();
+    assert_eq!(left, [newest, last.revision]);
 }
 
 #[tokio::test]
