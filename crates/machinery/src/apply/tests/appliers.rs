@@ -265,6 +265,19 @@ fn structs_and_maps_are_owned_differently() {
     );
 }
 
+/// Pruning asks field sets what is left, and they do not show empty associative lists. Upstream
+/// takes such a struct away from everybody, and so does this.
+#[test]
+fn a_struct_of_empty_associative_lists_counts_as_empty() {
+    let mut server = Server::new();
+    server.apply("theirs", spec(json!({}))).unwrap();
+    server
+        .apply("mine", spec(json!({"name": "x", "ports": []})))
+        .unwrap();
+    server.apply("mine", json!({})).unwrap();
+    assert_eq!(server.object.as_ref().unwrap().get("spec"), None);
+}
+
 #[test]
 fn atomic_containers_are_one_field() {
     let mut server = Server::new();
