@@ -265,6 +265,19 @@ fn structs_and_maps_are_owned_differently() {
     );
 }
 
+/// Pruning asks field sets what is left, and they do not show empty associative lists. Upstream
+/// takes such a struct away from everybody, and so does this.
+#[test]
+fn a_struct_of_empty_associative_lists_counts_as_empty() {
+    let mut server = Server::new();
+    server.apply("theirs", spec(json!({}))).unwrap();
+    server
+        .apply("mine", spec(json!({"name": "x", "ports": []})))
+        .unwrap();
+    server.apply("mine", json!({})).unwrap();
+    assert_eq!(server.object.as_ref().unwrap().get("spec"), None);
+}
+
 #[test]
 fn atomic_containers_are_one_field() {
     let mut server = Server::new();
@@ -355,6 +368,11 @@ fn free_form_parts_are_deduced() {
     json!({"ports": [{"port": 1}, {"port": 1}]}),
     ".spec.ports: duplicate entries for key [port=1,proto=\"TCP\"]"
 )]
+#[case(
+    json!({"tags": [1.0, 1]}),
+    "errors:\n  .spec.tags[=1]: expected string, got &value.valueUnstructured{Value:1}\n  .spec.tags: duplicate entries for key [=1]\n  .spec.tags[=1]: expected string, got &value.valueUnstructured{Value:1}"
+)]
+#[case(json!({"atomicMap": {"c": 1}}), ".spec.atomicMap.c: field not declared in schema")]
 fn bodies_of_the_wrong_type_are_plain_500s(#[case] body: Value, #[case] why: &str) {
     let mut server = Server::new();
     server.apply("m1", spec(json!({"name": "x"}))).unwrap();
@@ -374,6 +392,15 @@ fn bodies_may_not_say_who_owns_what() {
     assert_eq!(
         (status.code, status.reason.as_str(), status.message.as_str()),
         (400, "BadRequest", "metadata.managedFields must be nil")
+    );
+    let status = server.refused("m1", json!({"metadata": {"managedFields": "x"}}));
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (
+            500,
+            "failed to create typed patch object (/a; rec.example.com/v1, Kind=Thing): \
+             .metadata.managedFields: expected list, got &{x}"
+        )
     );
     server
         .apply("m1", json!({"metadata": {"managedFields": null}}))
@@ -459,6 +486,17 @@ fn metadata_has_a_type_of_its_own() {
     assert_eq!(
         server.owned_by("o1 Apply"),
         json!({"f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"u1\"}": {}}}})
+    );
+}
+
+#[test]
+fn a_null_key_is_a_key_of_its_own() {
+    let mut server = Server::new();
+    let body = json!({"ports": [{"port": 1, "proto": null}]});
+    server.apply("m1", spec(body)).unwrap();
+    assert_eq!(
+        server.owned_by("m1 Apply")["f:spec"]["f:ports"],
+        json!({"k:{\"port\":1,\"proto\":null}": {".": {}, "f:port": {}, "f:proto": {}}})
     );
 }
 

@@ -91,6 +91,13 @@ fn spec() -> impl Strategy<Value = Value> {
         })
 }
 
+fn without_empty_lists(mut body: Value) -> Value {
+    if let Some(spec) = body["spec"].as_object_mut() {
+        spec.retain(|_, value| *value != json!([]));
+    }
+    body
+}
+
 fn element() -> impl Strategy<Value = PathElement> {
     prop_oneof![
         word().prop_map(|name| PathElement::field(&name)),
@@ -214,6 +221,8 @@ proptest! {
 
     #[test]
     fn dropping_everything_leaves_what_others_own(mine in spec(), theirs in spec()) {
+        // A struct with nothing but empty associative lists counts as empty; see the appliers.
+        let (mine, theirs) = (without_empty_lists(mine), without_empty_lists(theirs));
         let mut server = Server::new();
         server.apply("theirs", theirs.clone()).unwrap();
         server.force("mine", mine);

@@ -171,7 +171,7 @@ impl Server {
 
     fn reset(subresource: &str) -> FieldSet {
         FieldSet::of_fields(if subresource == "status" {
-            &["spec"]
+            &["metadata", "spec"]
         } else {
             &["status"]
         })
@@ -210,7 +210,6 @@ impl Server {
     pub(super) fn put(&mut self, subresource: &str, manager: &str, mut object: Value) {
         self.clock += 1;
         default(&mut object);
-        self.put_back(subresource, &mut object);
         let reset = Self::reset(subresource);
         let request = self.request(manager, subresource, &reset);
         update(&request, self.object.as_ref(), &mut object);
@@ -225,17 +224,18 @@ impl Server {
     }
 
     fn put_back(&self, subresource: &str, object: &mut Value) {
-        let kept = if subresource == "status" {
-            "spec"
+        if subresource == "status" {
+            // Only status is written; everything else is as it was.
+            let Some(live) = self.object.clone() else {
+                return;
+            };
+            let new = std::mem::replace(object, live);
+            put(object, "status", new.get("status").cloned());
+            let managed = new["metadata"].get("managedFields");
+            put(&mut object["metadata"], "managedFields", managed.cloned());
         } else {
-            "status"
-        };
-        let old = self.object.as_ref().and_then(|live| live.get(kept));
-        match old {
-            Some(old) => object[kept] = old.clone(),
-            None => {
-                object.as_object_mut().unwrap().remove(kept);
-            }
+            let status = self.object.as_ref().and_then(|live| live.get("status"));
+            put(object, "status", status.cloned());
         }
     }
 
@@ -305,12 +305,25 @@ pub(super) fn identified(mut body: Value) -> Value {
     body
 }
 
+fn put(object: &mut Value, field: &str, value: Option<Value>) {
+    match value {
+        Some(value) => object[field] = value,
+        None => {
+            object.as_object_mut().unwrap().remove(field);
+        }
+    }
+}
+
 fn default(object: &mut Value) {
     let Some(object) = object.as_object_mut() else {
         return;
     };
-    let spec = object.entry("spec").or_insert_with(|| json!({}));
-    let Some(spec) = spec.as_object_mut() else {
+    // Metadata is decoded into a type that does not write what is empty.
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        let empty = [json!({}), json!([])];
+        metadata.retain(|name, value| name == "managedFields" || !empty.contains(value));
+    }
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
     for (name, value) in [("replicas", json!(1)), ("mode", json!("auto"))] {
