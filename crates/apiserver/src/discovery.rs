@@ -139,7 +139,7 @@ pub(crate) fn resources(snapshot: &Snapshot, group: &str, version: &str, form: F
     Some(respond::value(StatusCode::OK, &body, form))
 }
 
-fn verbs(resource: &Resource) -> Vec<&'static str> {
+pub(crate) fn verbs(resource: &Resource) -> Vec<&'static str> {
     match &resource.custom {
         Some(custom) if custom.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
         Some(_) => CUSTOM_VERBS.to_vec(),

@@ -2,15 +2,18 @@
 
 use http::Response;
 use bytes::Bytes;
+use machinery::gvk::GroupVersionKind;
 use machinery::json;
-use machinery::schema::openapi::crd_openapi;
+use machinery::schema::openapi::{crd_openapi, model_name};
 use serde_json::{Map, Value, json};
 
-use crate::discovery::{hash, tagged};
+use crate::discovery::{hash, tagged, verbs};
 use crate::registry::{Snapshot, Version};
 use crate::respond::{self, Body, Form};
 use crate::rest::Context;
-use crate::types;
+use crate::resource::CustomTraits;
+use crate::subresources;
+use crate::types::{self, DocumentResource};
 
 const JSON: &str = "application/json";
 
@@ -61,6 +64,80 @@ fn cached(snapshot: &Snapshot, path: &str, group: &str, version: &Version) -> By
 }
 
 fn make(group: &str, version: &Version) -> Value {
-    let _ = (group, version, crd_openapi, types::openapi_document);
-    Value::Null
+    let described = Described::all(group, version);
+    let resources: Vec<DocumentResource<'_>> = described.iter().map(Described::resource).collect();
+    let custom: Vec<&CustomTraits> =
+        version.resources.iter().filter_map(|resource| resource.custom.as_ref()).collect();
+    if custom.is_empty() {
+        return types::openapi_document(group, &version.name, &resources);
+    }
+    let mut models = types::openapi_common_models(group, &version.name);
+    for traits in custom {
+        models.extend(crd_openapi(&traits.definition, &version.name));
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
+        "paths": types::openapi_paths(group, &version.name, &resources),
+        "components": {"schemas": models},
+    })
+}
+
+/// A resource or subresource with the names it needs while a document is made.
+struct Described {
+    name: String,
+    namespaced: bool,
+    kind: GroupVersionKind,
+    verbs: Vec<&'static str>,
+    model: Option<String>,
+}
+
+impl Described {
+    fn all(group: &str, version: &Version) -> Vec<Self> {
+        let mut all = Vec::new();
+        for resource in &version.resources {
+            let info = &resource.info;
+            let model = |kind: &GroupVersionKind| {
+                let own = resource.custom.is_some() && *kind == info.gvk;
+                own.then(|| model_name(group, &version.name, &kind.kind))
+            };
+            all.push(Self {
+                name: info.plural.clone(),
+                namespaced: info.namespaced,
+                kind: info.gvk.clone(),
+                verbs: verbs(resource),
+                model: model(&info.gvk),
+            });
+            for sub in subresources::of(resource) {
+                let kind = GroupVersionKind::new(&sub.group, &sub.version, &sub.kind);
+                all.push(Self {
+                    name: format!("{}/{}", info.plural, sub.name),
+                    namespaced: info.namespaced,
+                    model: model(&kind),
+                    kind,
+                    verbs: sub.verbs,
+                });
+            }
+        }
+        for review in subresources::reviews(group, &version.name) {
+            all.push(Self {
+                name: review.plural.to_owned(),
+                namespaced: review.namespaced,
+                kind: GroupVersionKind::new(group, &version.name, review.kind),
+                verbs: vec!["create"],
+                model: None,
+            });
+        }
+        all
+    }
+
+    fn resource(&self) -> DocumentResource<'_> {
+        DocumentResource {
+            name: &self.name,
+            namespaced: self.namespaced,
+            kind: self.kind.clone(),
+            verbs: &self.verbs,
+            model: self.model.clone(),
+        }
+    }
 }

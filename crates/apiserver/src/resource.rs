@@ -138,7 +138,7 @@ impl Resource {
     /// Name of an object for messages: its name, or its generateName when it has none yet.
     pub fn display_name(object: &Value) -> Cow<'_, str> {
         let name = meta::name(object);
-        Cow::Borrowed(if name.is_empty() { meta::generate_name(object) } else { name })
+        Cow::Borrowed(if name.is_empty() { meta::generate_name_base(object) } else { name })
     }
 }
 
@@ -157,6 +157,15 @@ impl Versions for Resource {
         } else {
             self.conversion.to_version(object, api_version)
         }
+    }
+
+    fn empty_object(&self, api_version: &str) -> Option<Value> {
+        if self.custom.is_some() || api_version != self.api_version() {
+            return None;
+        }
+        // What Go's zero value looks like is what decoding nothing gives.
+        let nothing = serde_json::json!({"apiVersion": api_version, "kind": self.info.gvk.kind});
+        self.strategy.decode(nothing).ok().map(|decoded| decoded.object)
     }
 }
 

@@ -68,7 +68,11 @@ pub fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
 pub fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
     match form.encoding {
         Encoding::Json if form.pretty => bytes(code, "application/json", json::to_vec_pretty(value).into(), form),
-        Encoding::Json => bytes(code, "application/json", json::to_vec(value).into(), form),
+        Encoding::Json => {
+            let mut text = json::to_vec(value);
+            text.push(b'\n');
+            bytes(code, "application/json", text.into(), form)
+        }
         Encoding::Yaml => yaml(code, value, form),
     }
 }

@@ -15,13 +15,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::PeerCertificate;
 use crate::pki::Identity;
-use crate::server::ApiServer;
+use crate::server::{ApiServer, stopped};
 
 /// How long a client may take to shake hands or to send its headers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,7 +89,6 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
-    let (stopping, _) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
@@ -107,11 +105,11 @@ pub async fn serve(
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
-        connections.spawn(connection(server.clone(), acceptor.clone(), stream, stopping.subscribe()));
+        connections.spawn(connection(server.clone(), acceptor.clone(), stream));
     }
     drop(listener);
     // Watches end here too: their connections are told to finish what they have.
-    stopping.send_replace(true);
+    server.stop();
     let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
 }
 
@@ -119,8 +117,8 @@ async fn connection(
     server: ApiServer,
     acceptor: TlsAcceptor,
     stream: TcpStream,
-    mut stopping: watch::Receiver<bool>,
 ) {
+    let mut stopping = server.state().stopping.subscribe();
     // Requests and watch events are small and someone waits for each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "setting TCP_NODELAY failed");
@@ -150,7 +148,7 @@ async fn connection(
     tokio::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        _ = stopping.wait_for(|stopping| *stopping) => {
+        () = stopped(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

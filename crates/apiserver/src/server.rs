@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use machinery::gvk::split_api_version;
 use machinery::status::Status;
 use serde_json::Value;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::allocate;
@@ -42,6 +43,8 @@ pub struct State {
     pub authenticator: Authenticator,
     /// Address that clients are told to use.
     pub advertised: String,
+    /// Whether watches are to end because the server does.
+    pub(crate) stopping: watch::Sender<bool>,
 }
 
 impl State {
@@ -81,7 +84,8 @@ impl State {
             return Err(Refused::Failed(Status::plain_500("etcdserver: request is too large")));
         }
         let op = Op::Put(Box::new(move |revision| template.at(revision)));
-        Ok(self.store.write(Write { key: key.into(), expect, op }).await?)
+        let event = self.store.write(Write { key: key.into(), expect, op }).await?;
+        Ok(Arc::clone(&event.entry))
     }
 
     /// Removes an object; watchers get it as given.
@@ -142,6 +146,11 @@ impl ApiServer {
     /// What all requests share.
     pub fn state(&self) -> &Arc<State> {
         &self.state
+    }
+
+    /// Ends all watches and whatever runs in the background; other requests are still answered.
+    pub fn stop(&self) {
+        self.state.stopping.send_replace(true);
     }
 
     /// Answers one request.
@@ -232,4 +241,10 @@ where
         let server = self.clone();
         Box::pin(async move { Ok(server.handle(request).await) })
     }
+}
+
+/// Waits until the server is told to stop.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is as good a reason.
+    let _ = stopping.wait_for(|stopping| *stopping).await.is_ok();
 }

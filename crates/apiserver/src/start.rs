@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use machinery::status::Status;
+use tokio::sync::watch;
 
 use crate::auth::{Authenticator, SigningKey, StaticTokens};
 use crate::bootstrap::bootstrap;
@@ -51,6 +52,7 @@ impl ApiServer {
             registry: Registry::new(resources),
             authenticator,
             advertised: format!("{}:{}", options.host, options.port),
+            stopping: watch::Sender::new(false),
         });
         let context = Context::internal(Arc::clone(&state), Timestamp::now());
         bootstrap(&context, &options.host, options.port)

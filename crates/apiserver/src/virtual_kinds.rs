@@ -17,6 +17,7 @@ use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::rest::{Content, Context};
 use crate::subresources::Review;
+use crate::types;
 
 /// POST of a review, or of a binding the old way.
 pub(crate) async fn review(
@@ -29,7 +30,7 @@ pub(crate) async fn review(
     if context.info.verb != Verb::Create || !path.name.is_empty() {
         return Err(Status::method_not_supported(&resource, context.info.verb.as_str()));
     }
-    let object = decode(review.kind, content)?;
+    let object = decode(review.group, review.kind, content)?;
     match review.kind {
         "TokenReview" => answer(context, &reviews::token(context, object)),
         "SelfSubjectReview" => answer(context, &reviews::own_identity(context, object)),
@@ -53,15 +54,15 @@ pub(crate) async fn create_below(
     let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
     match path.subresource.as_str() {
         "binding" => {
-            let object = decode("Binding", content)?;
+            let object = decode("", "Binding", content)?;
             binding::bind(context, namespace, name, &object).await
         }
         "eviction" => {
-            let object = decode("Eviction", content)?;
+            let object = decode("policy", "Eviction", content)?;
             eviction::evict(context, resource, namespace, name, &object).await
         }
         _ => {
-            let object = decode("TokenRequest", content)?;
+            let object = decode("authentication.k8s.io", "TokenRequest", content)?;
             let issued = token::issue(context, resource, namespace, name, object)?;
             answer(context, &issued)
         }
@@ -81,14 +82,14 @@ fn created(context: &Context) -> Response<Body> {
     respond::status(&status, context.form(Representation::PLAIN))
 }
 
-fn decode(kind: &str, content: &Content) -> Result<Value, Status> {
+fn decode(group: &str, kind: &str, content: &Content) -> Result<Value, Status> {
     let refuse = |why: String| {
         Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
     let mut object = match content.media_type.as_str() {
         JSON => json::decode(&content.bytes).map_err(|error| refuse(error.to_string()))?.value,
         YAML => json::decode_yaml(&content.bytes).map_err(|error| refuse(error.to_string()))?.value,
-        PROTOBUF => crate::types::decode_protobuf(&content.bytes).map_err(refuse)?,
+        PROTOBUF => types::decode_protobuf(&content.bytes, None).map_err(refuse)?,
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
     let given = object.get("kind").and_then(Value::as_str).unwrap_or(kind).to_owned();
@@ -99,7 +100,11 @@ fn decode(kind: &str, content: &Content) -> Result<Value, Status> {
         )));
     }
     object["kind"] = kind.into();
-    crate::types::decode_kind(kind, object).map_err(|why| {
+    let id = types::table()
+        .kind(group, "v1", kind)
+        .ok_or_else(|| Status::internal(&format!("{kind} is not in the table of types")))?;
+    let decoded = types::decode_json(id, object).map_err(|why| {
         Status::bad_request(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}"))
-    })
+    })?;
+    Ok(decoded.object)
 }

@@ -19,7 +19,7 @@ use crate::kind::Part;
 use crate::request::DeleteOptions;
 use crate::resource::Resource;
 use crate::rest::{Changed, Context, UpdateJob, delete_object, record_update, update_object};
-use crate::server::State;
+use crate::server::{State, stopped};
 use crate::store::StoreError;
 
 /// Finalizer that keeps a definition until its instances are gone.
@@ -42,6 +42,7 @@ pub(crate) async fn follow(state: Arc<State>) {
 }
 
 async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled, mut from: u64) {
+    let mut stopping = state.stopping.subscribe();
     loop {
         let Ok(mut watch) = state.store.watch(&resource.prefix, from) else {
             from = state.store.revision();
@@ -58,6 +59,7 @@ async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled,
                     Err(_) => break,
                 },
                 () = tokio::time::sleep(wait) => {}
+                () = stopped(&mut stopping) => return,
             }
             again = sync(&state, &resource, &mut compiled).await;
         }

@@ -149,7 +149,7 @@ impl Strategy for CustomStrategy {
     fn reset_fields(&self, part: Part<'_>) -> FieldSet {
         match part {
             Part::Main if self.has_status => FieldSet::of_fields(&["status"]),
-            Part::Status => FieldSet::of_paths(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+            Part::Status => FieldSet::of_fields(&["metadata", "spec"]),
             _ => FieldSet::default(),
         }
     }

@@ -66,7 +66,7 @@ pub(crate) fn decode_object(
             (decoded.value, decoded.duplicates)
         }
         PROTOBUF if resource.custom.is_none() => {
-            let object = crate::types::decode_protobuf(&content.bytes)
+            let object = crate::types::decode_protobuf(&content.bytes, Some(gvk))
                 .map_err(|error| unrecognised(&error))?;
             (object, Vec::new())
         }

@@ -64,7 +64,7 @@ pub(crate) fn match_namespace(
         return Ok(());
     }
     if given.is_empty() {
-        meta::set(object, "namespace", namespace.into());
+        meta::set_namespace(object, namespace);
         return Ok(());
     }
     if given == namespace {
@@ -104,7 +104,7 @@ pub(crate) async fn create_object(
     for attempt in 1.. {
         if generated && !base.is_empty() {
             let name = meta::generate_name(&base, || context.state.random());
-            meta::set(&mut object, "name", name.into());
+            meta::set_name(&mut object, &name);
         }
         validate(context, resource, &object)?;
         let name = meta::name(&object).to_owned();
@@ -144,7 +144,7 @@ pub(crate) async fn create_object(
 fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result<(), Status> {
     dedup_owners(context, object);
     if resource.info.has_generation {
-        meta::set(object, "generation", 1.into());
+        meta::set_generation(object, 1);
     } else {
         meta::remove(object, "generation");
     }

@@ -119,7 +119,7 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
     let body = match content.media_type.as_str() {
         JSON => json::decode(&content.bytes).map_err(|error| unreadable(error.to_string()))?.value,
         YAML => json::decode_yaml(&content.bytes).map_err(|error| unreadable(error.to_string()))?.value,
-        PROTOBUF => crate::types::decode_protobuf(&content.bytes).map_err(unreadable)?,
+        PROTOBUF => crate::types::decode_protobuf(&content.bytes, None).map_err(unreadable)?,
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
     DeleteOptions::parse(&context.query, Some(&body))
@@ -289,7 +289,7 @@ fn set_deletion(object: &mut Value, when: Timestamp, seconds: i64) {
 fn bump_generation(object: &mut Value) {
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::set(object, "generation", (generation + 1).into());
+        meta::set_generation(object, generation + 1);
     }
 }
 
@@ -299,6 +299,6 @@ fn mark_deleting(object: &mut Value, context: &Context) {
         bump_generation(object);
         set_deletion(object, context.now, 0);
     } else if meta::deletion_grace_period_seconds(object) != Some(0) {
-        meta::set(object, "deletionGracePeriodSeconds", 0.into());
+        meta::set(object, "deletionGracePeriodSeconds", 0);
     }
 }

@@ -24,6 +24,7 @@ use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
 use crate::request::{Verb, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
+use crate::types;
 
 /// The version a scale is always in.
 const SCALE_VERSION: &str = "autoscaling/v1";
@@ -174,7 +175,7 @@ impl ScaleWrite<'_> {
         match self.content.media_type.as_str() {
             JSON => json::decode(bytes).map(|d| d.value).map_err(|error| unreadable(error.to_string())),
             YAML => json::decode_yaml(bytes).map(|d| d.value).map_err(|error| unreadable(error.to_string())),
-            PROTOBUF => crate::types::decode_protobuf(bytes).map_err(unreadable),
+            PROTOBUF => types::decode_protobuf(bytes, None).map_err(unreadable),
             _ => Err(Status::unsupported_media_type(&OBJECT_BODIES)),
         }
     }
@@ -185,7 +186,8 @@ struct ScaleVersions;
 
 impl Versions for ScaleVersions {
     fn merge_type(&self, api_version: &str) -> Option<(Arc<Schema>, TypeRef)> {
-        (api_version == SCALE_VERSION).then(|| crate::types::merge_type("autoscaling", "v1", "Scale"))?
+        let scale = types::table().kind("autoscaling", "v1", "Scale")?;
+        (api_version == SCALE_VERSION).then(|| (types::merge_schema(), types::merge_type(scale)))
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {

@@ -152,13 +152,13 @@ fn checked(
 ) -> Result<Value, Status> {
     let resource = job.resource;
     check_preconditions(job, key, live, &new)?;
-    meta::set(&mut new, "resourceVersion", meta::resource_version(live).into());
+    meta::set_resource_version(&mut new, meta::resource_version(live));
     keep_system_fields(&mut new, live);
     dedup_owners(context, &mut new);
     resource.strategy.prepare_update(&mut new, live, job.part, context.write_context());
     if resource.info.has_generation && generation_moves(&new, live) {
         let next = meta::generation(live) + 1;
-        meta::set(&mut new, "generation", next.into());
+        meta::set_generation(&mut new, next);
     }
     type_errors(resource, &new)?;
     let path = Path::new("metadata");

@@ -12,6 +12,7 @@ use machinery::meta;
 use machinery::status::Status;
 use machinery::table::{IncludeObject, Table, partial_object_metadata};
 use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::Context;
@@ -22,6 +23,7 @@ use crate::negotiate::Shape;
 use crate::request::ListOptions;
 use crate::resource::Resource;
 use crate::respond::{self, Body};
+use crate::server::stopped;
 use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
 /// How often a quiet watch says how far it has come.
@@ -43,6 +45,7 @@ struct Watcher {
     columns_sent: bool,
     bookmarks: bool,
     watch: Watch,
+    stopping: Receiver<bool>,
     initial: std::vec::IntoIter<Bytes>,
     ends: Instant,
     next_bookmark: Instant,
@@ -115,6 +118,7 @@ pub(crate) async fn watch(
         columns_sent: false,
         bookmarks: options.allow_bookmarks,
         watch,
+        stopping: context.state.stopping.subscribe(),
         initial: Vec::new().into_iter(),
         ends,
         next_bookmark: now + BOOKMARK_PERIOD,
@@ -188,6 +192,7 @@ impl Watcher {
                     return Some(self.bookmark(revision, false));
                 }
                 () = sleep_until(self.ends) => return None,
+                () = stopped(&mut self.stopping) => return None,
             };
             match event {
                 Ok(event) => {
