@@ -240,44 +240,23 @@ impl Parser<'_> {
             return Err(self.too_deep(self.pos()));
         }
         self.nesting += 1;
-        let condition = self.chain("||")?;
-        let result = if self.is("?") {
-            let pos = self.expect("?")?;
-            let yes = self.chain("||")?;
-            self.expect(":")?;
-            let no = self.expr()?;
-            self.call(pos, "_?_:_", vec![condition, yes, no])?
-        } else {
-            condition
-        };
+        let mut result = self.binary(0)?;
+        if self.is("?") {
+            result = self.conditional(result)?;
+        }
         self.nesting -= 1;
         Ok(result)
     }
 
-    /// `a || b || c` or, within, `a && b && c`, as one call with all terms.
-    fn chain(&mut self, operator: &str) -> Result<Expr, Issue> {
-        let is_or = operator == "||";
-        let first = if is_or {
-            self.chain("&&")?
-        } else {
-            self.binary(0)?
-        };
-        if !self.is(operator) {
-            return Ok(first);
-        }
-        let pos = self.pos();
-        let mut terms = vec![first];
-        while self.eat(operator) {
-            terms.push(if is_or {
-                self.chain("&&")?
-            } else {
-                self.binary(0)?
-            });
-        }
-        self.call(pos, if is_or { "_||_" } else { "_&&_" }, terms)
+    fn conditional(&mut self, condition: Expr) -> Result<Expr, Issue> {
+        let pos = self.expect("?")?;
+        let yes = self.binary(0)?;
+        self.expect(":")?;
+        let no = self.expr()?;
+        self.call(pos, "_?_:_", vec![condition, yes, no])
     }
 
-    /// Relations, sums and products by precedence climbing.
+    /// All binary operators by precedence climbing.
     fn binary(&mut self, level: u8) -> Result<Expr, Issue> {
         let mut left = self.unary()?;
         while let Some((name, precedence)) = self.binary_operator() {
@@ -287,55 +266,87 @@ impl Parser<'_> {
             let pos = self.pos();
             self.at += 1;
             let right = self.binary(precedence + 1)?;
-            left = self.call(pos, name, vec![left, right])?;
+            left = self.combine(pos, name, left, right)?;
         }
         Ok(left)
     }
 
+    /// A call of an operator; `a || b || c` becomes one call with all terms.
+    fn combine(
+        &mut self,
+        pos: usize,
+        name: &str,
+        mut left: Expr,
+        right: Expr,
+    ) -> Result<Expr, Issue> {
+        if matches!(name, "_||_" | "_&&_")
+            && let Kind::Call {
+                target: None,
+                name: found,
+                args,
+            } = &mut left.kind
+            && found == name
+            && right.depth < MAX_DEPTH
+        {
+            left.depth = left.depth.max(right.depth + 1);
+            args.push(right);
+            return Ok(left);
+        }
+        self.call(pos, name, vec![left, right])
+    }
+
     fn binary_operator(&self) -> Option<(&'static str, u8)> {
         Some(match self.kind() {
-            TokenKind::Ident(name) if name == "in" => ("@in", 0),
-            TokenKind::Punct("==") => ("_==_", 0),
-            TokenKind::Punct("!=") => ("_!=_", 0),
-            TokenKind::Punct("<") => ("_<_", 0),
-            TokenKind::Punct("<=") => ("_<=_", 0),
-            TokenKind::Punct(">") => ("_>_", 0),
-            TokenKind::Punct(">=") => ("_>=_", 0),
-            TokenKind::Punct("+") => ("_+_", 1),
-            TokenKind::Punct("-") => ("_-_", 1),
-            TokenKind::Punct("*") => ("_*_", 2),
-            TokenKind::Punct("/") => ("_/_", 2),
-            TokenKind::Punct("%") => ("_%_", 2),
+            TokenKind::Punct("||") => ("_||_", 0),
+            TokenKind::Punct("&&") => ("_&&_", 1),
+            TokenKind::Ident(name) if name == "in" => ("@in", 2),
+            TokenKind::Punct("==") => ("_==_", 2),
+            TokenKind::Punct("!=") => ("_!=_", 2),
+            TokenKind::Punct("<") => ("_<_", 2),
+            TokenKind::Punct("<=") => ("_<=_", 2),
+            TokenKind::Punct(">") => ("_>_", 2),
+            TokenKind::Punct(">=") => ("_>=_", 2),
+            TokenKind::Punct("+") => ("_+_", 3),
+            TokenKind::Punct("-") => ("_-_", 3),
+            TokenKind::Punct("*") => ("_*_", 4),
+            TokenKind::Punct("/") => ("_/_", 4),
+            TokenKind::Punct("%") => ("_%_", 4),
             _ => return None,
         })
     }
 
     fn unary(&mut self) -> Result<Expr, Issue> {
-        for (punct, name) in [("!", "!_"), ("-", "-_")] {
-            if !self.is(punct) {
-                continue;
-            }
-            let pos = self.pos();
-            let mut count = 0_usize;
-            while self.eat(punct) {
-                count += 1;
-            }
-            // A single minus before a number is its sign.
-            let number = matches!(self.kind(), TokenKind::Int { .. } | TokenKind::Double(_));
-            if punct == "-" && count == 1 && number {
-                let literal = self.number(true)?;
-                return self.member(literal);
-            }
-            let primary = self.primary()?;
-            let operand = self.member(primary)?;
-            // Pairs cancel out.
-            if count.is_multiple_of(2) {
-                return Ok(operand);
-            }
-            return self.call(pos, name, vec![operand]);
+        if self.is("!") || self.is("-") {
+            return self.prefixed();
         }
         let primary = self.primary()?;
         self.member(primary)
+    }
+
+    fn prefixed(&mut self) -> Result<Expr, Issue> {
+        let (punct, name) = if self.is("!") {
+            ("!", "!_")
+        } else {
+            ("-", "-_")
+        };
+        let pos = self.pos();
+        let mut count = 0_usize;
+        while self.eat(punct) {
+            count += 1;
+        }
+        // A single minus before a number is its sign.
+        let number = matches!(self.kind(), TokenKind::Int { .. } | TokenKind::Double(_));
+        if punct == "-" && count == 1 && number {
+            let literal = self.number(true)?;
+            return self.member(literal);
+        }
+        let primary = self.primary()?;
+        let operand = self.member(primary)?;
+        // Pairs cancel out.
+        if count.is_multiple_of(2) {
+            return Ok(operand);
+        }
+        self.call(pos, name, vec![operand])
     }
 
     fn member(&mut self, mut operand: Expr) -> Result<Expr, Issue> {
@@ -400,17 +411,24 @@ impl Parser<'_> {
         }
     }
 
+    // Kept small: every level of nesting has one of these on the stack.
     fn primary(&mut self) -> Result<Expr, Issue> {
-        let pos = self.pos();
-        match self.kind().clone() {
+        match self.kind() {
             TokenKind::Punct("(") => {
                 self.at += 1;
                 let inner = self.expr()?;
                 self.expect(")")?;
                 Ok(inner)
             }
-            TokenKind::Punct("[") => self.list(pos),
-            TokenKind::Punct("{") => self.map(pos),
+            TokenKind::Punct("[") => self.list(),
+            TokenKind::Punct("{") => self.map(),
+            _ => self.word(),
+        }
+    }
+
+    fn word(&mut self) -> Result<Expr, Issue> {
+        let pos = self.pos();
+        match self.kind().clone() {
             TokenKind::Punct(".") => {
                 self.at += 1;
                 self.identifier(pos)
@@ -538,7 +556,8 @@ impl Parser<'_> {
         self.node(pos, Kind::Struct { name, fields })
     }
 
-    fn list(&mut self, pos: usize) -> Result<Expr, Issue> {
+    fn list(&mut self) -> Result<Expr, Issue> {
+        let pos = self.pos();
         self.at += 1;
         let mut items = Vec::new();
         while !self.eat("]") {
@@ -554,7 +573,8 @@ impl Parser<'_> {
         self.node(pos, Kind::List(items))
     }
 
-    fn map(&mut self, pos: usize) -> Result<Expr, Issue> {
+    fn map(&mut self) -> Result<Expr, Issue> {
+        let pos = self.pos();
         self.at += 1;
         let mut entries = Vec::new();
         while !self.eat("}") {

@@ -153,7 +153,7 @@ fn lists() {
         "[1, 2].first() == optional.of(1) && [].last() == optional.none() && [1, 2].last().value() == 2",
         "sets.contains([1, 2], [1]) && !sets.contains([1], [1, 2]) && sets.contains([1], [])",
         "sets.equivalent([1, 1, 2], [2, 1]) && sets.intersects([1], [1, 2]) && !sets.intersects([1], [])",
-        "sets.contains([1], dyn([1.0, 1u]))",
+        "sets.contains([1], dyn([1.0, 1.0]))",
     ]);
     all_fail(&[
         ("[].min() == 1", "min called on empty list"),

@@ -47,7 +47,7 @@ fn the_deepest_accepted_tree_fits_a_small_stack() {
         let depth = 95;
         let sources = [
             format!("{}1{}", "(".repeat(depth), ")".repeat(depth)),
-            format!("{}1{} != [1]", "[".repeat(depth - 2), "]".repeat(depth - 2)),
+            format!("dyn({}1{}) == 1", "[".repeat(depth), "]".repeat(depth)),
             format!("{}1", "1+".repeat(depth)),
             format!("{}1{}", "[1].map(x, ".repeat(depth), ")".repeat(depth)),
         ];

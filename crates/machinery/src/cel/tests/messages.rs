@@ -63,7 +63,7 @@ fn every_kind_of_mistake_has_its_text() {
             "1:7: type 'int' does not support field selection",
         ),
         ("self.o.g == ''", "1:7: undefined field 'g'"),
-        ("has(self.o.g)", "1:11: undefined field 'g'"),
+        ("has(self.o.g)", "1:4: undefined field 'g'"),
         (
             "self.n.all(x, x)",
             "1:5: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",

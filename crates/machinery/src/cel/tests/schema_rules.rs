@@ -38,6 +38,12 @@ fn compile_errors_show_the_whole_rule() {
           undefined field 'nope'\n | self.nope == 1\n | ....^"
         ]
     );
+    // Go escapes what could end a script.
+    let found = one(object([("a", string())]), rule("self.nope > 1"));
+    assert!(
+        found[0].contains(r#"{"Rule":"self.nope \u003e 1","#),
+        "{found:?}"
+    );
     let found = one(object([("a", string())]), rule("self.a"));
     assert!(
         found[0].ends_with("cel expression must evaluate to a bool"),
