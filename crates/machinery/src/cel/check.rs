@@ -51,7 +51,11 @@ pub(crate) fn check(
         return Err(checker.issues);
     }
     let result = checker.bindings.substitute(&result, true);
-    Ok(Checked { types: checker.types, result, references: checker.references })
+    Ok(Checked {
+        types: checker.types,
+        result,
+        references: checker.references,
+    })
 }
 
 /// The type that a type name denotes.
@@ -103,11 +107,17 @@ impl Checker<'_> {
     }
 
     fn mismatch(&mut self, pos: usize, expected: &Type, found: &Type) -> Type {
-        self.report(pos, format!("expected type '{expected}' but found '{found}'"))
+        self.report(
+            pos,
+            format!("expected type '{expected}' but found '{found}'"),
+        )
     }
 
     fn undeclared(&mut self, pos: usize, name: &str) -> Type {
-        self.report(pos, format!("undeclared reference to '{name}' (in container '')"))
+        self.report(
+            pos,
+            format!("undeclared reference to '{name}' (in container '')"),
+        )
     }
 
     fn resolved(&self, t: &Type) -> Type {
@@ -207,7 +217,14 @@ impl Checker<'_> {
             expr.kind = Kind::Ident(name);
             return Type::Type(Arc::new(t));
         }
-        let Kind::Select { operand, field, test } = &mut expr.kind else { return Type::Error };
+        let Kind::Select {
+            operand,
+            field,
+            test,
+        } = &mut expr.kind
+        else {
+            return Type::Error;
+        };
         let operand = self.expr(operand);
         let found = self.field(pos, &operand, field, false);
         if *test { Type::Bool } else { found }
@@ -227,7 +244,10 @@ impl Checker<'_> {
             },
             // Types of the libraries are messages without fields.
             Type::Opaque(Opaque::Ip | Opaque::Cidr) => {
-                self.report(pos, format!("type '{target}' does not support field selection"));
+                self.report(
+                    pos,
+                    format!("type '{target}' does not support field selection"),
+                );
                 Type::Dyn
             }
             Type::Opaque(_) => self.report(pos, format!("undefined field '{field}'")),
@@ -242,7 +262,11 @@ impl Checker<'_> {
             }
         };
         let found = self.resolved(&found);
-        if is_optional || optional { Type::optional(found) } else { found }
+        if is_optional || optional {
+            Type::optional(found)
+        } else {
+            found
+        }
     }
 
     fn unwrap_optional(&mut self, pos: usize, t: Type) -> Type {
@@ -266,7 +290,9 @@ impl Checker<'_> {
 
     fn call(&mut self, expr: &mut Expr) -> Type {
         let pos = expr.pos;
-        let Kind::Call { target, name, args } = &mut expr.kind else { return Type::Error };
+        let Kind::Call { target, name, args } = &mut expr.kind else {
+            return Type::Error;
+        };
         let mut types: Vec<Type> = args.iter_mut().map(|a| self.expr(a)).collect();
         if matches!(name.as_str(), "_&&_" | "_||_") {
             let positions: Vec<usize> = args.iter().map(|a| a.pos).collect();
@@ -339,10 +365,15 @@ impl Checker<'_> {
     }
 
     fn no_overload(&mut self, pos: usize, name: &str, types: &[Type], member: bool) -> Type {
-        let mut texts: Vec<String> =
-            types.iter().map(|t| self.bindings.substitute(t, true).to_string()).collect();
-        let receiver =
-            if member && !texts.is_empty() { format!("{}.", texts.remove(0)) } else { String::new() };
+        let mut texts: Vec<String> = types
+            .iter()
+            .map(|t| self.bindings.substitute(t, true).to_string())
+            .collect();
+        let receiver = if member && !texts.is_empty() {
+            format!("{}.", texts.remove(0))
+        } else {
+            String::new()
+        };
         let applied = format!("{receiver}({})", texts.join(", "));
         self.report(
             pos,
@@ -401,9 +432,13 @@ impl Checker<'_> {
             }
             MacroKind::SortBy => {
                 let keys = Type::list(body);
-                let Some(sortable) = signatures::overloads("sort") else { return Type::Error };
+                let Some(sortable) = signatures::overloads("sort") else {
+                    return Type::Error;
+                };
                 let fits = sortable.iter().any(|o| {
-                    o.args.first().is_some_and(|wanted| self.bindings.assign(&keys, wanted))
+                    o.args
+                        .first()
+                        .is_some_and(|wanted| self.bindings.assign(&keys, wanted))
                 });
                 if !fits {
                     return self.no_overload(pos, "@sortByAssociatedKeys", &[range, keys], true);
@@ -419,7 +454,11 @@ impl Checker<'_> {
             return self.no_overload(pos, "_?_:_", &[found, result.clone(), result], false);
         }
         let result = self.resolved(&result);
-        if node.kind == MacroKind::ExistsOne { Type::Bool } else { result }
+        if node.kind == MacroKind::ExistsOne {
+            Type::Bool
+        } else {
+            result
+        }
     }
 
     fn optional_macro(&mut self, pos: usize, node: &mut Macro, range: &Type) -> Type {

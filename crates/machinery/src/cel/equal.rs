@@ -90,12 +90,10 @@ fn lists(a: &List<'_>, b: &List<'_>, meter: &mut Meter) -> Result<bool, Fail> {
 }
 
 /// The key of an item in a list of type map.
-pub(crate) fn item_key(
-    item: &Val<'_>,
-    keys: &[String],
-    meter: &mut Meter,
-) -> Result<String, Fail> {
-    let Val::Map(map) = item else { return Err(Fail::no_overload()) };
+pub(crate) fn item_key(item: &Val<'_>, keys: &[String], meter: &mut Meter) -> Result<String, Fail> {
+    let Val::Map(map) = item else {
+        return Err(Fail::no_overload());
+    };
     let mut text = String::new();
     for key in keys {
         // Keys are property names; fields go by their name in expressions.
@@ -190,7 +188,10 @@ fn maps(a: &Map<'_>, b: &Map<'_>, meter: &mut Meter) -> Result<bool, Fail> {
         // What rules cannot see still makes objects differ.
         for (name, value) in *x {
             let hidden = !object.escaped.contains_key(name);
-            if hidden && y.get(name).is_some_and(|other| !same_json(value, other, meter)) {
+            if hidden
+                && y.get(name)
+                    .is_some_and(|other| !same_json(value, other, meter))
+            {
                 return Ok(false);
             }
         }

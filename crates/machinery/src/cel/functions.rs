@@ -50,9 +50,11 @@ pub(crate) fn call<'a>(
             _,
         ) => convert::date_part(name, args),
         ("optional.of", [value]) => Ok(Val::some(value.clone())),
-        ("optional.ofNonZeroValue", [value]) => {
-            Ok(if value.is_zero() { Val::Optional(None) } else { Val::some(value.clone()) })
-        }
+        ("optional.ofNonZeroValue", [value]) => Ok(if value.is_zero() {
+            Val::Optional(None)
+        } else {
+            Val::some(value.clone())
+        }),
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(Some(value))]) => Ok((**value).clone()),
@@ -83,9 +85,7 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
     let size = |i: usize| args.get(i).map_or(0, Val::size);
     let kind = args.first();
     Some(match name {
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-            kind.map_or(0, traversal)
-        }
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => kind.map_or(0, traversal),
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
         | "quantity" | "isQuantity" | "semver" | "isSemver" | "startsWith" | "endsWith"
         | "strings.quote" => tenths(size(0), 1),
@@ -103,7 +103,11 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
             let text = matches!(args.get(1), Some(Val::Str(_)));
             let other = if text { tenths(size(1), 1) } else { 0 };
             let compare = tenths(size(0), 2).saturating_add(other);
-            if name == "containsIP" { compare } else { compare + tenths(size(0), 1) + 1 }
+            if name == "containsIP" {
+                compare
+            } else {
+                compare + tenths(size(0), 1) + 1
+            }
         }
         "_==_" | "_!=_" => match kind {
             Some(
@@ -128,9 +132,10 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
         }
         "contains" => tenths(size(0), 1).saturating_mul(tenths(size(1), 1)),
         "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),
-        "sets.equivalent" => {
-            size(0).saturating_mul(size(1)).saturating_mul(2).saturating_add(1)
-        }
+        "sets.equivalent" => size(0)
+            .saturating_mul(size(1))
+            .saturating_mul(2)
+            .saturating_add(1),
         "join" | "slice" | "flatten" | "sort" | "lists.range" | "reverse" | "distinct" => {
             return None;
         }
@@ -148,9 +153,10 @@ fn traversal(value: &Val<'_>) -> u64 {
     match value {
         Val::Str(text) => text.len() as u64 / 10,
         Val::Bytes(bytes) => bytes.len() as u64 / 10,
-        Val::List(list) => {
-            list.iter().map(|i| i.as_ref().map_or(1, traversal)).fold(0, u64::saturating_add)
-        }
+        Val::List(list) => list
+            .iter()
+            .map(|i| i.as_ref().map_or(1, traversal))
+            .fold(0, u64::saturating_add),
         Val::Map(map) => map
             .keys()
             .iter()
@@ -163,11 +169,7 @@ fn traversal(value: &Val<'_>) -> u64 {
     }
 }
 
-fn contains<'a>(
-    item: &Val<'a>,
-    container: &Val<'a>,
-    meter: &mut Meter,
-) -> Result<Val<'a>, Fail> {
+fn contains<'a>(item: &Val<'a>, container: &Val<'a>, meter: &mut Meter) -> Result<Val<'a>, Fail> {
     match container {
         Val::List(list) => {
             for other in list.iter() {

@@ -188,13 +188,19 @@ impl Type {
 
     /// The more general of two types that stand for each other.
     pub(crate) fn most_general(self, other: Self) -> Self {
-        if self.is_equal_or_less_specific(&other) { self } else { other }
+        if self.is_equal_or_less_specific(&other) {
+            self
+        } else {
+            other
+        }
     }
 
     /// Replaces parameters of a declaration by fresh variables, numbered from `base`.
     pub(crate) fn instantiate(&self, base: usize) -> Self {
         match self {
-            Self::Param(c) => Self::Var(base + usize::from(u8::try_from(*c).unwrap_or(b'A') - b'A')),
+            Self::Param(c) => {
+                Self::Var(base + usize::from(u8::try_from(*c).unwrap_or(b'A') - b'A'))
+            }
             Self::List(t) => Self::list(t.instantiate(base)),
             Self::Optional(t) => Self::optional(t.instantiate(base)),
             Self::Type(t) => Self::Type(Arc::new(t.instantiate(base))),
@@ -249,9 +255,10 @@ impl Bindings {
             Type::List(t) => Type::list(self.substitute(t, finally)),
             Type::Optional(t) => Type::optional(self.substitute(t, finally)),
             Type::Type(t) => Type::Type(Arc::new(self.substitute(t, finally))),
-            Type::Map(kv) => {
-                Type::map(self.substitute(&kv.0, finally), self.substitute(&kv.1, finally))
-            }
+            Type::Map(kv) => Type::map(
+                self.substitute(&kv.0, finally),
+                self.substitute(&kv.1, finally),
+            ),
             other => other.clone(),
         }
     }

@@ -28,7 +28,12 @@ impl<'a> Range<'a> {
             }
             _ => return Err(Fail::no_overload()),
         };
-        Ok(Self { source, keys, at: 0, two })
+        Ok(Self {
+            source,
+            keys,
+            at: 0,
+            two,
+        })
     }
 
     /// The values of the variables for the next round.
@@ -230,7 +235,9 @@ impl<'a> Evaluator<'a> {
                 } else {
                     // `cel.@mapInsert(@result, body)`
                     self.meter.charge(2)?;
-                    let Val::Map(entries) = body else { return Err(Fail::no_overload()) };
+                    let Val::Map(entries) = body else {
+                        return Err(Fail::no_overload());
+                    };
                     self.meter.burn(entries.len() * 8)?;
                     for key in entries.keys() {
                         if let Some(value) = entries.find(&key)? {
@@ -247,7 +254,9 @@ impl<'a> Evaluator<'a> {
 
     fn sort_by(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
         let scope = self.variables.len();
-        let Val::List(_) = range.source else { return Err(Fail::no_overload()) };
+        let Val::List(_) = range.source else {
+            return Err(Fail::no_overload());
+        };
         let mut pairs: Vec<(Val<'a>, Val<'a>)> = Vec::new();
         // The input is bound to a variable that is used twice.
         self.meter.charge(3)?;
@@ -304,7 +313,9 @@ impl<'a> Evaluator<'a> {
 fn insert_new<'a>(map: &mut OwnedMap<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), Fail> {
     if key.key().is_some_and(|k| map.contains_key(&k)) {
         let key = functions::display(&key);
-        return Err(Fail::error(format!("insert failed: key {key} already exists")));
+        return Err(Fail::error(format!(
+            "insert failed: key {key} already exists"
+        )));
     }
     insert(map, key, value)
 }

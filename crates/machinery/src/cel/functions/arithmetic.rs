@@ -17,15 +17,21 @@ fn int<'a>(result: Option<i64>) -> Result<Val<'a>, Fail> {
 }
 
 fn uint<'a>(result: Option<u64>) -> Result<Val<'a>, Fail> {
-    result.map(Val::Uint).ok_or_else(|| overflow("unsigned integer"))
+    result
+        .map(Val::Uint)
+        .ok_or_else(|| overflow("unsigned integer"))
 }
 
 fn duration<'a>(result: Option<i64>) -> Result<Val<'a>, Fail> {
-    result.map(Val::Duration).ok_or_else(|| overflow("duration"))
+    result
+        .map(Val::Duration)
+        .ok_or_else(|| overflow("duration"))
 }
 
 fn timestamp<'a>(nanos: i128) -> Result<Val<'a>, Fail> {
-    in_range(nanos).map(Val::Timestamp).ok_or_else(|| overflow("timestamp"))
+    in_range(nanos)
+        .map(Val::Timestamp)
+        .ok_or_else(|| overflow("timestamp"))
 }
 
 /// `a + b`
