@@ -47,7 +47,10 @@ pub struct Representation {
 
 impl Representation {
     /// Plain JSON of the whole object.
-    pub const PLAIN: Self = Self { encoding: Encoding::Json, shape: Shape::Object };
+    pub const PLAIN: Self = Self {
+        encoding: Encoding::Json,
+        shape: Shape::Object,
+    };
 }
 
 /// One alternative of an `Accept` header.
@@ -62,7 +65,10 @@ pub struct MediaRange {
 impl MediaRange {
     /// Value of a parameter, empty when absent.
     pub fn parameter(&self, name: &str) -> &str {
-        self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
+        self.parameters
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value.as_str())
     }
 }
 
@@ -77,7 +83,11 @@ pub fn accept_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
             if range.media_type.is_empty() {
                 continue;
             }
-            let quality = range.parameter("q").parse::<f32>().unwrap_or(1.0).clamp(0.0, 1.0);
+            let quality = range
+                .parameter("q")
+                .parse::<f32>()
+                .unwrap_or(1.0)
+                .clamp(0.0, 1.0);
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -95,9 +105,17 @@ fn media_range(text: &str) -> MediaRange {
     let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
     let parameters = parts
         .filter_map(|part| part.split_once('='))
-        .map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"').to_owned()))
+        .map(|(key, value)| {
+            (
+                key.trim().to_ascii_lowercase(),
+                value.trim().trim_matches('"').to_owned(),
+            )
+        })
         .collect();
-    MediaRange { media_type, parameters }
+    MediaRange {
+        media_type,
+        parameters,
+    }
 }
 
 /// Whether the representation of an answer exists for the endpoint.
@@ -143,9 +161,21 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representation, St
 
 /// Media type of a body without its parameters; absent means JSON.
 pub fn content_type(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if media_type.is_empty() { JSON.to_owned() } else { media_type }
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let media_type = value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    if media_type.is_empty() {
+        JSON.to_owned()
+    } else {
+        media_type
+    }
 }
 
 #[cfg(test)]
@@ -155,7 +185,13 @@ mod tests {
     fn negotiated(accept: &str) -> Result<Representation, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, Offer { table: true, partial: true })
+        negotiate(
+            &headers,
+            Offer {
+                table: true,
+                partial: true,
+            },
+        )
     }
 
     #[test]
@@ -165,7 +201,10 @@ mod tests {
         let typed = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(negotiated(typed).unwrap(), Representation::PLAIN);
         assert_eq!(negotiated("*/*").unwrap(), Representation::PLAIN);
-        assert_eq!(negotiated("application/yaml").unwrap().encoding, Encoding::Yaml);
+        assert_eq!(
+            negotiated("application/yaml").unwrap().encoding,
+            Encoding::Yaml
+        );
     }
 
     #[test]

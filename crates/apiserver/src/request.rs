@@ -5,6 +5,6 @@ mod options;
 
 pub use info::{RequestInfo, ResourcePath, Verb};
 pub use options::{
-    DeleteOptions, FieldValidation, ListOptions, Preconditions, Propagation, Query,
-    VersionMatch, WriteKind, WriteOptions,
+    DeleteOptions, FieldValidation, ListOptions, Preconditions, Propagation, Query, VersionMatch,
+    WriteKind, WriteOptions,
 };

@@ -42,9 +42,16 @@ pub struct Form {
 impl Form {
     /// Reads the wishes of a request: `?pretty`, or a client that is used by people.
     pub fn of(headers: &HeaderMap, pretty: Option<bool>, encoding: Encoding) -> Self {
-        let header = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
+        let header = |name| {
+            headers
+                .get(name)
+                .and_then(|v: &HeaderValue| v.to_str().ok())
+                .unwrap_or_default()
+        };
         let agent = header(USER_AGENT);
-        let for_people = ["curl", "Wget", "Mozilla/"].iter().any(|start| agent.starts_with(start));
+        let for_people = ["curl", "Wget", "Mozilla/"]
+            .iter()
+            .any(|start| agent.starts_with(start));
         Self {
             encoding,
             pretty: pretty.unwrap_or(for_people),
@@ -67,7 +74,12 @@ pub fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
 /// An answer in JSON or YAML.
 pub fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
     match form.encoding {
-        Encoding::Json if form.pretty => bytes(code, "application/json", json::to_vec_pretty(value).into(), form),
+        Encoding::Json if form.pretty => bytes(
+            code,
+            "application/json",
+            json::to_vec_pretty(value).into(),
+            form,
+        ),
         Encoding::Json => {
             let mut text = json::to_vec(value);
             text.push(b'\n');
@@ -92,16 +104,30 @@ pub fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
 fn yaml(code: StatusCode, object: &Value, form: Form) -> Response<Body> {
     match serde_saphyr::to_string(object) {
         Ok(text) => bytes(code, "application/yaml", text.into(), form),
-        Err(error) => status(&Status::internal(&error.to_string()), Form { encoding: Encoding::Json, ..form }),
+        Err(error) => status(
+            &Status::internal(&error.to_string()),
+            Form {
+                encoding: Encoding::Json,
+                ..form
+            },
+        ),
     }
 }
 
 /// An answer of any media type.
-pub fn bytes(code: StatusCode, media_type: &'static str, body: Bytes, form: Form) -> Response<Body> {
+pub fn bytes(
+    code: StatusCode,
+    media_type: &'static str,
+    body: Bytes,
+    form: Form,
+) -> Response<Body> {
     let mut compressed = None;
     if form.gzip && body.len() >= GZIP_FROM {
         let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 6), Compression::fast());
-        compressed = encoder.write_all(&body).and_then(|()| encoder.finish()).ok();
+        compressed = encoder
+            .write_all(&body)
+            .and_then(|()| encoder.finish())
+            .ok();
     }
     let zipped = compressed.is_some();
     let mut response = Response::new(full(compressed.map_or(body, Bytes::from)));
@@ -122,17 +148,31 @@ pub fn status(status: &Status, form: Form) -> Response<Body> {
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = serde_json::to_value(status).unwrap_or_default();
     // 406 answers are indented whoever asks.
-    let form = Form { pretty: form.pretty || status.code == 406, ..form };
+    let form = Form {
+        pretty: form.pretty || status.code == 406,
+        ..form
+    };
     let mut response = value(code, &body, form);
-    if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    if let Some(seconds) = status
+        .details
+        .as_ref()
+        .map(|d| d.retry_after_seconds)
+        .filter(|s| *s > 0)
+    {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
 
 /// The 404 of a path no group answers for.
 pub fn page_not_found() -> Response<Body> {
-    let form = Form { encoding: Encoding::Json, pretty: false, gzip: false };
+    let form = Form {
+        encoding: Encoding::Json,
+        pretty: false,
+        gzip: false,
+    };
     let mut response = bytes(
         StatusCode::NOT_FOUND,
         "text/plain; charset=utf-8",
@@ -155,7 +195,8 @@ pub fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String]
     headers
         .entry(CACHE_CONTROL)
         .or_insert_with(|| HeaderValue::from_static("no-cache, private"));
-    if let Ok(date) = HeaderValue::from_str(&now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
+    if let Ok(date) = HeaderValue::from_str(&now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())
+    {
         headers.insert(DATE, date);
     }
     for warning in warning_headers(warnings) {
@@ -188,7 +229,10 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
             break;
         }
         total += text.len();
-        let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        let escaped = text
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{escaped}\"").as_bytes()) {
             values.push(value);
         }

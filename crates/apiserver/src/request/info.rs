@@ -78,7 +78,11 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Reads method, path and query.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Self {
-        let mut info = Self { verb: plain_verb(method), path: path.to_owned(), resource: None };
+        let mut info = Self {
+            verb: plain_verb(method),
+            path: path.to_owned(),
+            resource: None,
+        };
         let mut segments: Vec<String> = path
             .trim_matches('/')
             .split('/')
@@ -134,7 +138,11 @@ impl RequestInfo {
         if path.name.is_empty() {
             match info.verb {
                 Verb::Get => {
-                    info.verb = if query.flag("watch") { Verb::Watch } else { Verb::List };
+                    info.verb = if query.flag("watch") {
+                        Verb::Watch
+                    } else {
+                        Verb::List
+                    };
                 }
                 Verb::Delete => info.verb = Verb::DeleteCollection,
                 _ => {}

@@ -22,7 +22,10 @@ impl Query {
 
     /// First value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// First value, absent and empty alike being empty.
@@ -32,13 +35,18 @@ impl Query {
 
     /// All values of a parameter.
     pub fn all(&self, name: &str) -> Vec<String> {
-        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+            .collect()
     }
 
     /// A boolean as the API reads it: absent, `false` and `0` are false, everything else is true
     /// (a parameter without a value too).
     pub fn flag(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value, "false" | "0"))
+        self.get(name)
+            .is_some_and(|value| !matches!(value, "false" | "0"))
     }
 
     fn optional_flag(&self, name: &str) -> Option<bool> {
@@ -48,15 +56,20 @@ impl Query {
     fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
-                let why = match error.kind() {
-                    std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
-                        "value out of range"
-                    }
-                    _ => "invalid syntax",
-                };
-                Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
-            }),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error: std::num::ParseIntError| {
+                    let why = match error.kind() {
+                        std::num::IntErrorKind::PosOverflow
+                        | std::num::IntErrorKind::NegOverflow => "value out of range",
+                        _ => "invalid syntax",
+                    };
+                    Status::bad_request(format!(
+                        "strconv.ParseInt: parsing {}: {why}",
+                        go_quote(text)
+                    ))
+                }),
         }
     }
 }
@@ -185,7 +198,12 @@ impl ListOptions {
             }
         }
         if !errors.is_empty() {
-            return Err(Status::invalid_as("meta.k8s.io", "ListOptions", "", &errors));
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                "ListOptions",
+                "",
+                &errors,
+            ));
         }
         self.version_match = parsed;
         Ok(self)
@@ -275,7 +293,12 @@ impl WriteOptions {
             }
         };
         if !errors.is_empty() {
-            return Err(Status::invalid_as("meta.k8s.io", kind.options_kind(), "", &errors));
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                kind.options_kind(),
+                "",
+                &errors,
+            ));
         }
         Ok(Self {
             dry_run,
@@ -290,7 +313,11 @@ impl WriteOptions {
 fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     if values.iter().any(|value| value != "All") || values.len() > 1 {
         let shown = Value::from(values.to_vec());
-        errors.push(FieldError::not_supported(&Path::new("dryRun"), shown, ["All"]));
+        errors.push(FieldError::not_supported(
+            &Path::new("dryRun"),
+            shown,
+            ["All"],
+        ));
     }
     !values.is_empty()
 }
@@ -336,11 +363,20 @@ impl DeleteOptions {
         let mut errors = Vec::new();
         let (policy, dry_run, mut options) = match body {
             Some(body) => {
-                let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
+                let text = |path: &str| {
+                    body.pointer(path)
+                        .and_then(Value::as_str)
+                        .map(str::to_owned)
+                };
                 let dry_run: Vec<String> = body
                     .get("dryRun")
                     .and_then(Value::as_array)
-                    .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+                    .map(|list| {
+                        list.iter()
+                            .filter_map(Value::as_str)
+                            .map(str::to_owned)
+                            .collect()
+                    })
                     .unwrap_or_default();
                 let options = Self {
                     grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
@@ -386,7 +422,12 @@ impl DeleteOptions {
         };
         options.dry_run = check_dry_run(&dry_run, &mut errors);
         if !errors.is_empty() {
-            return Err(Status::invalid_as("meta.k8s.io", "DeleteOptions", "", &errors));
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                "DeleteOptions",
+                "",
+                &errors,
+            ));
         }
         Ok(options)
     }

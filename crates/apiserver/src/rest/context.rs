@@ -42,7 +42,15 @@ impl Context {
         user: UserInfo,
         now: Timestamp,
     ) -> Self {
-        Self { state, info, query, headers, user, now, warnings: Mutex::default() }
+        Self {
+            state,
+            info,
+            query,
+            headers,
+            user,
+            now,
+            warnings: Mutex::default(),
+        }
     }
 
     /// A context for what the server does of its own accord.
@@ -72,7 +80,10 @@ impl Context {
 
     /// Time and user, for hooks.
     pub fn write_context(&self) -> WriteContext<'_> {
-        WriteContext { now: self.now, user: &self.user.name }
+        WriteContext {
+            now: self.now,
+            user: &self.user.name,
+        }
     }
 
     /// The field manager: the parameter, else the first part of the user agent.
@@ -92,7 +103,10 @@ impl Context {
 
     /// How to write an answer.
     pub fn form(&self, representation: Representation) -> Form {
-        let pretty = self.query.get("pretty").map(|value| !matches!(value, "false" | "0"));
+        let pretty = self
+            .query
+            .get("pretty")
+            .map(|value| !matches!(value, "false" | "0"));
         Form::of(&self.headers, pretty, representation.encoding)
     }
 }

@@ -26,7 +26,11 @@ pub(super) async fn bind(
     let path = Path::new("target");
     let mut errors = Vec::new();
     if !matches!(kind, "" | "Node") {
-        errors.push(FieldError::not_supported(&path.child("kind"), kind, ["Node", "<empty>"]));
+        errors.push(FieldError::not_supported(
+            &path.child("kind"),
+            kind,
+            ["Node", "<empty>"],
+        ));
     }
     if node.is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
@@ -35,23 +39,46 @@ pub(super) async fn bind(
         return Err(Status::invalid_as("", "Binding", name, &errors));
     }
     let snapshot = context.state.registry.snapshot();
-    let pods = snapshot.find("", "v1", "pods").ok_or_else(Status::unknown_resource)?;
+    let pods = snapshot
+        .find("", "v1", "pods")
+        .ok_or_else(Status::unknown_resource)?;
     let refused = |why: &str| Status::conflict(&GroupResource::new("", "pods/binding"), name, why);
-    let job = UpdateJob { resource: pods, namespace, name, part: Part::Other("binding"), dry_run: false };
+    let job = UpdateJob {
+        resource: pods,
+        namespace,
+        name,
+        part: Part::Other("binding"),
+        dry_run: false,
+    };
     let change = |live: &Value| {
         if meta::is_deleting(live) {
-            return Err(refused(&format!("pod {name} is being deleted, cannot be assigned to a host")));
+            return Err(refused(&format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            )));
         }
         if let Some(assigned) = live.pointer("/spec/nodeName").and_then(Value::as_str) {
-            return Err(refused(&format!("pod {name} is already assigned to node \"{assigned}\"")));
+            return Err(refused(&format!(
+                "pod {name} is already assigned to node \"{assigned}\""
+            )));
         }
-        if live.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty()) {
-            return Err(refused(&format!("pod {name} has non-empty .spec.schedulingGates")));
+        if live
+            .pointer("/spec/schedulingGates")
+            .and_then(Value::as_array)
+            .is_some_and(|g| !g.is_empty())
+        {
+            return Err(refused(&format!(
+                "pod {name} has non-empty .spec.schedulingGates"
+            )));
         }
         let mut object = live.clone();
         object["spec"]["nodeName"] = node.into();
         for kept in ["labels", "annotations"] {
-            for (key, value) in binding.pointer(&format!("/metadata/{kept}")).and_then(Value::as_object).into_iter().flatten() {
+            for (key, value) in binding
+                .pointer(&format!("/metadata/{kept}"))
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
                 object["metadata"][kept][key] = value.clone();
             }
         }

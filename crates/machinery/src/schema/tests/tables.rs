@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{NO_CHECKS, compiled, decode, errors};
 use crate::field::{FieldError, Path};
 use crate::schema::crd::{
-    crd_warnings, default_crd, prepare_create, prepare_update, validate_crd, validate_crd_status_update,
-    validate_crd_update,
+    crd_warnings, default_crd, prepare_create, prepare_update, validate_crd,
+    validate_crd_status_update, validate_crd_update,
 };
 use crate::schema::openapi::crd_openapi;
 use crate::schema::{
