@@ -189,28 +189,4 @@ impl Expr {
             _ => false,
         }
     }
-
-    /// Calls `visit` for every node below and including this one, until it says `false`.
-    pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Self) -> bool) -> bool {
-        if !visit(self) {
-            return false;
-        }
-        match &self.kind {
-            Kind::Literal(_) | Kind::Ident(_) => true,
-            Kind::Select { operand, .. } | Kind::OptSelect { operand, .. } => operand.walk(visit),
-            Kind::Call { target, args, .. } => {
-                target.as_ref().is_none_or(|t| t.walk(visit)) && args.iter().all(|a| a.walk(visit))
-            }
-            Kind::List(items) => items.iter().all(|e| e.value.walk(visit)),
-            Kind::Map(entries) => entries
-                .iter()
-                .all(|e| e.key.walk(visit) && e.value.walk(visit)),
-            Kind::Struct { fields, .. } => fields.iter().all(|f| f.value.walk(visit)),
-            Kind::Macro(m) => {
-                m.range.walk(visit)
-                    && m.filter.as_ref().is_none_or(|f| f.walk(visit))
-                    && m.body.walk(visit)
-            }
-        }
-    }
 }

@@ -70,7 +70,7 @@ pub(crate) fn named_type(name: &str) -> Option<Type> {
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "null_type" => Type::Null,
-        "type" => Type::Type(Arc::new(Type::Dyn)),
+        "type" => Type::Meta(Arc::new(Type::Dyn)),
         "dyn" => Type::Dyn,
         "optional_type" => Type::optional(Type::Dyn),
         "google.protobuf.Timestamp" => Type::Timestamp,
@@ -136,13 +136,14 @@ impl Checker<'_> {
         let pos = expr.pos;
         match &mut expr.kind {
             Kind::Literal(literal) => literal_type(literal),
-            Kind::Ident(name) => match self.lookup(name) {
-                Some(found) => found,
-                None => {
+            Kind::Ident(name) => {
+                if let Some(found) = self.lookup(name) {
+                    found
+                } else {
                     let name = name.clone();
                     self.undeclared(pos, &name)
                 }
-            },
+            }
             Kind::Select { .. } => self.select(expr),
             Kind::OptSelect { operand, field } => {
                 let operand = self.expr(operand);
@@ -205,7 +206,7 @@ impl Checker<'_> {
             self.references.insert(name.to_owned());
             return Some(t.clone());
         }
-        named_type(name).map(|t| Type::Type(Arc::new(t)))
+        named_type(name).map(|t| Type::Meta(Arc::new(t)))
     }
 
     fn select(&mut self, expr: &mut Expr) -> Type {
@@ -215,7 +216,7 @@ impl Checker<'_> {
             && let Some(t) = named_type(&name)
         {
             expr.kind = Kind::Ident(name);
-            return Type::Type(Arc::new(t));
+            return Type::Meta(Arc::new(t));
         }
         let Kind::Select {
             operand,
@@ -581,7 +582,7 @@ fn equivalent(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => equivalent(a, b),
         (Type::Map(a), Type::Map(b)) => equivalent(&a.0, &b.0) && equivalent(&a.1, &b.1),
-        (Type::Type(_), Type::Type(_)) => true,
+        (Type::Meta(_), Type::Meta(_)) => true,
         _ => a.same(b),
     }
 }

@@ -22,6 +22,7 @@ const REASONS: [&str; 4] = [
 ];
 
 /// Everything wrong with the rules of a schema, which is found at `path`.
+#[must_use]
 pub fn check_rules(schema: &Schema, path: &Path) -> Vec<FieldError> {
     let mut found = Found::default();
     let context = Context {
@@ -276,7 +277,7 @@ fn with_rule(path: &Path, rule: &ValidationRule, problem: &str) -> FieldError {
     };
     let optional = rule
         .optional_old_self
-        .map_or("null".to_owned(), |o| o.to_string());
+        .map_or_else(|| "null".to_owned(), |o| o.to_string());
     let shown = format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{reason},\
          \"FieldPath\":{},\"OptionalOldSelf\":{optional}}}",

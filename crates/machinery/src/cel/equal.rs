@@ -14,7 +14,7 @@ use crate::schema::ListType;
 pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &mut Meter) -> Result<bool, Fail> {
     meter.burn(1)?;
     Ok(match (a, b) {
-        (Val::Null, Val::Null) => true,
+        (Val::Null, Val::Null) | (Val::Optional(None), Val::Optional(None)) => true,
         (Val::Str(a), Val::Str(b)) => {
             meter.burn_bytes(a.len().min(b.len()))?;
             **a == **b
@@ -22,7 +22,6 @@ pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &mut Meter) -> Result<bool,
         (Val::Bytes(a), Val::Bytes(b)) => a == b,
         (Val::List(a), Val::List(b)) => lists(a, b, meter)?,
         (Val::Map(a), Val::Map(b)) => maps(a, b, meter)?,
-        (Val::Optional(None), Val::Optional(None)) => true,
         (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(a, b, meter)?,
         (Val::Type(a), Val::Type(b)) => a == b,
         (Val::Url(a), Val::Url(b)) => a.source == b.source,

@@ -173,7 +173,7 @@ impl<'a> Evaluator<'a> {
             match self.eval(term) {
                 Ok(Val::Bool(b)) if b == decisive => return Ok(Val::Bool(decisive)),
                 Ok(Val::Bool(_)) => {}
-                Ok(_) => error = error.or(Some(Fail::no_overload())),
+                Ok(_) => error = error.or_else(|| Some(Fail::no_overload())),
                 Err(Fail::Limit) => return Err(Fail::Limit),
                 Err(fail) => error = error.or(Some(fail)),
             }

@@ -28,9 +28,9 @@ pub enum VarType {
     /// `string`
     String,
     /// A list.
-    List(Box<VarType>),
+    List(Box<Self>),
     /// A map with string keys.
-    Map(Box<VarType>),
+    Map(Box<Self>),
     /// An object of a schema; `true` adds what every resource has.
     Object(Box<Schema>, bool),
 }
@@ -44,6 +44,7 @@ pub struct Environment {
 
 impl Environment {
     /// No variables.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -140,6 +141,7 @@ impl Expression {
     }
 
     /// What it evaluates to.
+    #[must_use]
     pub fn result_type(&self) -> ResultType {
         match self.program.checked.result {
             Type::Bool => ResultType::Bool,
@@ -150,6 +152,7 @@ impl Expression {
     }
 
     /// Whether it refers to a variable.
+    #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         self.program.uses(variable)
     }

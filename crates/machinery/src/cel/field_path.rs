@@ -97,13 +97,12 @@ fn unescape(text: &str) -> Result<String, String> {
             Some('t') => '\t',
             Some('v') => '\u{b}',
             Some('\'') => '\'',
-            Some('\\') => '\\',
+            Some('\\') | None => '\\',
             Some(other) => {
                 return Err(format!(
                     "invalid string literal: invalid escape char \\{other}"
                 ));
             }
-            None => '\\',
         });
     }
     Ok(out)

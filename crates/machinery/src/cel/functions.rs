@@ -60,20 +60,19 @@ pub(crate) fn call<'a>(
         ("value", [Val::Optional(Some(value))]) => Ok((**value).clone()),
         ("value", [Val::Optional(None)]) => Err(Fail::error("optional.none() dereference")),
         ("matches" | "find" | "findAll", _) => kube::regex(ev, name, args),
-        ("indexOf" | "lastIndexOf", [Val::List(_), ..]) => lists::call(name, args, meter),
         ("format", [Val::Str(template), Val::List(items)]) if member => {
             format::format(template, items, meter)
         }
         (
-            "contains" | "startsWith" | "endsWith" | "charAt" | "indexOf" | "lastIndexOf"
-            | "lowerAscii" | "upperAscii" | "replace" | "split" | "substring" | "trim" | "join"
-            | "strings.quote",
+            "contains" | "startsWith" | "endsWith" | "charAt" | "lowerAscii" | "upperAscii"
+            | "replace" | "split" | "substring" | "trim" | "join" | "strings.quote",
             _,
-        ) => strings::call(name, args, meter),
+        )
+        | ("indexOf" | "lastIndexOf", [Val::Str(_), ..]) => strings::call(name, args, meter),
         (
-            "isSorted" | "sum" | "min" | "max" | "slice" | "flatten" | "sort" | "lists.range"
-            | "reverse" | "distinct" | "first" | "last" | "sets.contains" | "sets.equivalent"
-            | "sets.intersects" | "optional.unwrap" | "unwrapOpt",
+            "indexOf" | "lastIndexOf" | "isSorted" | "sum" | "min" | "max" | "slice" | "flatten"
+            | "sort" | "lists.range" | "reverse" | "distinct" | "first" | "last" | "sets.contains"
+            | "sets.equivalent" | "sets.intersects" | "optional.unwrap" | "unwrapOpt",
             _,
         ) => lists::call(name, args, meter),
         _ => kube::call(name, args, meter),
@@ -91,8 +90,7 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
         | "strings.quote" => tenths(size(0), 1),
         "format" if args.len() == 2 => tenths(size(0), 1),
         "replace" | "split" | "ip.isCanonical" => tenths(size(0), 2),
-        "ip" if matches!(kind, Some(Val::Str(_))) => tenths(size(0), 1),
-        "bytes" if matches!(kind, Some(Val::Str(_))) => tenths(size(0), 1),
+        "ip" | "bytes" if matches!(kind, Some(Val::Str(_))) => tenths(size(0), 1),
         "string" if matches!(kind, Some(Val::Bytes(_))) => tenths(size(0), 1),
         "find" | "findAll" | "matches" => regex_cost(size(0), size(1)),
         "validate" => match kind {

@@ -212,14 +212,14 @@ impl Lexer<'_> {
         };
         loop {
             let Some(c) = self.peek(0) else {
-                return Err(unterminated(&self));
+                return Err(unterminated(self));
             };
             if c == quote && (!triple || (0..3).all(|i| self.peek(i) == Some(quote))) {
                 self.at += width;
                 break;
             }
             if !triple && matches!(c, '\n' | '\r') {
-                return Err(unterminated(&self));
+                return Err(unterminated(self));
             }
             self.at += 1;
             if c == '\\' && !raw {

@@ -58,15 +58,12 @@ impl Meter {
 
     /// Uses up fuel before `amount` elements are touched or words allocated.
     pub(crate) fn burn(&mut self, amount: usize) -> Result<(), Fail> {
-        match self.fuel.checked_sub(amount as u64) {
-            Some(left) => {
-                self.fuel = left;
-                Ok(())
-            }
-            None => {
-                self.fuel = 0;
-                Err(Fail::Limit)
-            }
+        if let Some(left) = self.fuel.checked_sub(amount as u64) {
+            self.fuel = left;
+            Ok(())
+        } else {
+            self.fuel = 0;
+            Err(Fail::Limit)
         }
     }
 

@@ -51,19 +51,16 @@ fn translate(pattern: &str) -> String {
                 match (escaped, in_class) {
                     ('d', false) => out.push_str("[0-9]"),
                     ('d', true) => out.push_str("0-9"),
-                    ('D', false) => out.push_str("[^0-9]"),
+                    // Within a class this nests, which keeps the negation to itself.
+                    ('D', _) => out.push_str("[^0-9]"),
                     ('w', false) => out.push_str("[0-9A-Za-z_]"),
                     ('w', true) => out.push_str("0-9A-Za-z_"),
-                    ('W', false) => out.push_str("[^0-9A-Za-z_]"),
+                    ('W', _) => out.push_str("[^0-9A-Za-z_]"),
                     ('s', false) => out.push_str(r"[\t\n\f\r ]"),
                     ('s', true) => out.push_str(r"\t\n\f\r "),
-                    ('S', false) => out.push_str(r"[^\t\n\f\r ]"),
+                    ('S', _) => out.push_str(r"[^\t\n\f\r ]"),
                     ('b', false) => out.push_str(r"(?-u:\b)"),
                     ('B', false) => out.push_str(r"(?-u:\B)"),
-                    // A nested class keeps negated ones apart from their neighbours.
-                    ('D', true) => out.push_str("[^0-9]"),
-                    ('W', true) => out.push_str("[^0-9A-Za-z_]"),
-                    ('S', true) => out.push_str(r"[^\t\n\f\r ]"),
                     (other, _) if other.is_ascii_alphanumeric() => {
                         out.push('\\');
                         out.push(other);

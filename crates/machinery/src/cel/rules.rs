@@ -44,10 +44,10 @@ pub struct RuleFindings {
 struct Node {
     rules: Vec<Rule>,
     decl: Option<Arc<Decl>>,
-    properties: BTreeMap<String, Node>,
-    additional: Option<Box<Node>>,
-    items: Option<Box<Node>>,
-    all_of: Vec<Node>,
+    properties: BTreeMap<String, Self>,
+    additional: Option<Box<Self>>,
+    items: Option<Box<Self>>,
+    all_of: Vec<Self>,
 }
 
 impl Node {
@@ -134,6 +134,7 @@ fn unseen(rule: &crate::schema::ValidationRule) -> Rule {
 
 impl CompiledRules {
     /// Compiles all rules of the schema of a custom resource.
+    #[must_use]
     pub fn compile(schema: &Schema) -> Self {
         let decl = has_rules(schema)
             .then(|| Decl::of(schema, true, "selfType").map(Arc::new))
@@ -145,11 +146,13 @@ impl CompiledRules {
     }
 
     /// Whether there is anything to check.
+    #[must_use]
     pub fn has_rules(&self) -> bool {
         self.root.is_some()
     }
 
     /// Applies the rules to an object that replaces `old`, if that is given.
+    #[must_use]
     pub fn validate(&self, path: &Path, new: &Value, old: Option<&Value>) -> RuleFindings {
         let mut run = Run {
             budget: Some(OBJECT_BUDGET),

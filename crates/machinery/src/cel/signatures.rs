@@ -84,7 +84,7 @@ fn read_type(text: &str) -> Option<Type> {
         return Some(Type::optional(read_type(inner)?));
     }
     if let Some(inner) = text.strip_prefix("type<").and_then(|t| t.strip_suffix('>')) {
-        return Some(Type::Type(std::sync::Arc::new(read_type(inner)?)));
+        return Some(Type::Meta(std::sync::Arc::new(read_type(inner)?)));
     }
     if let Some(inner) = text.strip_prefix("map<").and_then(|t| t.strip_suffix('>')) {
         let (key, value) = inner.split_once(',')?;

@@ -71,7 +71,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// Durations of OpenAPI: Go's, and numbers with spelled out units (`strfmt.ParseDuration`).
+/// Durations of `OpenAPI`: Go's, and numbers with spelled out units (`strfmt.ParseDuration`).
 pub(crate) fn parse_openapi_duration(text: &str) -> Option<i64> {
     if let Some(found) = parse_duration(text) {
         return Some(found);
@@ -136,7 +136,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i128> {
     in_range(since_epoch(date_time) - offset * SECOND + nanos)
 }
 
-/// `date-time` of OpenAPI, where the zone may be absent.
+/// `date-time` of `OpenAPI`, where the zone may be absent.
 pub(crate) fn parse_openapi_timestamp(text: &str) -> Option<i128> {
     parse_timestamp(text)
         .or_else(|| parse_timestamp(&text.replacen('t', "T", 1).replace('z', "Z")))

@@ -1,5 +1,7 @@
 //! URLs as Go's `net/url` reads them: `ParseRequestURI` decides what is one.
 
+use std::fmt::Write as _;
+
 use crate::json::go_quote;
 
 /// A parsed URL.
@@ -100,7 +102,7 @@ impl Url {
             if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) {
                 out.push(char::from(byte));
             } else {
-                out.push_str(&format!("%{byte:02X}"));
+                let _ = write!(out, "%{byte:02X}");
             }
         }
         out
@@ -176,7 +178,7 @@ fn parse_authority(authority: &str) -> Result<String, String> {
     // Only bytes above ASCII may be escaped in a host.
     let mut rest = host;
     while let Some(at) = rest.find('%') {
-        let escape = rest.get(at..at + 3).unwrap_or(&rest[at..]);
+        let escape = rest.get(at..at + 3).unwrap_or_else(|| &rest[at..]);
         let high = escape.len() == 3 && escape.as_bytes()[1] >= b'8';
         if !high {
             return Err(format!("invalid URL escape {}", go_quote(escape)));

@@ -66,7 +66,7 @@ pub(crate) enum Val<'a> {
     /// `map`, also objects.
     Map(Map<'a>),
     /// `optional_type`
-    Optional(Option<Arc<Val<'a>>>),
+    Optional(Option<Arc<Self>>),
     /// `type`
     Type(Arc<str>),
     /// `kubernetes.URL`

@@ -51,7 +51,7 @@ impl<'d> Coster<'d> {
         if let ("_[_]" | "_[?_]", Some(operand)) = (name, bounds.first()) {
             return operand.element_of(false).plus(spent).plus(1);
         }
-        let first = target.or(args.first());
+        let first = target.or_else(|| args.first());
         let kind = first.map_or(&Type::Dyn, |e| self.type_of(e));
         let (cost, size) = self.function(name, kind, &bounds, args, target.is_some());
         let mut bound = Bound::cost(cost.saturating_add(spent));

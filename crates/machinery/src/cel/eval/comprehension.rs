@@ -80,9 +80,9 @@ impl<'a> Evaluator<'a> {
             MacroKind::Exists => self.quantifier(node, range, false),
             MacroKind::ExistsOne => self.exists_one(node, range),
             MacroKind::Filter => self.filter(node, range),
-            MacroKind::TransformMap | MacroKind::TransformMapEntry => self.to_map(node, range),
+            MacroKind::TransformMap | MacroKind::TransformMapEntry => self.collect_map(node, range),
             MacroKind::SortBy => self.sort_by(node, range),
-            _ => self.to_list(node, range),
+            _ => self.collect_list(node, range),
         };
         self.variables.truncate(scope);
         result
@@ -132,7 +132,7 @@ impl<'a> Evaluator<'a> {
                     error = None;
                 }
                 Ok(Val::Bool(_)) => {}
-                Ok(_) => error = error.or(Some(Fail::no_overload())),
+                Ok(_) => error = error.or_else(|| Some(Fail::no_overload())),
                 Err(Fail::Limit) => return Err(Fail::Limit),
                 Err(fail) => error = error.or(Some(fail)),
             }
@@ -190,7 +190,7 @@ impl<'a> Evaluator<'a> {
         Ok(Val::list(items))
     }
 
-    fn to_list(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
+    fn collect_list(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
         let scope = self.variables.len();
         let mut items = Vec::new();
         while let Some(round) = range.next() {
@@ -213,7 +213,7 @@ impl<'a> Evaluator<'a> {
         Ok(Val::list(items))
     }
 
-    fn to_map(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
+    fn collect_map(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
         let scope = self.variables.len();
         let mut map = OwnedMap::new();
         while let Some(round) = range.next() {

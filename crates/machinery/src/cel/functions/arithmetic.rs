@@ -93,12 +93,11 @@ fn concat<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<Val<'a>, 
             for item in b.iter() {
                 let item = item?;
                 let key = item_key(&item, keys, meter)?;
-                match known.get(&key).and_then(|at| items.get_mut(*at)) {
-                    Some(slot) => *slot = item,
-                    None => {
-                        known.insert(key, items.len());
-                        items.push(item);
-                    }
+                if let Some(slot) = known.get(&key).and_then(|at| items.get_mut(*at)) {
+                    *slot = item;
+                } else {
+                    known.insert(key, items.len());
+                    items.push(item);
                 }
             }
         }

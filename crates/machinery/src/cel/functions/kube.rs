@@ -27,22 +27,21 @@ pub(super) fn regex<'a>(
         Some(Val::Int(n)) => *n,
         Some(_) => return Err(Fail::no_overload()),
     };
-    let (regex, large) = match ev.regexes.get(&**pattern) {
-        Some(known) => known.clone(),
-        None => {
-            ev.meter.burn(1_000 + pattern.len() * 16)?;
-            let made = regexes::compile(pattern).map_err(|e| {
-                let prefix = if name == "matches" {
-                    ""
-                } else {
-                    "Illegal regex: "
-                };
-                Fail::error(format!("{prefix}{e}"))
-            })?;
-            let made = (Arc::new(made.0), made.1);
-            ev.regexes.insert(pattern.to_string(), made.clone());
-            made
-        }
+    let (regex, large) = if let Some(known) = ev.regexes.get(&**pattern) {
+        known.clone()
+    } else {
+        ev.meter.burn(1_000 + pattern.len() * 16)?;
+        let made = regexes::compile(pattern).map_err(|e| {
+            let prefix = if name == "matches" {
+                ""
+            } else {
+                "Illegal regex: "
+            };
+            Fail::error(format!("{prefix}{e}"))
+        })?;
+        let made = (Arc::new(made.0), made.1);
+        ev.regexes.insert(pattern.to_string(), made.clone());
+        made
     };
     // Matching is linear in the text, with a factor that grows with the pattern.
     ev.meter
