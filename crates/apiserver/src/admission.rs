@@ -107,19 +107,28 @@ impl Objects<'_> {
         let snapshot = self.0.registry.snapshot();
         let versions = &snapshot.group(&resource.group)?.versions;
         let mut resources = versions.iter().flat_map(|version| &version.resources);
-        resources.find(|known| known.info.plural == resource.resource).map(|known| known.prefix.clone())
+        resources
+            .find(|known| known.info.plural == resource.resource)
+            .map(|known| known.prefix.clone())
     }
 }
 
 impl Lookup for Objects<'_> {
     fn get(&self, resource: &GroupResource, name: &str) -> Option<Value> {
-        let entry = self.0.store.get(&format!("{}{name}", self.prefix(resource)?))?;
+        let entry = self
+            .0
+            .store
+            .get(&format!("{}{name}", self.prefix(resource)?))?;
         entry.object().ok().map(|object| (*object).clone())
     }
 
     fn list(&self, resource: &GroupResource) -> Vec<Value> {
-        let Some(prefix) = self.prefix(resource) else { return Vec::new() };
-        let Ok(page) = self.0.store.list(&prefix, Bound::Unbounded, 0, None) else { return Vec::new() };
+        let Some(prefix) = self.prefix(resource) else {
+            return Vec::new();
+        };
+        let Ok(page) = self.0.store.list(&prefix, Bound::Unbounded, 0, None) else {
+            return Vec::new();
+        };
         page.entries
             .iter()
             .filter_map(|entry| entry.object().ok())

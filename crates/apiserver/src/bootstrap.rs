@@ -106,7 +106,9 @@ fn kubernetes_slice(host: &str, port: u16) -> Value {
 /// The address others can use. Nobody else gets at a server on loopback, and endpoints may not name
 /// such an address.
 fn reachable(host: &str) -> Option<IpAddr> {
-    host.parse().ok().filter(|address: &IpAddr| !address.is_loopback() && !address.is_unspecified())
+    host.parse()
+        .ok()
+        .filter(|address: &IpAddr| !address.is_loopback() && !address.is_unspecified())
 }
 
 fn priority_class(name: &str, value: i64, description: &str) -> Value {

@@ -348,5 +348,8 @@ pub(crate) fn hash(body: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
     let bytes = Sha512::digest(body);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }

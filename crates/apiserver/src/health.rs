@@ -10,7 +10,7 @@ use crate::respond::{self, Body, Form};
 use crate::rest::Context;
 
 /// The Kubernetes minor version whose behaviour is served.
-pub const MINOR: &str = "36";
+pub(crate) const MINOR: &str = "36";
 /// The same as a full version.
 pub const GIT_VERSION: &str = "v1.36.2";
 
@@ -36,7 +36,10 @@ pub(crate) fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
         return Some(plain_text(StatusCode::OK, "ok".into()));
     }
     let mut lines = CHECKS.map(|name| format!("[+]{name} ok")).to_vec();
-    lines.push(format!("{} check passed\n", endpoint.trim_start_matches('/')));
+    lines.push(format!(
+        "{} check passed\n",
+        endpoint.trim_start_matches('/')
+    ));
     Some(plain_text(StatusCode::OK, lines.join("\n")))
 }
 

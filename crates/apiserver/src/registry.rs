@@ -126,7 +126,7 @@ impl Registry {
 
 /// Kubernetes' order of versions: stable before beta before alpha, newest first, others by name
 /// behind them (`apimachinery/pkg/version.CompareKubeAwareVersionStrings`).
-pub fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
+pub(crate) fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
     use std::cmp::Ordering;
     match (kube_version(a), kube_version(b)) {
         (Some(a), Some(b)) => b.cmp(&a),

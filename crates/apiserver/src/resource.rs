@@ -189,7 +189,7 @@ impl Versions for Resource {
 }
 
 /// Conversion of resources that are stored as they are served.
-pub struct Identity;
+pub(crate) struct Identity;
 
 impl Conversion for Identity {
     fn is_identity(&self) -> bool {

@@ -23,14 +23,14 @@ use serde_json::Value;
 use crate::negotiate::Encoding;
 
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// From this size on a body is compressed when the client asks for it.
 const GZIP_FROM: usize = 128 * 1024;
 
 /// What the request says about the form of the answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
+pub(crate) struct Form {
     /// JSON or YAML.
     pub encoding: Encoding,
     /// Indented.
@@ -41,7 +41,7 @@ pub struct Form {
 
 impl Form {
     /// Reads the wishes of a request: `?pretty`, or a client that is used by people.
-    pub fn of(headers: &HeaderMap, pretty: Option<bool>, encoding: Encoding) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, pretty: Option<bool>, encoding: Encoding) -> Self {
         let header = |name| {
             headers
                 .get(name)
@@ -61,18 +61,18 @@ impl Form {
 }
 
 /// A body that is there at once.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
 /// A body that comes piece by piece.
-pub fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
+pub(crate) fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     use futures::StreamExt as _;
     StreamBody::new(stream.map(|bytes| Ok(Frame::data(bytes)))).boxed_unsync()
 }
 
 /// An answer in JSON or YAML.
-pub fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
+pub(crate) fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
     match form.encoding {
         Encoding::Json if form.pretty => bytes(
             code,
@@ -90,7 +90,7 @@ pub fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
 }
 
 /// An answer that is JSON already.
-pub fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
+pub(crate) fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
     if form.encoding == Encoding::Json && !form.pretty {
         return bytes(code, "application/json", json, form);
     }
@@ -115,7 +115,7 @@ fn yaml(code: StatusCode, object: &Value, form: Form) -> Response<Body> {
 }
 
 /// An answer of any media type.
-pub fn bytes(
+pub(crate) fn bytes(
     code: StatusCode,
     media_type: &'static str,
     body: Bytes,
@@ -142,7 +142,7 @@ pub fn bytes(
 }
 
 /// A `Status`.
-pub fn status(status: &Status, form: Form) -> Response<Body> {
+pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
     // A success says so without a code of its own.
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -167,7 +167,7 @@ pub fn status(status: &Status, form: Form) -> Response<Body> {
 }
 
 /// The 404 of a path no group answers for.
-pub fn page_not_found() -> Response<Body> {
+pub(crate) fn page_not_found() -> Response<Body> {
     let form = Form {
         encoding: Encoding::Json,
         pretty: false,
@@ -187,7 +187,7 @@ pub fn page_not_found() -> Response<Body> {
 }
 
 /// Headers that every answer has.
-pub fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String], now: Timestamp) {
+pub(crate) fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String], now: Timestamp) {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(audit_id) {
         headers.insert(HeaderName::from_static("audit-id"), id);
@@ -214,7 +214,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen: Vec<&str> = Vec::new();
     let mut total = 0;
     let mut values = Vec::new();
-    let all: usize = warnings.iter().map(|warning| warning.len()).sum();
+    let all: usize = warnings.iter().map(std::string::String::len).sum();
     for warning in warnings {
         if seen.contains(&warning.as_str()) {
             continue;

@@ -21,7 +21,7 @@ mod update;
 mod watch;
 
 pub(crate) use body::{Content, read_limited};
-pub use context::Context;
+pub(crate) use context::Context;
 pub(crate) use create::{create, create_internal};
 pub(crate) use delete::{delete, delete_collection, delete_object};
 pub(crate) use get::get;

@@ -29,7 +29,7 @@ use crate::rest::{Content, Context, read_limited};
 use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 
 /// Longest time a request other than a watch may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Largest object that is stored, as etcd's default request size.
 const OBJECT_LIMIT: usize = 1_572_864;
 

@@ -85,7 +85,9 @@ fn prefix(info: &KindInfo) -> String {
 fn builtin_resource((info, strategy): (KindInfo, Arc<dyn Strategy>)) -> Arc<Resource> {
     let group = info.gvk.group.as_str();
     let conversion: Arc<dyn Conversion> = match (group, info.gvk.kind.as_str()) {
-        ("" | "events.k8s.io", "Event") => Arc::new(EventView { core: group.is_empty() }),
+        ("" | "events.k8s.io", "Event") => Arc::new(EventView {
+            core: group.is_empty(),
+        }),
         _ => Arc::new(Identity),
     };
     let strategy: Arc<dyn Strategy> = match group {

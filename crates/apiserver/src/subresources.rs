@@ -4,7 +4,7 @@ use crate::resource::Resource;
 
 /// A subresource as discovery shows it.
 #[derive(Debug, Clone)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// Path segment.
     pub name: &'static str,
     /// Group of its kind.
@@ -19,7 +19,7 @@ pub struct Subresource {
 
 /// A kind that is answered at once and never stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Review {
+pub(crate) struct Review {
     /// API group.
     pub group: &'static str,
     /// Plural.
@@ -31,7 +31,7 @@ pub struct Review {
 }
 
 /// All reviews; their version is `v1`.
-pub const REVIEWS: [Review; 7] = [
+pub(crate) const REVIEWS: [Review; 7] = [
     Review {
         group: "authentication.k8s.io",
         plural: "tokenreviews",
@@ -77,7 +77,7 @@ pub const REVIEWS: [Review; 7] = [
 ];
 
 /// The reviews of a group version.
-pub fn reviews(group: &str, version: &str) -> Vec<Review> {
+pub(crate) fn reviews(group: &str, version: &str) -> Vec<Review> {
     if version != "v1" {
         return Vec::new();
     }
@@ -89,14 +89,14 @@ pub fn reviews(group: &str, version: &str) -> Vec<Review> {
 }
 
 /// A review by its plural.
-pub fn review(group: &str, version: &str, plural: &str) -> Option<Review> {
+pub(crate) fn review(group: &str, version: &str, plural: &str) -> Option<Review> {
     reviews(group, version)
         .into_iter()
         .find(|review| review.plural == plural)
 }
 
 /// The subresources of a resource, by name.
-pub fn of(resource: &Resource) -> Vec<Subresource> {
+pub(crate) fn of(resource: &Resource) -> Vec<Subresource> {
     let gvk = &resource.info.gvk;
     let own = |name, verbs: &[&'static str]| Subresource {
         name,

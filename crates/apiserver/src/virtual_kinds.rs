@@ -6,10 +6,12 @@ mod reviews;
 mod token;
 
 use http::{Response, StatusCode};
+use jiff::Timestamp;
 use machinery::gvk::GroupResource;
 use machinery::json;
 use machinery::status::Status;
-use serde_json::Value;
+use machinery::time::format_time;
+use serde_json::{Value, json};
 
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
 use crate::request::{ResourcePath, Verb};
@@ -126,4 +128,23 @@ fn decode(group: &str, kind: &str, content: &Content) -> Result<Value, Status> {
         ))
     })?;
     Ok(decoded.object)
+}
+
+/// Sets a condition of a pod; a condition that was true already keeps its time.
+fn set_pod_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
+    condition["lastProbeTime"] = Value::Null;
+    condition["lastTransitionTime"] = format_time(now).into();
+    let status = &mut pod["status"];
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    let Some(existing) = conditions.iter_mut().find(|known| known["type"] == condition["type"]) else {
+        conditions.push(condition);
+        return;
+    };
+    if existing["status"] == condition["status"] {
+        condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
+    }
+    *existing = condition;
 }

@@ -341,7 +341,10 @@ fn set_condition(
     let Some(conditions) = status["conditions"].as_array_mut() else {
         return false;
     };
-    let Some(existing) = conditions.iter_mut().find(|condition| condition["type"] == kind) else {
+    let Some(existing) = conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == kind)
+    else {
         conditions.push(condition);
         return true;
     };

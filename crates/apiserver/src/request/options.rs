@@ -8,11 +8,11 @@ use serde_json::Value;
 
 /// The query of a request, decoded.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads the part of the URL behind the question mark.
-    pub fn parse(query: Option<&str>) -> Self {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
         Self(
             url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
                 .into_owned()
@@ -21,7 +21,7 @@ impl Query {
     }
 
     /// First value of a parameter.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(key, _)| key == name)
@@ -29,12 +29,12 @@ impl Query {
     }
 
     /// First value, absent and empty alike being empty.
-    pub fn text(&self, name: &str) -> &str {
+    pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
     /// All values of a parameter.
-    pub fn all(&self, name: &str) -> Vec<String> {
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
         self.0
             .iter()
             .filter(|(key, _)| key == name)
@@ -44,7 +44,7 @@ impl Query {
 
     /// A boolean as the API reads it: absent, `false` and `0` are false, everything else is true
     /// (a parameter without a value too).
-    pub fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name)
             .is_some_and(|value| !matches!(value, "false" | "0"))
     }
@@ -76,7 +76,7 @@ impl Query {
 
 /// How a given resourceVersion is meant on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionMatch {
+pub(crate) enum VersionMatch {
     /// Exactly that one.
     Exact,
     /// That one or newer.
@@ -85,7 +85,7 @@ pub enum VersionMatch {
 
 /// Options of list, watch and deletecollection.
 #[derive(Debug, Clone, Default)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     /// Label selector as sent.
     pub label_selector: String,
     /// Field selector as sent.
@@ -110,7 +110,7 @@ pub struct ListOptions {
 
 impl ListOptions {
     /// Reads and checks the query of a list (`watch` false) or watch.
-    pub fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
         let options = Self {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
@@ -212,7 +212,7 @@ impl ListOptions {
 
 /// What to do with fields nobody knows and keys given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Drop them silently.
     Ignore,
     /// Drop them and say so.
@@ -224,7 +224,7 @@ pub enum FieldValidation {
 
 /// Which write a [`WriteOptions`] belongs to; only the error texts and allowed options differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteKind {
+pub(crate) enum WriteKind {
     /// POST.
     Create,
     /// PUT.
@@ -247,7 +247,7 @@ impl WriteKind {
 
 /// Options of create, update and patch.
 #[derive(Debug, Clone, Default)]
-pub struct WriteOptions {
+pub(crate) struct WriteOptions {
     /// Go through everything but store nothing.
     pub dry_run: bool,
     /// Name for ownership, empty when not given.
@@ -260,7 +260,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// Reads and checks the query of a write.
-    pub fn parse(query: &Query, kind: WriteKind) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, kind: WriteKind) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let force = query.optional_flag("force");
         let manager = query.text("fieldManager");
@@ -324,7 +324,7 @@ fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
 
 /// What happens to dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// They go first, the owner waits.
     Foreground,
     /// The owner goes at once, they follow.
@@ -335,7 +335,7 @@ pub enum Propagation {
 
 /// What has to be true of an object for it to be deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Preconditions {
+pub(crate) struct Preconditions {
     /// Expected uid.
     pub uid: Option<String>,
     /// Expected resourceVersion.
@@ -344,7 +344,7 @@ pub struct Preconditions {
 
 /// Options of delete.
 #[derive(Debug, Clone, Default)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     /// How long the object may take to end.
     pub grace_period_seconds: Option<i64>,
     /// Preconditions.
@@ -359,45 +359,42 @@ pub struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads options from the body, or from the query when there is no body.
-    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let mut errors = Vec::new();
-        let (policy, dry_run, mut options) = match body {
-            Some(body) => {
-                let text = |path: &str| {
-                    body.pointer(path)
-                        .and_then(Value::as_str)
+        let (policy, dry_run, mut options) = if let Some(body) = body {
+            let text = |path: &str| {
+                body.pointer(path)
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+            };
+            let dry_run: Vec<String> = body
+                .get("dryRun")
+                .and_then(Value::as_array)
+                .map(|list| {
+                    list.iter()
+                        .filter_map(Value::as_str)
                         .map(str::to_owned)
-                };
-                let dry_run: Vec<String> = body
-                    .get("dryRun")
-                    .and_then(Value::as_array)
-                    .map(|list| {
-                        list.iter()
-                            .filter_map(Value::as_str)
-                            .map(str::to_owned)
-                            .collect()
-                    })
-                    .unwrap_or_default();
-                let options = Self {
-                    grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
-                    preconditions: Preconditions {
-                        uid: text("/preconditions/uid"),
-                        resource_version: text("/preconditions/resourceVersion"),
-                    },
-                    orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
-                    ..Self::default()
-                };
-                (text("/propagationPolicy"), dry_run, options)
-            }
-            None => {
-                let options = Self {
-                    grace_period_seconds: query.integer("gracePeriodSeconds")?,
-                    orphan_dependents: query.optional_flag("orphanDependents"),
-                    ..Self::default()
-                };
-                let policy = query.get("propagationPolicy").map(str::to_owned);
-                (policy, query.all("dryRun"), options)
-            }
+                        .collect()
+                })
+                .unwrap_or_default();
+            let options = Self {
+                grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
+                preconditions: Preconditions {
+                    uid: text("/preconditions/uid"),
+                    resource_version: text("/preconditions/resourceVersion"),
+                },
+                orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
+                ..Self::default()
+            };
+            (text("/propagationPolicy"), dry_run, options)
+        } else {
+            let options = Self {
+                grace_period_seconds: query.integer("gracePeriodSeconds")?,
+                orphan_dependents: query.optional_flag("orphanDependents"),
+                ..Self::default()
+            };
+            let policy = query.get("propagationPolicy").map(str::to_owned);
+            (policy, query.all("dryRun"), options)
         };
         if policy.is_some() && options.orphan_dependents.is_some() {
             errors.push(FieldError::invalid(

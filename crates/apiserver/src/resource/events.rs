@@ -24,7 +24,11 @@ impl Conversion for EventView {
     }
 
     fn from_storage(&self, object: Value) -> Value {
-        if self.core { object } else { to_events_v1(&object) }
+        if self.core {
+            object
+        } else {
+            to_events_v1(&object)
+        }
     }
 
     fn to_storage(&self, object: Value) -> Value {

@@ -177,7 +177,9 @@ fn checked(
     resource
         .strategy
         .prepare_update(&mut new, live, job.part, context.write_context());
-    if resource.info.has_generation && generation_moves(&new, live) {
+    // Binding a pod is not a change of what was asked for.
+    let counts = job.part != Part::Other("binding");
+    if resource.info.has_generation && counts && generation_moves(&new, live) {
         let next = meta::generation(live) + 1;
         meta::set_generation(&mut new, next);
     }

@@ -27,7 +27,7 @@ use crate::server::stopped;
 use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
 /// How often a quiet watch says how far it has come.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 /// How long before its end a watch says so once more.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Shortest default length of a watch; the longest is twice that.

@@ -5,10 +5,9 @@ use machinery::field::{FieldError, Path};
 use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
-use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use super::created;
+use super::{created, set_pod_condition};
 use crate::kind::Part;
 use crate::respond::Body;
 use crate::rest::{Changed, Context, UpdateJob, update_object};
@@ -82,32 +81,10 @@ pub(super) async fn bind(
                 object["metadata"][kept][key] = value.clone();
             }
         }
-        set_scheduled(&mut object, context.now);
+        let scheduled = json!({"type": "PodScheduled", "status": "True"});
+        set_pod_condition(&mut object, scheduled, context.now);
         Ok(Changed { object })
     };
     update_object(context, &job, &change).await?;
     Ok(created(context))
-}
-
-fn set_scheduled(pod: &mut Value, now: jiff::Timestamp) {
-    let condition = json!({
-        "type": "PodScheduled",
-        "status": "True",
-        "observedGeneration": meta::generation(pod),
-        "lastProbeTime": null,
-        "lastTransitionTime": format_time(now),
-    });
-    let status = &mut pod["status"];
-    let conditions = match status.get_mut("conditions").and_then(Value::as_array_mut) {
-        Some(conditions) => conditions,
-        None => {
-            status["conditions"] = json!([]);
-            match status["conditions"].as_array_mut() {
-                Some(conditions) => conditions,
-                None => return,
-            }
-        }
-    };
-    conditions.retain(|condition| condition["type"] != "PodScheduled");
-    conditions.push(condition);
 }

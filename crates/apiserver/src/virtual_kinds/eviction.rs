@@ -8,9 +8,9 @@ use machinery::meta;
 use machinery::selector::LabelSelector;
 use machinery::status::{Details, Status};
 use machinery::time::format_time;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::created;
+use super::{created, set_pod_condition};
 use crate::kind::Part;
 use crate::request::{DeleteOptions, Query};
 use crate::resource::Resource;
@@ -43,6 +43,25 @@ pub(super) async fn evict(
     if !ignores_budget(&pod) {
         take_from_budget(context, namespace, name, &pod, options.dry_run).await?;
     }
+    let job = UpdateJob {
+        resource: pods,
+        namespace,
+        name,
+        part: Part::Status,
+        dry_run: options.dry_run,
+    };
+    let change = |live: &Value| {
+        let mut object = live.clone();
+        let evicted = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        });
+        set_pod_condition(&mut object, evicted, context.now);
+        Ok(Changed { object })
+    };
+    update_object(context, &job, &change).await?;
     delete_object(context, pods, namespace, name, &options).await?;
     Ok(created(context))
 }
