@@ -341,15 +341,11 @@ fn present(value: Val<'_>, optional: bool) -> Result<Option<Val<'_>>, Fail> {
     }
 }
 
-/// Adds an entry that must not be there yet.
+/// Adds an entry; of repeated keys the last one wins.
 fn insert<'a>(map: &mut OwnedMap<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), Fail> {
     let index = key
         .key()
         .ok_or_else(|| Fail::error(format!("unsupported key type: {}", key.type_name())))?;
-    if map.contains_key(&index) {
-        let key = functions::display(&key);
-        return Err(Fail::error(format!("Failed with repeated key {key}")));
-    }
     map.insert(index, (key, value));
     Ok(())
 }

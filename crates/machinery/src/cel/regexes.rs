@@ -23,7 +23,32 @@ pub(crate) fn compile(pattern: &str) -> Result<(Regex, bool), String> {
             Ok(regex) => Ok((regex, true)),
             Err(_) => Err("error parsing regexp: expression too large".to_owned()),
         },
-        Err(_) => Err(format!("error parsing regexp: invalid syntax: `{pattern}`")),
+        Err(_) => Err(format!("error parsing regexp: {}", problem(pattern))),
+    }
+}
+
+/// What is wrong with a pattern, in Go's words for brackets that do not match.
+fn problem(pattern: &str) -> String {
+    let mut class = None;
+    let mut groups = 0_usize;
+    let mut chars = pattern.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match (c, class) {
+            ('\\', _) => {
+                chars.next();
+            }
+            ('[', None) => class = Some(at),
+            (']', Some(start)) if at > start + 1 => class = None,
+            ('(', None) => groups += 1,
+            (')', None) if groups == 0 => return format!("unexpected ): `{pattern}`"),
+            (')', None) => groups -= 1,
+            _ => {}
+        }
+    }
+    match class {
+        Some(start) => format!("missing closing ]: `{}`", &pattern[start..]),
+        None if groups > 0 => format!("missing closing ): `{pattern}`"),
+        None => format!("invalid syntax: `{pattern}`"),
     }
 }
 

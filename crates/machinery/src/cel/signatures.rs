@@ -121,7 +121,7 @@ const TIME: &str = "ts.() -> int; ts.(string) -> int; dur.() -> int";
 const CONSTANT: &str = "() -> format";
 const SETS: &str = "(list<A>, list<A>) -> bool";
 
-/// Types that have an order, for lists.
+/// Name and signatures, the receiver before the dot.
 const TABLE: &[(&str, &str)] = &[
     ("_?_:_", "(bool, A, A) -> A"),
     ("_&&_", "(bool, bool) -> bool"),

@@ -40,5 +40,14 @@ fn strict(text: &str) -> Result<semver::Version, String> {
     if text.splitn(3, '.').count() != 3 {
         return Err("No Major.Minor.Patch elements found".to_owned());
     }
+    let core = text.split(['-', '+']).next().unwrap_or_default();
+    for (part, name) in core.splitn(3, '.').zip(["major", "minor", "patch"]) {
+        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+            let part = crate::json::go_quote(part);
+            return Err(format!(
+                "Invalid character(s) found in {name} number {part}"
+            ));
+        }
+    }
     semver::Version::parse(text).map_err(|e| e.to_string())
 }

@@ -134,7 +134,10 @@ fn regular_expressions() {
     ]);
     all_fail(&[
         ("'a'.matches('(')", "invalid matches argument"),
-        ("'a'.find('(') == ''", "Illegal regex"),
+        (
+            "'a'.find('(') == ''",
+            "Illegal regex: error parsing regexp: missing closing ): `(`",
+        ),
     ]);
 }
 

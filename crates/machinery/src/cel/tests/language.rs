@@ -53,6 +53,7 @@ fn literals_and_escapes() {
         "size('é😀') == 2 && 'é😀'.size() == 2",
         ".5 == 0.5 && 1e3 == 1000.0 && 1.5E-1 == 0.15",
         "null == null",
+        "{'a': 1, 'a': 2}.a == 2",
     ]);
 }
 
@@ -144,7 +145,10 @@ fn run_time_errors_have_upstreams_words() {
         ("int(1e30) == 1", "integer overflow"),
         ("uint(-1) == 1u", "unsigned integer overflow"),
         ("dyn('a') < 1", "no such overload"),
-        ("{'a': 1, 'a': 2} == {}", "Failed with repeated key a"),
+        (
+            "semver('1.x.0').major() == 1",
+            "Invalid character(s) found in minor number \"x\"",
+        ),
         (
             "duration('9000000h') == duration('1s')",
             "invalid duration argument",
