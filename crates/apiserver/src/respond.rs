@@ -187,7 +187,12 @@ pub(crate) fn page_not_found() -> Response<Body> {
 }
 
 /// Headers that every answer has.
-pub(crate) fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String], now: Timestamp) {
+pub(crate) fn finish(
+    response: &mut Response<Body>,
+    audit_id: &str,
+    warnings: &[String],
+    now: Timestamp,
+) {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(audit_id) {
         headers.insert(HeaderName::from_static("audit-id"), id);

@@ -138,8 +138,13 @@ fn set_pod_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
-    let Some(conditions) = status["conditions"].as_array_mut() else { return };
-    let Some(existing) = conditions.iter_mut().find(|known| known["type"] == condition["type"]) else {
+    let Some(conditions) = status["conditions"].as_array_mut() else {
+        return;
+    };
+    let Some(existing) = conditions
+        .iter_mut()
+        .find(|known| known["type"] == condition["type"])
+    else {
         conditions.push(condition);
         return;
     };

@@ -281,6 +281,7 @@ async fn finalize(
         name,
         part: Part::Main,
         dry_run: false,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = live.clone();
@@ -309,6 +310,7 @@ async fn write_status(
         name,
         part: Part::Status,
         dry_run: false,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = live.clone();

@@ -39,6 +39,10 @@ impl Strategy for DefinitionStrategy {
         self.0.decode(raw)
     }
 
+    fn decode_applied(&self, merged: Value) -> Result<Value, String> {
+        self.0.decode_applied(merged)
+    }
+
     fn default(&self, object: &mut Value) {
         crd::default_crd(object);
     }

@@ -99,6 +99,7 @@ pub(crate) async fn patch(
         name,
         part,
         dry_run: options.dry_run,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = match &read.patch {
@@ -106,11 +107,10 @@ pub(crate) async fn patch(
                 let merged =
                     ownership.apply(context, resource, Some(live), config, options.force)?;
                 strict_apply(context, &read, &options)?;
-                let decoded = resource
+                let mut object = resource
                     .strategy
-                    .decode(merged)
+                    .decode_applied(merged)
                     .map_err(|why| undecodable(&why))?;
-                let mut object = decoded.object;
                 resource.strategy.default(&mut object);
                 object
             }
@@ -288,11 +288,10 @@ fn applied_new(
     options: &WriteOptions,
 ) -> Result<Value, Status> {
     let merged = ownership.apply(context, resource, None, config, options.force)?;
-    let decoded = resource
+    let mut object = resource
         .strategy
-        .decode(merged)
+        .decode_applied(merged)
         .map_err(|why| undecodable(&why))?;
-    let mut object = decoded.object;
     resource.strategy.default(&mut object);
     let uid = meta::uid(&object);
     if !uid.is_empty() {

@@ -73,6 +73,7 @@ pub(crate) async fn scale(
         name,
         part,
         dry_run: options.dry_run,
+        uid_is_precondition: false,
     };
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
@@ -107,7 +108,11 @@ impl ScaleWrite<'_> {
         let after = self.changed_scale(&before)?;
         let replicas = checked_replicas(self.resource, &after)?;
         let mut object = live.clone();
-        meta::set_resource_version(&mut object, meta::resource_version(&after));
+        // A scale without a version is meant for whatever there is.
+        let version = meta::resource_version(&after);
+        if !version.is_empty() {
+            meta::set_resource_version(&mut object, version);
+        }
         if !path.set(&mut object, replicas.into()) {
             let why = format!("{} is not inside objects", self.paths.spec_replicas);
             return Err(internal(&why));
@@ -166,6 +171,14 @@ impl ScaleWrite<'_> {
             (_, MERGE_PATCH | STRATEGIC_PATCH) => decode_merge_patch(bytes, false)
                 .and_then(|patch| merge_patch(&mut scale, &patch.value))
                 .map_err(|error| error.status())?,
+            (_, APPLY_PATCH) if self.resource.custom.is_some() => {
+                // Upstream's converter for custom resources does not know the kind.
+                return Err(Status::plain_500(format!(
+                    "failed to convert new object (/{}; {SCALE_VERSION}, Kind=Scale) to proper \
+                     version: request to convert CR to an invalid group/version: {SCALE_VERSION}",
+                    meta::name(before)
+                )));
+            }
             (_, APPLY_PATCH) => {
                 let config = json::decode_yaml(bytes).map_err(|why| {
                     Status::bad_request(format!(
