@@ -96,6 +96,8 @@ pub(crate) fn on_delete(resource: &Resource, name: &str) -> Result<(), Status> {
 pub(crate) fn on_deleting(resource: &Resource, object: &mut Value) {
     if resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Namespace" {
         object["status"]["phase"] = "Terminating".into();
+        // Their end is not a matter of seconds.
+        meta::remove(object, "deletionGracePeriodSeconds");
     }
 }
 

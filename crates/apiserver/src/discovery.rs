@@ -193,6 +193,11 @@ pub(crate) fn verbs(resource: &Resource) -> Vec<&'static str> {
             vec!["delete", "deletecollection", "get", "list", "watch"]
         }
         Some(_) => CUSTOM_VERBS.to_vec(),
+        // Deleting all namespaces at once is too easily done.
+        None if resource.info.gvk.kind == "Namespace" => BUILTIN_VERBS
+            .into_iter()
+            .filter(|verb| *verb != "deletecollection")
+            .collect(),
         None => BUILTIN_VERBS.to_vec(),
     }
 }

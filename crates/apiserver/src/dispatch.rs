@@ -75,13 +75,9 @@ async fn resource(
             return virtual_kinds::review(context, review, path, content).await;
         }
         // A group of ours answers for itself; for any other nobody does.
-        let known = snapshot.group(&path.group).is_some_and(|group| {
-            group.builtin
-                && group
-                    .versions
-                    .iter()
-                    .any(|version| version.name == path.version)
-        });
+        let known = snapshot
+            .group(&path.group)
+            .is_some_and(|group| group.builtin);
         return if known {
             Err(Status::unknown_resource())
         } else {
@@ -123,20 +119,18 @@ fn not_here(context: &Context, resource: &Resource) -> Result<Response<Body>, St
     Err(Status::unknown_resource())
 }
 
+/// The 405 of a built-in resource: there is no route for the method.
+pub(crate) fn no_such_method() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    Status::failure(405, "MethodNotAllowed", message)
+        .with_details(machinery::status::Details::default())
+}
+
 fn method_not_allowed(context: &Context, resource: &Resource) -> Status {
-    let verb = match context.info.verb {
-        Verb::Other => "",
-        verb => verb.as_str(),
-    };
-    if verb.is_empty() {
-        return Status::failure(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
-        .with_details(machinery::status::Details::default());
+    if resource.custom.is_none() {
+        return no_such_method();
     }
-    Status::method_not_supported(&resource.group_resource(), verb)
+    Status::method_not_supported(&resource.group_resource(), context.info.verb.as_str())
 }
 
 async fn whole(
@@ -160,9 +154,13 @@ async fn whole(
         Verb::Update => rest::put(context, resource, namespace, name, Part::Main, content).await,
         Verb::Patch => rest::patch(context, resource, namespace, name, Part::Main, content).await,
         Verb::Delete => rest::delete(context, resource, namespace, name, content).await,
+        Verb::DeleteCollection if !discovery::verbs(resource).contains(&"deletecollection") => {
+            Err(method_not_allowed(context, resource))
+        }
         Verb::DeleteCollection => {
             rest::delete_collection(context, resource, namespace, content).await
         }
+
         Verb::Other => Err(method_not_allowed(context, resource)),
     }
 }

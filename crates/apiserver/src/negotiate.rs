@@ -3,7 +3,7 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use machinery::status::Status;
+use machinery::status::{Details, Status};
 
 /// Media type of JSON.
 pub(crate) const JSON: &str = "application/json";
@@ -118,17 +118,9 @@ fn media_range(text: &str) -> MediaRange {
     }
 }
 
-/// Whether the representation of an answer exists for the endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offer {
-    /// Tables can be made.
-    pub table: bool,
-    /// Partial metadata can be made.
-    pub partial: bool,
-}
-
-/// Chooses a representation.
-pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representation, Status> {
+/// Chooses a representation. The routes of built-in groups (`routed`) negotiate on their own and
+/// refuse in their own words.
+pub(crate) fn negotiate(headers: &HeaderMap, routed: bool) -> Result<Representation, Status> {
     let ranges = accept_ranges(headers);
     if ranges.is_empty() {
         return Ok(Representation::PLAIN);
@@ -142,20 +134,24 @@ pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representat
         let known_group = matches!(range.parameter("g"), "" | "meta.k8s.io");
         let shape = match (range.parameter("as"), range.parameter("v")) {
             ("", _) => Shape::Object,
-            ("Table", "v1" | "v1beta1") if offer.table && known_group => Shape::Table,
-            ("PartialObjectMetadata", "v1" | "v1beta1") if offer.partial && known_group => {
-                Shape::PartialMetadata
-            }
-            ("PartialObjectMetadataList", "v1" | "v1beta1") if offer.partial && known_group => {
+            ("Table", "v1" | "v1beta1") if known_group => Shape::Table,
+            ("PartialObjectMetadata", "v1" | "v1beta1") if known_group => Shape::PartialMetadata,
+            ("PartialObjectMetadataList", "v1" | "v1beta1") if known_group => {
                 Shape::PartialMetadataList
             }
             _ => continue,
         };
         return Ok(Representation { encoding, shape });
     }
+    let known = OBJECT_BODIES.join(", ");
+    if routed {
+        return Err(Status::not_acceptable(format!(
+            "406: Not Acceptable\n\nAvailable representations: {known}"
+        ))
+        .with_details(Details::default()));
+    }
     Err(Status::not_acceptable(format!(
-        "only the following media types are accepted: {}",
-        OBJECT_BODIES.join(", ")
+        "only the following media types are accepted: {known}"
     )))
 }
 
@@ -185,13 +181,7 @@ mod tests {
     fn negotiated(accept: &str) -> Result<Representation, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        negotiate(
-            &headers,
-            Offer {
-                table: true,
-                partial: true,
-            },
-        )
+        negotiate(&headers, false)
     }
 
     #[test]

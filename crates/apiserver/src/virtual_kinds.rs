@@ -7,12 +7,12 @@ mod token;
 
 use http::{Response, StatusCode};
 use jiff::Timestamp;
-use machinery::gvk::GroupResource;
 use machinery::json;
 use machinery::status::Status;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
+use crate::dispatch::no_such_method;
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
 use crate::request::{ResourcePath, Verb};
 use crate::resource::Resource;
@@ -28,12 +28,8 @@ pub(crate) async fn review(
     path: &ResourcePath,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
-    let resource = GroupResource::new(review.group, review.plural);
     if context.info.verb != Verb::Create || !path.name.is_empty() {
-        return Err(Status::method_not_supported(
-            &resource,
-            context.info.verb.as_str(),
-        ));
+        return Err(no_such_method());
     }
     let object = decode(review.group, review.kind, content)?;
     match review.kind {

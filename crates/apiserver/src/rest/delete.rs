@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::body::Content;
 use super::context::Context;
 use super::list::page;
-use super::represent::{ANY, object_response};
+use super::represent::object_response;
 use super::selection::Selection;
 use super::update::has_own_finalizers;
 use crate::admission;
@@ -59,7 +59,7 @@ pub(crate) async fn delete(
                 uid: meta::uid(&object).to_owned(),
                 ..Details::default()
             });
-            let form = context.form(context.representation(ANY)?);
+            let form = context.form(context.representation(resource)?);
             Ok(respond::status(&status, form))
         }
     }
@@ -105,7 +105,7 @@ pub(crate) async fn delete_collection(
         "metadata": metadata,
         "items": items,
     });
-    let form = context.form(context.representation(ANY)?);
+    let form = context.form(context.representation(resource)?);
     Ok(respond::value(StatusCode::OK, &list, form))
 }
 
@@ -115,8 +115,7 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
     }
     let unreadable = |why: String| {
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type DeleteOptions): couldn't get \
-             version/kind; json parse error: {why}"
+            "couldn't get version/kind; json parse error: {why}"
         ))
     };
     let body = match content.media_type.as_str() {
@@ -133,6 +132,15 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
         PROTOBUF => crate::types::decode_protobuf(&content.bytes, None).map_err(unreadable)?,
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
+    let kind = meta::kind(&body);
+    if !matches!(kind, "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \
+             \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            json::go_quote(kind),
+            json::go_quote(meta::api_version(&body))
+        )));
+    }
     DeleteOptions::parse(&context.query, Some(&body))
 }
 

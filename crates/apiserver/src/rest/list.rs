@@ -15,7 +15,7 @@ use machinery::table::{Table, partial_object_metadata};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::represent::{ANY, go_type, include_object, table_of};
+use super::represent::{go_type, include_object, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
 use crate::request::{ListOptions, VersionMatch};
@@ -46,7 +46,7 @@ pub(crate) async fn list(
 ) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&context.query, false)?;
     let selection = Selection::parse(&options, resource)?;
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     let page = page(context, resource, namespace, &options, &selection).await?;
     let form = context.form(representation);
     let mut metadata = serde_json::Map::new();

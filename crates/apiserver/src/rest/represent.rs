@@ -10,15 +10,9 @@ use machinery::table::{IncludeObject, Row, Table, partial_object_metadata};
 use serde_json::Value;
 
 use super::context::Context;
-use crate::negotiate::{Offer, Representation, Shape};
+use crate::negotiate::{Representation, Shape};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
-
-/// Everything that can be asked of a resource.
-pub(crate) const ANY: Offer = Offer {
-    table: true,
-    partial: true,
-};
 
 /// Reads `includeObject`.
 pub(crate) fn include_object(context: &Context) -> Result<IncludeObject, Status> {
@@ -100,7 +94,7 @@ pub(crate) fn object_response(
     code: StatusCode,
     object: Value,
 ) -> Result<Response<Body>, Status> {
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     respond_shaped(context, resource, code, object, representation)
 }
 
@@ -122,7 +116,7 @@ pub(crate) fn stored_response(
     resource: &Resource,
     entry: &crate::store::Entry,
 ) -> Result<Response<Body>, Status> {
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     if representation.shape == Shape::Object && resource.conversion.is_identity() {
         let bytes: Bytes = entry.value.clone();
         return Ok(respond::json_bytes(

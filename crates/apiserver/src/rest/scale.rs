@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use super::body::Content;
 use super::context::Context;
 use super::patch::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
-use super::represent::ANY;
 use super::update::{Changed, UpdateJob, update_object};
 use crate::kind::{Part, ScalePaths};
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
@@ -38,7 +37,7 @@ pub(crate) async fn scale(
     name: &str,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
-    let form = context.form(context.representation(ANY)?);
+    let form = context.form(context.representation(resource)?);
     let entry = context
         .state
         .store

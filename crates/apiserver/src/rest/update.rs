@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use machinery::apply::finish;
 use machinery::field::{FieldError, Path};
+use machinery::json::go_quote;
 use machinery::meta;
 use machinery::names;
 use machinery::status::Status;
@@ -14,7 +15,7 @@ use super::body::{Content, decode_object};
 use super::context::Context;
 use super::create::{
     create_object, dedup_owners, fill_system_fields, match_namespace, type_errors,
-    warn_of_finalizers,
+    unqualified_finalizers, warn_of_finalizers,
 };
 use super::ownership::Ownership;
 use super::represent::object_response;
@@ -28,6 +29,9 @@ use crate::store::{Entry, Expect};
 
 /// How often a change that depends on nothing but the object is tried again when it loses a race.
 const TRIES: usize = 5;
+
+/// Kinds that upstream checks like new ones on every update, metadata included.
+const REVALIDATED: [&str; 3] = ["ConfigMap", "Secret", "Service"];
 
 /// What a change makes of the present object.
 pub(crate) struct Changed {
@@ -121,7 +125,7 @@ pub(crate) fn check_name(name: &str, object: &Value) -> Result<(), Status> {
     let given = meta::name(object);
     if given.is_empty() {
         return Err(Status::bad_request(format!(
-            "the name of the object ({given} based on URL) was undeterminable: name must be provided"
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
     if given != name {
@@ -203,13 +207,23 @@ fn checked(
             metadata.0, metadata.1, &path,
         ));
     }
+    if resource.custom.is_none() {
+        errors.extend(unqualified_finalizers(&new));
+    }
+    if resource.custom.is_none() && REVALIDATED.contains(&resource.info.gvk.kind.as_str()) {
+        let by_kind = |name: &str, prefix| resource.strategy.validate_name(name, prefix);
+        let namespaced = resource.info.namespaced;
+        errors.extend(meta::validate_object_meta(
+            metadata.0, namespaced, by_kind, &path,
+        ));
+    }
     let findings = resource.strategy.validate_update(&new, live, job.part);
     errors.extend(findings.errors);
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.info.gvk, job.name, &errors));
     }
     context.warn_all(findings.warnings);
-    warn_of_finalizers(context, resource, &new);
+    warn_of_finalizers(context, resource, &new, Some(live));
     Ok(new)
 }
 
@@ -237,6 +251,12 @@ fn check_preconditions(
                 &[error],
             ));
         }
+    } else if let Err(error) = given.parse::<u64>() {
+        let why = parse_uint_error(&error);
+        return Err(Status::plain_500(format!(
+            "strconv.ParseUint: parsing {}: {why}",
+            go_quote(given)
+        )));
     } else if given != meta::resource_version(live) {
         return Err(Status::modified(&resource.group_resource(), job.name));
     }
@@ -343,4 +363,11 @@ pub(super) fn has_own_finalizers(resource: &Resource, object: &Value) -> bool {
             .pointer("/spec/finalizers")
             .and_then(Value::as_array)
             .is_some_and(|f| !f.is_empty())
+}
+
+fn parse_uint_error(error: &std::num::ParseIntError) -> &'static str {
+    match error.kind() {
+        std::num::IntErrorKind::PosOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::context::Context;
 use super::list::page;
-use super::represent::{ANY, include_object, table_of};
+use super::represent::{include_object, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
 use crate::request::ListOptions;
@@ -65,7 +65,7 @@ pub(crate) async fn watch(
     if !name.is_empty() {
         selection = selection.and_name(name);
     }
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     let include = if representation.shape == Shape::Table {
         include_object(context)?
     } else {
