@@ -18,6 +18,10 @@ use serde_json::Value;
 
 /// The names and fixed properties of a kind in one version.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent fact about a kind, as upstream's strategies state them"
+)]
 pub struct KindInfo {
     /// Group, version, kind.
     pub gvk: GroupVersionKind,
@@ -129,6 +133,12 @@ pub trait Strategy: Send + Sync {
     /// Go omits). The error is the Go decoder's text without the `X in version "v1" cannot be
     /// handled as a X: ` in front. Metadata is handled as well.
     fn decode(&self, raw: Value) -> Result<Decoded, String>;
+
+    /// The same for an object that server-side apply has merged. It has been checked against the
+    /// merge type already, and what was applied stays as it is until it is validated.
+    fn decode_applied(&self, merged: Value) -> Result<Value, String> {
+        self.decode(merged).map(|decoded| decoded.object)
+    }
 
     /// Fills in what clients may leave out. Runs after decoding and after every patch; idempotent.
     fn default(&self, object: &mut Value);

@@ -1,5 +1,44 @@
 //! An embedded API server that behaves like kube-apiserver on the wire.
+//!
+//! ```text
+//! socket (serve) --> ApiServer --> authenticate --> authorize --> dispatch
+//!                                                                   |-- health, discovery, openapi
+//!                                                                   |-- virtual kinds (reviews, tokens, bindings)
+//!                                                                   `-- rest (create, get, list, watch, ...)
+//!                                                                         |       |
+//!                                                      Strategy (built-in | custom)   store
+//! ```
+//!
+//! It knows nothing of what is built on it: no controllers, no nodes, no opinions.
 
-pub mod builtin;
+pub mod auth;
 pub mod kind;
+pub mod kubeconfig;
+pub mod pki;
+pub mod serve;
+pub mod store;
 pub mod types;
+
+mod admission;
+mod allocate;
+mod bootstrap;
+mod builtin;
+mod custom;
+mod discovery;
+mod dispatch;
+mod health;
+mod negotiate;
+mod openapi;
+mod registry;
+mod request;
+mod resource;
+mod respond;
+mod rest;
+mod server;
+mod start;
+mod subresources;
+mod virtual_kinds;
+
+pub use health::GIT_VERSION;
+pub use server::{ApiServer, State};
+pub use start::{Options, StartError};

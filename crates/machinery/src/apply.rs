@@ -18,10 +18,10 @@
 //! 1. Check the options with [`validate_patch_options`] or [`validate_write_options`]; the manager
 //!    is the `fieldManager` option or else [`manager_from_user_agent`].
 //! 2. For anything but apply: decode, default and prune the new object, in the version of the
-//!    request, put back what the endpoint does not write (reset fields), then call [`update`].
-//! 3. For apply: call [`apply`], then default and prune the result and put back what the endpoint
-//!    does not write.
-//! 4. Admit and validate. `managedFields` that fail [`validate_managed_fields`] after mutation are
+//!    request, then call [`update`].
+//! 3. For apply: call [`apply`], then default and prune the result.
+//! 4. Admit, put back what the endpoint does not write (its reset fields; for custom resources
+//!    `status` on the object itself, `metadata` and `spec` on `/status`), and validate. `managedFields` that fail [`validate_managed_fields`] after mutation are
 //!    put back to what they were, with a warning.
 //! 5. For an object that exists, call [`finish`] last; when it says `true`, store nothing.
 

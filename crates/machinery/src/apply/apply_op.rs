@@ -78,7 +78,7 @@ fn apply_once(
         )
         .map_err(ApplyError::BeforeFirstApply)?;
     }
-    if managed_fields(config).is_some_and(|given| !given.is_null()) {
+    if managed_fields(config).is_some_and(Value::is_array) {
         return Err(ApplyError::ManagedFieldsGiven);
     }
     let held = HeldType::find(request, request.api_version).ok_or_else(|| {

@@ -243,17 +243,18 @@ impl Managed {
 
     /// Merges the oldest Update entries, version by version, until there are few enough.
     pub(super) fn cap(&mut self) {
+        let is_update = |entry: &Entry| entry.operation == Operation::Update;
+        let mut count = self.entries.iter().filter(|entry| is_update(entry)).count();
+        if count <= MAX_UPDATE_ENTRIES {
+            return;
+        }
         let mut updaters: Vec<(i64, String, usize)> = self
             .entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| entry.operation == Operation::Update)
+            .filter(|(_, entry)| is_update(entry))
             .map(|(index, entry)| (entry.seconds(), entry.identity(), index))
             .collect();
-        let mut count = updaters.len();
-        if count <= MAX_UPDATE_ENTRIES {
-            return;
-        }
         updaters.sort();
         let mut merged: Vec<usize> = Vec::new();
         // The first entry seen of each version becomes the bucket of that version, unless there

@@ -25,8 +25,8 @@ pub enum TypeRef {
     Deduced,
     /// Whatever the value is, replaced as a whole.
     Atomic,
-    /// Not looked into at all, and left out of merges. `metadata.managedFields` is one: it is
-    /// written last and never by a merge.
+    /// A list that is not looked into at all, and left out of comparisons and merges.
+    /// `metadata.managedFields` is one: it is written last and never by a merge.
     Opaque,
 }
 

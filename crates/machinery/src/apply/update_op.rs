@@ -17,7 +17,8 @@ use super::tracking::{in_version, record_update};
 /// This never fails. What `new` brings along decides where to start from:
 ///
 /// * nothing, or entries that cannot be read: the live entries;
-/// * `[]` or `[{}]`: nothing, tracking ends until the next apply;
+/// * `[]` or `[{}]`: nothing, tracking ends until the next apply. Custom resources lose an empty
+///   list when their metadata is decoded, so that only `[{}]` gets here;
 /// * anything else: that, so that clients can rewrite ownership; not through subresources.
 ///
 /// When the object does not have its own type, tracking ends as it does upstream

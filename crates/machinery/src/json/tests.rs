@@ -66,10 +66,10 @@ fn keys_are_escaped_like_values() {
 }
 
 #[test]
-fn pretty_output_has_two_spaces_and_a_last_newline() {
+fn pretty_output_has_two_spaces_and_no_last_newline() {
     let value = json!({"a": [1, 2.0], "b": {}, "c": [], "d": "<"});
     let expected =
-        "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": [],\n  \"d\": \"\\u003c\"\n}\n";
+        "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": [],\n  \"d\": \"\\u003c\"\n}";
     assert_eq!(text(to_vec_pretty(&value)), expected);
 }
 
@@ -265,6 +265,9 @@ fn yaml_duplicates_are_reported_as_paths_and_in_the_decoders_words() {
         "yaml: unmarshal errors:\n  line 3: key \"size\" already set in map\n  line 5: key \"a\" already set in map"
     );
     assert_eq!(decoded.value["spec"]["size"], 2);
+    // The line is that of the value.
+    let nested = decode_yaml(b"a: 1\na:\n  b: 2\n").unwrap();
+    assert!(nested.strict_error.unwrap().contains("line 3: key \"a\""));
     let from_json = decode_yaml(br#"{"a":1,"a":2}"#).unwrap();
     assert_eq!(from_json.duplicates, ["a"]);
     assert!(
@@ -278,8 +281,22 @@ fn yaml_duplicates_are_reported_as_paths_and_in_the_decoders_words() {
 #[rstest]
 #[case("a: [1\n", "yaml: line 1: did not find expected ',' or ']'")]
 #[case("a: {b: 1\n", "yaml: line 1: did not find expected ',' or '}'")]
-#[case("a: *x\n", "yaml: found unknown anchor")]
-#[case("a: .inf\n", "yaml: json: unsupported value: +Inf")]
+#[case("[", "yaml: line 1: did not find expected node content")]
+#[case("a: *x\n", "yaml: unknown anchor 'x' referenced")]
+#[case("a: b: c\n", "yaml: mapping values are not allowed in this context")]
+#[case(
+    "a: 1\n b: 2\n",
+    "yaml: line 2: mapping values are not allowed in this context"
+)]
+#[case(
+    "a:\n\t- b\n",
+    "yaml: line 2: found character that cannot start any token"
+)]
+#[case("- a\nb: 1\n", "yaml: line 1: did not find expected '-' indicator")]
+#[case("a: \"\\q\"\n", "yaml: found unknown escape character")]
+#[case("\"abc", "yaml: found unexpected end of stream")]
+#[case("@a", "yaml: found character that cannot start any token")]
+#[case("a: .inf\n", "json: unsupported value: +Inf")]
 #[case("a: !!int x\n", "yaml: cannot decode !!str `x` as a !!int")]
 #[case("? [a]\n: 1\n", "yaml: invalid map key")]
 fn yaml_errors_have_the_shape_of_go_yamls(#[case] input: &str, #[case] message: &str) {
@@ -292,20 +309,23 @@ fn yaml_errors_have_the_shape_of_go_yamls(#[case] input: &str, #[case] message: 
 
 #[test]
 fn yaml_bombs_are_refused() {
-    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    let mut lines = vec!["a0: &a0 [x, x, x, x, x, x, x, x, x, x]".to_owned()];
     for i in 1..12 {
         let refs = vec![format!("*a{}", i - 1); 10].join(", ");
-        bomb.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+        lines.push(format!("a{i}: &a{i} [{refs}]"));
     }
+    let bomb = lines.join("\n");
     let error = decode_yaml(bomb.as_bytes()).unwrap_err();
     assert_eq!(
         error.message(),
         "yaml: document contains excessive aliasing"
     );
     assert!(decode_yaml("[".repeat(100_000).as_bytes()).is_err());
-    let deep: String = (0..5_000)
-        .map(|i| format!("{}a:\n", " ".repeat(i)))
-        .collect();
+    let mut deep = String::new();
+    for indent in 0..5_000 {
+        deep += &" ".repeat(indent);
+        deep += "a:\n";
+    }
     assert!(decode_yaml(deep.as_bytes()).is_err());
     assert!(decode_yaml(b"a: \xff\n").is_err());
 }

@@ -20,11 +20,11 @@ pub fn to_string(value: &Value) -> String {
     String::from_utf8(to_vec(value)).unwrap_or_default()
 }
 
-/// `value` indented by two spaces and ended by a newline, as kube-apiserver prints for people.
+/// `value` indented by two spaces, as kube-apiserver prints for people. Unlike after compact output,
+/// the server sends no newline after it.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     serialize(&mut out, value, GoPretty(PrettyFormatter::new()));
-    out.push(b'\n');
     out
 }
 

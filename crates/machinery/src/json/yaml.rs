@@ -50,34 +50,63 @@ pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
 /// The parser's words brought to the shape of go-yaml's: the problem without its context.
 fn syntax_error(error: &ScanError, text: &str) -> DecodeError {
     let info = error.info();
-    let problem = match info.as_str() {
-        "unclosed bracket '['" => "did not find expected ',' or ']'",
-        "unclosed bracket '{'" => "did not find expected ',' or '}'",
-        text if text.contains("flow sequence") => "did not find expected ',' or ']'",
-        text if text.contains("flow mapping") => "did not find expected ',' or '}'",
-        text if text.contains("block mapping") => "did not find expected key",
-        text if text.contains("block sequence") || text.contains("block collection") => {
-            "did not find expected '-' indicator"
-        }
-        text => text.split_once(", ").map_or(text, |(_, problem)| problem),
+    let offset = error.marker().byte_offset().unwrap_or_default();
+    let has = |words: &str| info.contains(words);
+    let mut scanner = has("scanning") || has("quoted scalar");
+    let mut at_end = has("EOF") || has("unclosed bracket");
+    let problem = if at_end && text.trim_end().ends_with(['[', '{', ',', ':']) {
+        "did not find expected node content".to_owned()
+    } else if has("flow sequence") || has("unclosed bracket '['") {
+        "did not find expected ',' or ']'".to_owned()
+    } else if has("flow mapping") || has("unclosed bracket '{'") {
+        "did not find expected ',' or '}'".to_owned()
+    } else if has("unknown anchor") {
+        let name = text
+            .get(offset..)
+            .unwrap_or_default()
+            .trim_start_matches('*');
+        let end = name.find(|c: char| !c.is_alphanumeric() && c != '-' && c != '_');
+        let name = &name[..end.unwrap_or(name.len())];
+        // Found by the decoder, which names no line.
+        return DecodeError::new(format!("yaml: unknown anchor '{name}' referenced"), offset);
+    } else if has("unclosed quote") {
+        let place = match text.matches('\n').count() {
+            0 => String::new(),
+            breaks => format!("line {}: ", breaks + 1),
+        };
+        return DecodeError::new(
+            format!("yaml: {place}found unexpected end of stream"),
+            offset,
+        );
+    } else if has("mapping values are not allowed") {
+        scanner = true;
+        "mapping values are not allowed in this context".to_owned()
+    } else if has("tabs disallowed") || has("unexpected character") {
+        scanner = true;
+        "found character that cannot start any token".to_owned()
+    } else if has("block mapping") {
+        "did not find expected key".to_owned()
+    } else if has("block sequence") || has("block collection") {
+        "did not find expected '-' indicator".to_owned()
+    } else {
+        at_end = false;
+        info.split_once(", ")
+            .map_or(info.as_str(), |(_, problem)| problem)
+            .to_owned()
     };
     // go-yaml counts lines from nought in what its parser finds and from one in what its scanner
-    // finds, and names no line nought.
-    let line = error.marker().line();
-    let line = if info.contains("unclosed") {
-        // Found at the end of the text, not where the bracket is.
-        text.bytes().filter(|b| *b == b'\n').count()
-    } else if info.contains("scanning") {
-        line
-    } else {
-        line.saturating_sub(1)
+    // finds, takes the end of the text for a line of its own, and never names the first line.
+    let line = match (at_end, error.marker().line()) {
+        (true, _) => text.lines().count(),
+        (false, 0 | 1) => 0,
+        (false, line) if scanner => line,
+        (false, line) => line - 1,
     };
     let place = if line == 0 {
         String::new()
     } else {
         format!("line {line}: ")
     };
-    let offset = error.marker().byte_offset().unwrap_or_default();
     DecodeError::new(format!("yaml: {place}{problem}"), offset)
 }
 
@@ -107,6 +136,8 @@ struct Builder {
     spent: usize,
     duplicates: Duplicates,
     repeated: Vec<String>,
+    /// A key just read that was there before; go-yaml names the line of its value.
+    again: Option<String>,
     document: Option<Value>,
 }
 
@@ -114,6 +145,13 @@ impl Builder {
     /// Takes one event; `true` once the first document is complete.
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<bool, DecodeError> {
         let line = span.start.line();
+        if event.is_node()
+            && let Some(name) = self.again.take()
+        {
+            let key = go_quote(&name);
+            self.repeated
+                .push(format!("  line {line}: key {key} already set in map"));
+        }
         match event {
             Event::DocumentEnd | Event::StreamEnd => return Ok(true),
             Event::Scalar(text, style, anchor, tag) => {
@@ -124,7 +162,7 @@ impl Builder {
                     } else {
                         Key::Field(key_text(&text, style, tag).map_err(|e| at(line, &e))?)
                     };
-                    self.take_key(key, line);
+                    self.take_key(key);
                 } else {
                     let value = resolve(&text, style, tag).map_err(|e| at(line, &e))?;
                     self.complete(value, anchor, line)?;
@@ -168,7 +206,7 @@ impl Builder {
                     let Value::String(text) = value else {
                         return Err(at(line, "invalid map key"));
                     };
-                    self.take_key(Key::Field(text), line);
+                    self.take_key(Key::Field(text));
                 } else {
                     self.complete(value, 0, line)?;
                 }
@@ -182,14 +220,11 @@ impl Builder {
         matches!(self.stack.last(), Some(Frame::Mapping { key: None, .. }))
     }
 
-    fn take_key(&mut self, taken: Key, line: usize) {
+    fn take_key(&mut self, taken: Key) {
         if let (Key::Field(name), Some(Frame::Mapping { map, .. })) = (&taken, self.stack.last())
             && map.contains_key(name)
         {
-            self.repeated.push(format!(
-                "  line {line}: key {} already set in map",
-                go_quote(name)
-            ));
+            self.again = Some(name.clone());
             self.set_path();
             self.duplicates.note(name);
         }
@@ -285,9 +320,15 @@ fn is_plain(style: serde_saphyr::granit_parser::ScalarStyle) -> bool {
     style == serde_saphyr::granit_parser::ScalarStyle::Plain
 }
 
-/// An error of the decoder, which go-yaml reports without a line but with its prefix.
+/// An error of the decoder, which go-yaml reports without a line; what JSON cannot hold is found
+/// later and by another decoder.
 fn at(line: usize, problem: &str) -> DecodeError {
-    DecodeError::new(format!("yaml: {problem}"), line)
+    let prefix = if problem.starts_with("json: ") {
+        ""
+    } else {
+        "yaml: "
+    };
+    DecodeError::new(format!("{prefix}{problem}"), line)
 }
 
 /// Values and text bytes in `value`.

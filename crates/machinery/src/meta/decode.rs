@@ -71,7 +71,7 @@ impl Decoder {
                 "uid" => self.text(value, place, "types.UID").filter(not_empty),
                 "generation" => self.integer(value, place).filter(|n| n.as_i64() != Some(0)),
                 "deletionGracePeriodSeconds" => self.integer(value, place),
-                "creationTimestamp" | "deletionTimestamp" => self.time(value),
+                "creationTimestamp" | "deletionTimestamp" => self.time(value, place),
                 "labels" | "annotations" => self.text_map(value, place),
                 "finalizers" => self.items(value, place, "[]string", |decoder, item| {
                     Some(
@@ -139,7 +139,7 @@ impl Decoder {
                     let go = "v1.ManagedFieldsOperationType";
                     self.text(value, place, go).filter(not_empty)
                 }
-                "time" => self.time(value),
+                "time" => self.time(value, place),
                 // Raw bytes to this type: whoever reads the set finds out what they are.
                 "fieldsV1" => Some(value.clone()).filter(|v| !v.is_null()),
                 _ => {
@@ -196,11 +196,10 @@ impl Decoder {
         }
     }
 
-    /// Times decode themselves, so their errors name no field.
-    fn time(&mut self, value: &Value) -> Option<Value> {
-        match value {
-            Value::Null => None,
-            Value::String(text) => match parse_time(text) {
+    /// Times decode themselves, so an error in the text names no field.
+    fn time(&mut self, value: &Value, place: Place<'_>) -> Option<Value> {
+        match self.text(value, place, "string")? {
+            Value::String(text) => match parse_time(&text) {
                 Ok(time) if is_zero(time) => None,
                 Ok(time) => Some(Value::from(format_time(time))),
                 Err(error) => {
@@ -208,13 +207,7 @@ impl Decoder {
                     None
                 }
             },
-            other => {
-                let found = go_type(other);
-                self.error.get_or_insert_with(|| {
-                    format!("json: cannot unmarshal {found} into Go value of type string")
-                });
-                None
-            }
+            _ => None,
         }
     }
 

@@ -238,7 +238,7 @@ fn decoding_drops_what_is_unknown_or_empty() {
 #[case(json!({"ownerReferences": ["x"]}), "json: cannot unmarshal string into Go struct field ObjectMeta.ownerReferences of type v1.OwnerReference")]
 #[case(json!({"ownerReferences": [{"uid": 1}]}), "json: cannot unmarshal number into Go struct field OwnerReference.ownerReferences.uid of type types.UID")]
 #[case(json!({"managedFields": [{"operation": 1}]}), "json: cannot unmarshal number into Go struct field ManagedFieldsEntry.managedFields.operation of type v1.ManagedFieldsOperationType")]
-#[case(json!({"creationTimestamp": 5}), "json: cannot unmarshal number into Go value of type string")]
+#[case(json!({"creationTimestamp": 5}), "json: cannot unmarshal number into Go struct field ObjectMeta.creationTimestamp of type string")]
 #[case(json!({"creationTimestamp": "x"}), "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"")]
 #[case(json!("x"), "json: cannot unmarshal string into Go value of type v1.ObjectMeta")]
 #[case(json!({"bogus": 1, "labels": [], "name": 5}), "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string")]

@@ -21,6 +21,33 @@ pub enum SchemaType {
     Boolean,
 }
 
+impl SchemaType {
+    /// The type with this name in a schema.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => return None,
+        })
+    }
+
+    /// How the type is written in a schema and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
 /// `x-kubernetes-list-type`; absent means atomic for custom resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ListType {
@@ -72,6 +99,7 @@ pub struct ValidationRule {
 /// A schema node. Everything a CRD may say and that changes behaviour; the OpenAPI document that is
 /// published is made from the CRD's JSON itself, so nothing is lost by reading it into this form.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the keywords are booleans")]
 pub struct Schema {
     /// Declared type, `None` for int-or-string and preserve-unknown nodes.
     pub schema_type: Option<SchemaType>,
@@ -84,11 +112,13 @@ pub struct Schema {
     /// Value that an absent field gets.
     pub default: Option<Value>,
     /// Declared fields.
-    pub properties: BTreeMap<String, Schema>,
+    pub properties: BTreeMap<String, Self>,
     /// Schema of undeclared map entries.
-    pub additional_properties: Option<Box<Schema>>,
+    pub additional_properties: Option<Box<Self>>,
+    /// `additionalProperties` given as a bare boolean instead of a schema.
+    pub additional_properties_bool: Option<bool>,
     /// Item schema of arrays.
-    pub items: Option<Box<Schema>>,
+    pub items: Option<Box<Self>>,
     /// Names that have to be present.
     pub required: Vec<String>,
     /// Accepted values.
@@ -118,13 +148,13 @@ pub struct Schema {
     /// `maxProperties`.
     pub max_properties: Option<u64>,
     /// `allOf`; value validation only.
-    pub all_of: Vec<Schema>,
+    pub all_of: Vec<Self>,
     /// `anyOf`; value validation only.
-    pub any_of: Vec<Schema>,
+    pub any_of: Vec<Self>,
     /// `oneOf`; value validation only.
-    pub one_of: Vec<Schema>,
+    pub one_of: Vec<Self>,
     /// `not`; value validation only.
-    pub not: Option<Box<Schema>>,
+    pub not: Option<Box<Self>>,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown_fields: bool,
     /// `x-kubernetes-embedded-resource`.

@@ -93,6 +93,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn default(object: &mut Value) {
+    // Upstream keeps it in a field of its own, and every conversion writes it out.
+    if object.annotation(TEMPLATE_GENERATION).is_none() {
+        set_template_generation(object, 0);
+    }
     fill_empty(object, "spec.updateStrategy.type", "RollingUpdate");
     if object.text("spec.updateStrategy.type") == "RollingUpdate" {
         fill(

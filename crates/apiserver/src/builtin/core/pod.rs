@@ -232,14 +232,15 @@ fn validate(pod: &Value) -> Errors {
 /// A pod that runs gets time to end; one that does not goes at once.
 fn grace(pod: &Value, requested: Option<i64>) -> Grace {
     let seconds = requested
-        .or(pod.int("spec.terminationGracePeriodSeconds"))
+        .or_else(|| pod.int("spec.terminationGracePeriodSeconds"))
         .unwrap_or_default();
     let idle = pod.text("spec.nodeName").is_empty()
         || matches!(pod.text("status.phase"), "Failed" | "Succeeded");
-    match seconds {
-        _ if idle => Grace::Immediate,
-        0 => Grace::Immediate,
-        seconds if seconds < 0 => Grace::Seconds(1),
-        seconds => Grace::Seconds(seconds),
-    }
+    // Without a kubelet that still has to stop something there is nothing to wait for, but the
+    // end is written down all the same.
+    Grace::Seconds(match seconds {
+        _ if idle => 0,
+        seconds if seconds < 0 => 1,
+        seconds => seconds,
+    })
 }

@@ -82,7 +82,10 @@ impl Typed<'_> {
             ));
         };
         if definition.opaque {
-            return Vec::new();
+            return match value {
+                Value::Null | Value::Array(_) => Vec::new(),
+                other => error(format!("expected list, got {}", shown(other))),
+            };
         }
         if depth > MAX_DEPTH {
             return error(format!("nested more than {MAX_DEPTH} levels deep"));

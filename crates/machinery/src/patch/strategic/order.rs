@@ -85,11 +85,12 @@ const RUN: usize = 20;
 ///
 /// Upstream then calls every such item less than any other, so the outcome is that of the sorting
 /// method: an item without a place moves to the front, one with a place past all those without.
-/// Short lists follow it to the letter.
+/// Short lists follow it to the letter; long ones get what that comes to where the new items lead,
+/// as they do after a merge.
 fn sort_unplaced(list: &mut [(Option<usize>, Value)]) {
     if list.len() > RUN {
         list.reverse();
-        list.sort_by_key(|(place, _)| *place);
+        list.sort_by_key(|(place, _)| (place.is_none(), *place));
         return;
     }
     let less = |a: &(Option<usize>, Value), b: &(Option<usize>, Value)| match (a.0, b.0) {

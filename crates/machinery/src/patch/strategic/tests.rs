@@ -145,6 +145,7 @@ fn objects(#[case] doc: Value, #[case] change: Value, #[case] expected: Value) {
 #[case::untouched_items_keep_their_place(names(&["a", "b", "c"]), names(&["b"]), names(&["a", "b", "c"]))]
 #[case::patch_order_wins(names(&["a", "b", "c"]), names(&["c", "a"]), names(&["b", "c", "a"]))]
 #[case::new_items_between(names(&["a", "b"]), names(&["b", "n"]), names(&["a", "b", "n"]))]
+#[case::new_items_in_the_middle(names(&["a", "b", "c"]), names(&["b", "n"]), names(&["a", "b", "n", "c"]))]
 #[case::delete(names(&["a", "b"]), json!([{"name": "a", "$patch": "delete"}]), names(&["b"]))]
 #[case::delete_all_of_a_name(names(&["a", "b", "a"]), json!([{"name": "a", "$patch": "delete"}]), names(&["b"]))]
 #[case::delete_missing(names(&["b"]), json!([{"name": "a", "$patch": "delete"}]), names(&["b"]))]
@@ -181,6 +182,10 @@ fn keyed_lists(#[case] list: Value, #[case] change: Value, #[case] expected: Val
 #[case::replaced_list(names(&["a"]), Some(json!([{"$patch": "replace"}, {"name": "x"}, {"name": "y"}])),
     names(&["x", "y"]), names(&["x", "y"]))]
 #[case::empty_order_turns_new_items_round(names(&["a"]), Some(names(&["x", "y"])), names(&[]), names(&["a", "y", "x"]))]
+#[case::empty_order_and_three_kept(names(&["a", "b", "c"]), Some(names(&["n", "m"])), names(&[]),
+    names(&["a", "b", "c", "m", "n"]))]
+#[case::empty_order_of_a_replaced_list(names(&["a"]), Some(json!([{"$patch": "replace"}, {"name": "z"}, {"name": "y"}])),
+    names(&[]), names(&["y", "z"]))]
 fn element_order(
     #[case] list: Value,
     #[case] change: Option<Value>,
@@ -198,6 +203,7 @@ fn element_order(
 #[rstest]
 #[case::append(json!(["a"]), json!({"finalizers": ["b"]}), json!(["b", "a"]))]
 #[case::deduplicate(json!(["a", "b"]), json!({"finalizers": ["b", "c", "c"]}), json!(["a", "b", "c"]))]
+#[case::repeated(json!(["a", "b", "c"]), json!({"finalizers": ["d", "b", "d"]}), json!(["d", "a", "b", "c"]))]
 #[case::delete(json!(["a", "b", "a"]), json!({"$deleteFromPrimitiveList/finalizers": ["a"]}), json!(["b"]))]
 #[case::delete_and_add(json!(["a", "b"]), json!({"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}),
     json!(["c", "b"]))]
@@ -209,6 +215,23 @@ fn scalar_lists(#[case] list: Value, #[case] change: Value, #[case] expected: Va
         patch(&json!({"finalizers": list}), &change),
         Ok(json!({"finalizers": expected}))
     );
+}
+
+#[test]
+fn an_empty_order_treats_long_lists_like_short_ones() {
+    let kept: Vec<String> = (0..30).map(|n| format!("k{n}")).collect();
+    let list: Value = kept.iter().map(|name| json!({"name": name})).collect();
+    let change =
+        json!({"$setElementOrder/containers": [], "containers": [{"name": "x"}, {"name": "y"}]});
+    let result = patch(&json!({"containers": list}), &change).unwrap();
+    let found: Vec<&str> = result["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].as_str().unwrap())
+        .collect();
+    let expected: Vec<&str> = kept.iter().map(String::as_str).chain(["y", "x"]).collect();
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -274,6 +297,9 @@ fn lists_without_strategy_are_replaced_even_if_ordered() {
     "value for key 0 is not a map")]
 #[case::order_mismatch(json!({"finalizers": ["a"]}), json!({"$setElementOrder/finalizers": ["a"], "finalizers": ["b"]}),
     "The order in patch list:\n[b]\n doesn't match $setElementOrder list:\n[a]\n")]
+#[case::replace_after_the_order_ends(json!({"containers": [{"name": "a"}]}),
+    json!({"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "a"}, {"$patch": "replace"}]}),
+    "The order in patch list:\n[map[name:a] map[$patch:replace]]\n doesn't match $setElementOrder list:\n[map[name:a]]\n")]
 #[case::order_mismatch_of_objects(json!({"containers": []}),
     json!({"$setElementOrder/containers": [{"name": "a"}, {"name": "b"}], "containers": [{"name": "b"}, {"name": "a"}]}),
     "The order in patch list:\n[map[name:b] map[name:a]]\n doesn't match $setElementOrder list:\n[map[name:a] map[name:b]]\n")]

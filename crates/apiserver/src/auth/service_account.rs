@@ -1,0 +1,260 @@
+//! Service account tokens: JWTs signed with a key of the server's own (ES256).
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,
+    UnparsedPublicKey,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use machinery::meta;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{AUTHENTICATED, UserInfo};
+use crate::store::Store;
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenClaims {
+    /// Namespace of the account.
+    pub namespace: String,
+    /// Name of the account.
+    pub name: String,
+    /// Uid of the account.
+    pub uid: String,
+    /// For whom the token is meant.
+    pub audiences: Vec<String>,
+    /// Since when.
+    pub issued: Timestamp,
+    /// Until when.
+    pub expires: Timestamp,
+    /// Kind, name and uid of an object the token dies with.
+    pub bound: Option<(String, String, String)>,
+}
+
+impl TokenClaims {
+    /// The user the token makes its bearer.
+    pub(crate) fn user(&self) -> UserInfo {
+        let mut user = UserInfo {
+            name: format!("system:serviceaccount:{}:{}", self.namespace, self.name),
+            uid: self.uid.clone(),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{}", self.namespace),
+                AUTHENTICATED.to_owned(),
+            ],
+            ..UserInfo::default()
+        };
+        if let Some((kind, name, uid)) = &self.bound
+            && kind == "Pod"
+        {
+            user.extra.insert(
+                "authentication.kubernetes.io/pod-name".into(),
+                vec![name.clone()],
+            );
+            user.extra.insert(
+                "authentication.kubernetes.io/pod-uid".into(),
+                vec![uid.clone()],
+            );
+        }
+        user
+    }
+
+    /// A token is worth nothing once its account or the object it is bound to is gone.
+    pub(crate) fn check_objects(&self, store: &Store) -> Result<(), String> {
+        let alive = |key: String, uid: &str| {
+            store
+                .get(&key)
+                .and_then(|entry| entry.object().ok())
+                .is_some_and(|object| meta::uid(&object) == uid)
+        };
+        let (namespace, name) = (&self.namespace, &self.name);
+        if !alive(
+            format!("/registry/serviceaccounts/{namespace}/{name}"),
+            &self.uid,
+        ) {
+            return Err("service account token has been invalidated".to_owned());
+        }
+        let Some((kind, name, uid)) = &self.bound else {
+            return Ok(());
+        };
+        let key = match kind.as_str() {
+            "Pod" => format!("/registry/pods/{namespace}/{name}"),
+            "Secret" => format!("/registry/secrets/{namespace}/{name}"),
+            _ => format!("/registry/minions/{name}"),
+        };
+        if alive(key, uid) {
+            Ok(())
+        } else {
+            Err("service account token has been invalidated".to_owned())
+        }
+    }
+}
+
+/// The key that signs tokens.
+pub struct SigningKey {
+    pair: EcdsaKeyPair,
+    id: String,
+}
+
+impl SigningKey {
+    /// A new key, in PKCS#8, to be kept.
+    pub fn generate() -> Result<Vec<u8>, String> {
+        EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+            .map(|document| document.as_ref().to_vec())
+            .map_err(|error| format!("generating a token key: {error}"))
+    }
+
+    /// Reads a key in PKCS#8.
+    pub fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, String> {
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8)
+            .map_err(|error| format!("reading the token key: {error}"))?;
+        let digest =
+            aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, pair.public_key().as_ref());
+        let id = URL_SAFE_NO_PAD.encode(digest.as_ref());
+        Ok(Self { pair, id })
+    }
+
+    /// Signs claims.
+    pub(crate) fn sign(&self, claims: &TokenClaims, issuer: &str) -> Result<String, String> {
+        let header = json!({"alg": "ES256", "kid": self.id});
+        let mut private = json!({
+            "namespace": claims.namespace,
+            "serviceaccount": {"name": claims.name, "uid": claims.uid},
+        });
+        if let Some((kind, name, uid)) = &claims.bound {
+            private[kind.to_lowercase()] = json!({"name": name, "uid": uid});
+        }
+        let body = json!({
+            "aud": claims.audiences,
+            "exp": claims.expires.as_second(),
+            "iat": claims.issued.as_second(),
+            "nbf": claims.issued.as_second(),
+            "iss": issuer,
+            "jti": Uuid::new_v4().to_string(),
+            "kubernetes.io": private,
+            "sub": format!("system:serviceaccount:{}:{}", claims.namespace, claims.name),
+        });
+        let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encode(&header), encode(&body));
+        let signature = self
+            .pair
+            .sign(&SystemRandom::new(), signed.as_bytes())
+            .map_err(|error| format!("signing a token: {error}"))?;
+        Ok(format!(
+            "{signed}.{}",
+            URL_SAFE_NO_PAD.encode(signature.as_ref())
+        ))
+    }
+
+    /// Reads a token of ours; the error says what is wrong with it.
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        issuer: &str,
+        now: Timestamp,
+    ) -> Result<TokenClaims, String> {
+        const INVALID: &str = "invalid bearer token";
+        let (signed, signature) = token.rsplit_once('.').ok_or(INVALID)?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| INVALID)?;
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref())
+            .verify(signed.as_bytes(), &signature)
+            .map_err(|_| INVALID)?;
+        let body = signed.split_once('.').ok_or(INVALID)?.1;
+        let body = URL_SAFE_NO_PAD.decode(body).map_err(|_| INVALID)?;
+        let body: Value = serde_json::from_slice(&body).map_err(|_| INVALID)?;
+        if body["iss"] != issuer {
+            return Err(INVALID.to_owned());
+        }
+        let time = |field: &str| {
+            body[field]
+                .as_i64()
+                .and_then(|second| Timestamp::from_second(second).ok())
+                .ok_or(INVALID)
+        };
+        let (issued, expires) = (time("iat")?, time("exp")?);
+        if now >= expires {
+            return Err("[invalid bearer token, service account token has expired]".to_owned());
+        }
+        let private = &body["kubernetes.io"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let bound = [("pod", "Pod"), ("secret", "Secret"), ("node", "Node")]
+            .into_iter()
+            .find_map(|(field, kind)| {
+                let object = private.get(field)?;
+                Some((kind.to_owned(), text(&object["name"]), text(&object["uid"])))
+            });
+        Ok(TokenClaims {
+            namespace: text(&private["namespace"]),
+            name: text(&private["serviceaccount"]["name"]),
+            uid: text(&private["serviceaccount"]["uid"]),
+            audiences: body["aud"]
+                .as_array()
+                .map(|list| list.iter().map(text).collect())
+                .unwrap_or_default(),
+            issued,
+            expires,
+            bound,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> TokenClaims {
+        TokenClaims {
+            namespace: "default".into(),
+            name: "robot".into(),
+            uid: "u1".into(),
+            audiences: vec!["a".into()],
+            issued: Timestamp::from_second(1000).unwrap(),
+            expires: Timestamp::from_second(2000).unwrap(),
+            bound: Some(("Pod".into(), "p".into(), "u2".into())),
+        }
+    }
+
+    #[test]
+    fn a_token_says_what_was_signed_until_it_expires() {
+        let key = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
+        let token = key.sign(&claims(), "https://issuer").unwrap();
+        let at = |second| {
+            key.verify(
+                &token,
+                "https://issuer",
+                Timestamp::from_second(second).unwrap(),
+            )
+        };
+        assert_eq!(at(1500).unwrap(), claims());
+        assert!(at(2000).is_err());
+        assert!(
+            key.verify(
+                &token,
+                "https://other",
+                Timestamp::from_second(1500).unwrap()
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn foreign_and_changed_tokens_are_refused() {
+        let key = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
+        let other = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
+        let token = other.sign(&claims(), "i").unwrap();
+        let now = Timestamp::from_second(1500).unwrap();
+        for bad in [
+            token.as_str(),
+            "",
+            "a.b",
+            "a.b.c",
+            "...",
+            &format!("{token}x"),
+        ] {
+            assert!(key.verify(bad, "i", now).is_err(), "{bad}");
+        }
+    }
+}

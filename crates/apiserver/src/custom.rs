@@ -1,0 +1,10 @@
+//! Custom resources: what a CustomResourceDefinition brings into being.
+
+mod controller;
+mod conversion;
+mod definition;
+mod names;
+mod strategy;
+
+pub(crate) use controller::follow;
+pub(crate) use definition::DefinitionStrategy;

@@ -1,0 +1,253 @@
+//! The behaviour of custom resources in one version.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use machinery::apply::{FieldSet, Schema as MergeSchema, TypeRef};
+use machinery::cel::CompiledRules;
+use machinery::field::{FieldError, Path};
+use machinery::jsonpath::SimplePath;
+use machinery::meta;
+use machinery::names;
+use machinery::patch::StrategicType;
+use machinery::schema::{self, CompiledSchema};
+use machinery::table::{Column, PrinterColumn};
+use serde_json::Value;
+
+use crate::kind::{Decoded, Findings, Part, Strategy, WriteContext};
+
+/// What one version of a definition says.
+pub(crate) struct CustomStrategy {
+    pub(crate) schema: CompiledSchema,
+    pub(crate) rules: CompiledRules,
+    pub(crate) merge: (Arc<MergeSchema>, TypeRef),
+    pub(crate) columns: Vec<PrinterColumn>,
+    pub(crate) selectable: Vec<String>,
+    pub(crate) has_status: bool,
+    /// Whether unknown fields stay because the definition is of the old kind.
+    pub(crate) preserve_unknown: bool,
+}
+
+impl CustomStrategy {
+    fn validate(&self, new: &Value, old: Option<&Value>, part: Part<'_>) -> Findings {
+        let root = Path::root();
+        let mut errors = match (part, old) {
+            (Part::Status, _) => {
+                let status = |object: &Value| object.get("status").cloned().unwrap_or_default();
+                match new.get("status") {
+                    Some(new_status) => self
+                        .schema
+                        .validate_status(new_status, old.map(status).as_ref()),
+                    None => Vec::new(),
+                }
+            }
+            (_, Some(old)) => self.schema.validate_update(new, old, &root),
+            (_, None) => self.schema.validate(new, &root),
+        };
+        let structural = self.schema.schema();
+        errors.extend(schema::check_embedded(
+            new,
+            structural,
+            &root,
+            false,
+            &check_embedded_meta,
+        ));
+        errors.extend(match old {
+            Some(old) => schema::check_lists_update(new, old, structural, &root),
+            None => schema::check_lists(new, structural, &root),
+        });
+        if !self.rules.has_rules() {
+            return errors.into();
+        }
+        if let Some(blocked) = schema::rules_blocked(&errors) {
+            errors.push(blocked);
+            return errors.into();
+        }
+        let found = self.rules.validate(&root, new, old);
+        errors.extend(found.errors);
+        Findings {
+            errors,
+            warnings: found.warnings,
+        }
+    }
+}
+
+/// Metadata of objects embedded in others, whose names are just path segments.
+pub(crate) fn check_embedded_meta(
+    metadata: &Value,
+    namespaced: bool,
+    path: &Path,
+) -> Vec<FieldError> {
+    meta::validate_object_meta(
+        metadata,
+        namespaced,
+        |name, _| names::is_path_segment_name(name),
+        path,
+    )
+}
+
+/// Brings metadata into its canonical form; returns the paths of fields that were dropped.
+fn decode_metadata(object: &mut Value) -> Result<Vec<String>, String> {
+    let Some(fields) = object.as_object_mut() else {
+        return Ok(Vec::new());
+    };
+    let Some(metadata) = fields.remove("metadata") else {
+        return Ok(Vec::new());
+    };
+    let (metadata, dropped) = meta::decode_object_meta(&metadata)?;
+    fields.insert("metadata".into(), metadata);
+    Ok(dropped)
+}
+
+impl Strategy for CustomStrategy {
+    fn decode(&self, mut raw: Value) -> Result<Decoded, String> {
+        let structural = self.schema.schema();
+        let mut unknown = decode_metadata(&mut raw)?;
+        if !self.preserve_unknown {
+            unknown.extend(schema::prune(&mut raw, structural, true));
+        }
+        let embedded = schema::coerce(&mut raw, structural, &Path::root(), false, false)
+            .map_err(|error| error.to_string())?;
+        unknown.extend(embedded);
+        schema::prune_nulls(&mut raw, structural);
+        unknown.sort();
+        Ok(Decoded {
+            object: raw,
+            unknown,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn decode_applied(&self, mut merged: Value) -> Result<Value, String> {
+        decode_metadata(&mut merged)?;
+        Ok(merged)
+    }
+
+    fn default(&self, object: &mut Value) {
+        schema::default(object, self.schema.schema());
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: WriteContext<'_>) {
+        if self.has_status
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+    }
+
+    fn prepare_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        _context: WriteContext<'_>,
+    ) {
+        if !self.has_status {
+            return;
+        }
+        let (Some(fields), Some(old)) = (new.as_object_mut(), old.as_object()) else {
+            return;
+        };
+        if part == Part::Status {
+            // Everything stays but status and who owns it.
+            let managed = fields
+                .get("metadata")
+                .and_then(|metadata| metadata.get("managedFields"))
+                .cloned();
+            let status = fields.remove("status");
+            *fields = old.clone();
+            match status {
+                Some(status) => fields.insert("status".into(), status),
+                None => fields.remove("status"),
+            };
+            if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+                match managed {
+                    Some(managed) => metadata.insert("managedFields".into(), managed),
+                    None => metadata.remove("managedFields"),
+                };
+            }
+        } else {
+            match old.get("status") {
+                Some(status) => fields.insert("status".into(), status.clone()),
+                None => fields.remove("status"),
+            };
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Findings {
+        self.validate(object, None, Part::Main)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part<'_>) -> Findings {
+        self.validate(new, Some(old), part)
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::name_is_dns_subdomain(name, prefix)
+    }
+
+    fn merge_type(&self) -> (Arc<MergeSchema>, TypeRef) {
+        self.merge.clone()
+    }
+
+    fn reset_fields(&self, part: Part<'_>) -> FieldSet {
+        match part {
+            Part::Main if self.has_status => FieldSet::of_fields(&["status"]),
+            Part::Status => FieldSet::of_fields(&["metadata", "spec"]),
+            _ => FieldSet::default(),
+        }
+    }
+
+    fn strategic(&self) -> Option<&dyn StrategicType> {
+        None
+    }
+
+    fn selectable(&self, object: &Value, field: &str) -> Option<String> {
+        if !self.is_selectable(field) {
+            return None;
+        }
+        let path = SimplePath::parse(&format!(".{field}")).ok()?;
+        Some(match path.get(object) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        })
+    }
+
+    fn is_selectable(&self, field: &str) -> bool {
+        self.selectable
+            .iter()
+            .any(|path| path.strip_prefix('.') == Some(field))
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![Column::object_name()];
+        columns.extend(self.columns.iter().map(|column| column.column().clone()));
+        columns
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let mut cells = vec![Value::from(meta::name(object))];
+        cells.extend(self.columns.iter().map(|column| column.cell(object, now)));
+        cells
+    }
+}
+
+/// The warning for a version on its way out.
+pub(crate) fn deprecation(
+    version: &Value,
+    api_version: &str,
+    kind: &str,
+    newer: Option<&str>,
+) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(text) = version["deprecationWarning"].as_str() {
+        return Some(text.to_owned());
+    }
+    Some(match newer {
+        Some(newer) => format!("{api_version} {kind} is deprecated; use {newer} {kind}"),
+        None => format!("{api_version} {kind} is deprecated"),
+    })
+}

@@ -1,0 +1,234 @@
+//! From a request to the handler that answers it.
+
+use std::sync::Arc;
+
+use http::{Method, Response, StatusCode};
+use machinery::gvk::GroupResource;
+use machinery::status::Status;
+
+use crate::kind::Part;
+use crate::negotiate::Representation;
+use crate::request::{ResourcePath, Verb};
+use crate::resource::Resource;
+use crate::respond::{self, Body};
+use crate::rest::{self, Content, Context};
+use crate::{discovery, health, openapi, subresources, virtual_kinds};
+
+/// Answers a request that may be made.
+pub(crate) async fn dispatch(
+    context: &Context,
+    method: &Method,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    match &context.info.resource {
+        Some(path) => resource(context, path, content).await,
+        None => document(context, method),
+    }
+}
+
+/// Everything that is not a resource.
+fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status> {
+    let path = context.info.path.trim_end_matches('/');
+    let form = context.form(Representation::PLAIN);
+    if let Some(response) = health::answer(context, path) {
+        return Ok(response);
+    }
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(respond::page_not_found());
+    }
+    let snapshot = context.state.registry.snapshot();
+    let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let response = match segments.as_slice() {
+        ["version"] => Some(health::version(context)),
+        ["api"] => Some(discovery::core(
+            &snapshot,
+            &context.headers,
+            form,
+            &context.state.advertised,
+        )),
+        ["apis"] => Some(discovery::groups(&snapshot, &context.headers, form)),
+        ["api", version] => discovery::resources(&snapshot, "", version, form),
+        ["apis", group] => discovery::group(&snapshot, group, form),
+        ["apis", group, version] => discovery::resources(&snapshot, group, version, form),
+        ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
+        ["openapi", "v3", rest @ ..] => {
+            openapi::document(context, &snapshot, &rest.join("/"), form)
+        }
+        [""] => Some(health::paths(&snapshot, form)),
+        _ => None,
+    };
+    Ok(response.unwrap_or_else(respond::page_not_found))
+}
+
+/// Everything that is.
+async fn resource(
+    context: &Context,
+    path: &ResourcePath,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let snapshot = context.state.registry.snapshot();
+    let Some(resource) = snapshot
+        .find(&path.group, &path.version, &path.resource)
+        .cloned()
+    else {
+        if let Some(review) = subresources::review(&path.group, &path.version, &path.resource) {
+            return virtual_kinds::review(context, review, path, content).await;
+        }
+        // A group of ours answers for itself; for any other nobody does.
+        let known = snapshot
+            .group(&path.group)
+            .is_some_and(|group| group.builtin);
+        return if known {
+            Err(Status::unknown_resource())
+        } else {
+            Ok(respond::page_not_found())
+        };
+    };
+    if let Some(warning) = resource
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.deprecation.clone())
+    {
+        context.warn(warning);
+    }
+    let scoped_wrong = if resource.info.namespaced {
+        // Only whole collections may be read without a namespace.
+        path.namespace.is_empty() && !matches!(context.info.verb, Verb::List | Verb::Watch)
+            || (path.namespace.is_empty() && !path.name.is_empty())
+    } else {
+        !path.namespace.is_empty()
+    };
+    if scoped_wrong {
+        return not_here(context, &resource);
+    }
+    if path.subresource.is_empty() {
+        whole(context, &resource, path, content).await
+    } else {
+        part(context, &resource, path, content).await
+    }
+}
+
+/// A path that has the wrong scope for its resource.
+fn not_here(context: &Context, resource: &Resource) -> Result<Response<Body>, Status> {
+    if context.info.verb == Verb::Create && resource.info.namespaced {
+        return Err(method_not_allowed(context, resource));
+    }
+    if resource.custom.is_some() {
+        return Ok(respond::page_not_found());
+    }
+    Err(Status::unknown_resource())
+}
+
+/// The 405 of a built-in resource: there is no route for the method.
+pub(crate) fn no_such_method() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    Status::failure(405, "MethodNotAllowed", message)
+        .with_details(machinery::status::Details::default())
+}
+
+fn method_not_allowed(context: &Context, resource: &Resource) -> Status {
+    if resource.custom.is_none() {
+        return no_such_method();
+    }
+    Status::method_not_supported(&resource.group_resource(), context.info.verb.as_str())
+}
+
+async fn whole(
+    context: &Context,
+    resource: &Arc<Resource>,
+    path: &ResourcePath,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
+    match context.info.verb {
+        Verb::Get => rest::get(context, resource, namespace, name).await,
+        Verb::List => rest::list(context, resource, namespace).await,
+        Verb::Watch => rest::watch(context, resource, namespace, name).await,
+        Verb::Create if name.is_empty() => {
+            rest::create(context, resource, namespace, content).await
+        }
+        Verb::Create => Err(method_not_allowed(context, resource)),
+        Verb::Update | Verb::Patch if name.is_empty() => {
+            Err(collection_needs_name(context, resource))
+        }
+        Verb::Update => rest::put(context, resource, namespace, name, Part::Main, content).await,
+        Verb::Patch => rest::patch(context, resource, namespace, name, Part::Main, content).await,
+        Verb::Delete => rest::delete(context, resource, namespace, name, content).await,
+        Verb::DeleteCollection if !discovery::verbs(resource).contains(&"deletecollection") => {
+            Err(method_not_allowed(context, resource))
+        }
+        Verb::DeleteCollection => {
+            rest::delete_collection(context, resource, namespace, content).await
+        }
+
+        Verb::Other => Err(method_not_allowed(context, resource)),
+    }
+}
+
+fn collection_needs_name(context: &Context, resource: &Resource) -> Status {
+    if resource.custom.is_some() {
+        return Status::bad_request("name must be provided");
+    }
+    method_not_allowed(context, resource)
+}
+
+async fn part(
+    context: &Context,
+    resource: &Arc<Resource>,
+    path: &ResourcePath,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
+    let known = subresources::of(resource)
+        .into_iter()
+        .find(|sub| sub.name == path.subresource);
+    let Some(subresource) = known.filter(|_| path.rest.is_empty()) else {
+        // Custom resources answer for the object, built-in groups for the path.
+        return Err(match resource.custom {
+            Some(_) => resource.not_found(name),
+            None => Status::unknown_resource(),
+        });
+    };
+    let verb = context.info.verb;
+    if !subresource.verbs.contains(&verb.as_str()) {
+        let named = GroupResource::new(
+            &resource.info.gvk.group,
+            &format!("{}/{}", resource.info.plural, subresource.name),
+        );
+        return Err(match verb {
+            Verb::Other => method_not_allowed(context, resource),
+            _ => Status::method_not_supported(&named, verb.as_str()),
+        });
+    }
+    let part = match subresource.name {
+        "status" => Part::Status,
+        "scale" => {
+            let paths = resource
+                .info
+                .scale
+                .as_ref()
+                .ok_or_else(Status::unknown_resource)?;
+            return rest::scale(context, resource, paths, namespace, name, content).await;
+        }
+        "binding" | "eviction" | "token" => {
+            return virtual_kinds::create_below(context, resource, path, content).await;
+        }
+        other => Part::Other(other),
+    };
+    match verb {
+        Verb::Get => rest::get(context, resource, namespace, name).await,
+        Verb::Update => rest::put(context, resource, namespace, name, part, content).await,
+        Verb::Patch => rest::patch(context, resource, namespace, name, part, content).await,
+        _ => Err(method_not_allowed(context, resource)),
+    }
+}
+
+/// An answer without a body.
+pub(crate) fn plain_text(code: StatusCode, text: String) -> Response<Body> {
+    let form = respond::Form {
+        encoding: crate::negotiate::Encoding::Json,
+        pretty: false,
+        gzip: false,
+    };
+    respond::bytes(code, "text/plain; charset=utf-8", text.into(), form)
+}

@@ -1,0 +1,165 @@
+//! The server's own certificate authority.
+
+use std::path::Path;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use crate::auth::SigningKey;
+
+/// Why keys or certificates are not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// Making or reading a certificate failed.
+    #[error("making or reading a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// A key file cannot be read or written.
+    #[error("using the key file {path}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A token key cannot be used.
+    #[error("{0}")]
+    TokenKey(String),
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Certificate.
+    pub certificate: String,
+    /// Private key.
+    pub key: String,
+}
+
+/// The authority that signs the server's certificate and those of its clients.
+pub struct Authority {
+    certificate: String,
+    key: String,
+    token_key: Vec<u8>,
+}
+
+impl Authority {
+    /// A new authority that lives as long as the process.
+    pub fn generate() -> Result<Self, PkiError> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = subject("medley-ca", None);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?;
+        let token_key = SigningKey::generate().map_err(PkiError::TokenKey)?;
+        Ok(Self {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+            token_key,
+        })
+    }
+
+    /// The authority kept in a folder, made on first use. Kubeconfigs and tokens outlive restarts.
+    pub fn open(folder: &Path) -> Result<Self, PkiError> {
+        let (certificate, key, token) = (
+            folder.join("ca.crt"),
+            folder.join("ca.key"),
+            folder.join("sa.key"),
+        );
+        if certificate.exists() && key.exists() && token.exists() {
+            let text = |path: &Path| {
+                std::fs::read_to_string(path).map_err(|source| PkiError::file(path, source))
+            };
+            return Ok(Self {
+                certificate: text(&certificate)?,
+                key: text(&key)?,
+                token_key: std::fs::read(&token)
+                    .map_err(|source| PkiError::file(&token, source))?,
+            });
+        }
+        let new = Self::generate()?;
+        std::fs::create_dir_all(folder).map_err(|source| PkiError::file(folder, source))?;
+        write_private(&token, &new.token_key)?;
+        write_private(&key, new.key.as_bytes())?;
+        write_private(&certificate, new.certificate.as_bytes())?;
+        Ok(new)
+    }
+
+    /// The certificate clients trust.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// The key service account tokens are signed with.
+    pub fn token_key(&self) -> Result<SigningKey, PkiError> {
+        SigningKey::from_pkcs8(&self.token_key).map_err(PkiError::TokenKey)
+    }
+
+    /// A certificate for a server reachable under the given names and addresses.
+    pub fn server(&self, names: &[String]) -> Result<Identity, PkiError> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = subject("kube-apiserver", None);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(params)
+    }
+
+    /// A certificate for a user: the common name is the user, the organisation is a group.
+    pub fn client(&self, user: &str, group: &str) -> Result<Identity, PkiError> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = subject(user, Some(group));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(params)
+    }
+
+    fn sign(&self, mut params: CertificateParams) -> Result<Identity, PkiError> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        let issuer = Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?;
+        Ok(Identity {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}
+
+impl PkiError {
+    fn file(path: &Path, source: std::io::Error) -> Self {
+        Self::File {
+            path: path.display().to_string(),
+            source,
+        }
+    }
+}
+
+fn subject(common_name: &str, organisation: Option<&str>) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    if let Some(organisation) = organisation {
+        name.push(DnType::OrganizationName, organisation);
+    }
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// Writes a file only its owner may read.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
+    use std::io::Write as _;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(content))
+        .map_err(|source| PkiError::file(path, source))
+}

@@ -1,0 +1,190 @@
+//! Which resources are served right now. Definitions come and go, so readers take a snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+
+use crate::resource::Resource;
+
+/// Everything that is served at one moment.
+#[derive(Default)]
+pub struct Snapshot {
+    resources: HashMap<(String, String, String), Arc<Resource>>,
+    groups: BTreeMap<String, Group>,
+    pub(crate) aggregated_core: OnceLock<Bytes>,
+    pub(crate) aggregated_groups: OnceLock<Bytes>,
+    pub(crate) openapi: parking_lot::Mutex<HashMap<String, Bytes>>,
+}
+
+/// The versions of a group and what they serve.
+#[derive(Default)]
+pub struct Group {
+    /// Whether the group is one of ours rather than a definition's.
+    pub builtin: bool,
+    /// Resources by version, the preferred version first.
+    pub versions: Vec<Version>,
+}
+
+/// One version of a group.
+pub struct Version {
+    /// Name, such as `v1`.
+    pub name: String,
+    /// Resources in the order they were registered.
+    pub resources: Vec<Arc<Resource>>,
+}
+
+impl Snapshot {
+    /// Indexes resources; the order within a version is kept.
+    pub fn new(resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
+        let mut snapshot = Self::default();
+        for resource in resources {
+            let gvk = &resource.info.gvk;
+            let key = (
+                gvk.group.clone(),
+                gvk.version.clone(),
+                resource.info.plural.clone(),
+            );
+            let group = snapshot.groups.entry(gvk.group.clone()).or_default();
+            group.builtin |= resource.custom.is_none();
+            match group
+                .versions
+                .iter_mut()
+                .find(|version| version.name == gvk.version)
+            {
+                Some(version) => version.resources.push(Arc::clone(&resource)),
+                None => group.versions.push(Version {
+                    name: gvk.version.clone(),
+                    resources: vec![Arc::clone(&resource)],
+                }),
+            }
+            snapshot.resources.insert(key, resource);
+        }
+        for group in snapshot.groups.values_mut() {
+            group
+                .versions
+                .sort_by(|a, b| compare_versions(&a.name, &b.name));
+        }
+        snapshot
+    }
+
+    /// The resource behind a path.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.resources
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The resource of a kind.
+    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let version = self
+            .group(group)?
+            .versions
+            .iter()
+            .find(|v| v.name == version)?;
+        version
+            .resources
+            .iter()
+            .find(|resource| resource.info.gvk.kind == kind)
+    }
+
+    /// A group by name.
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    /// All groups, by name.
+    pub fn groups(&self) -> &BTreeMap<String, Group> {
+        &self.groups
+    }
+}
+
+/// The resources served, built-in ones for good and custom ones as definitions say.
+pub struct Registry {
+    builtin: Vec<Arc<Resource>>,
+    current: ArcSwap<Snapshot>,
+}
+
+impl Registry {
+    /// A registry of built-in resources.
+    pub fn new(builtin: Vec<Arc<Resource>>) -> Self {
+        let current = ArcSwap::from_pointee(Snapshot::new(builtin.iter().cloned()));
+        Self { builtin, current }
+    }
+
+    /// What is served now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Replaces the custom resources.
+    pub fn set_custom(&self, custom: impl IntoIterator<Item = Arc<Resource>>) {
+        let all = self.builtin.iter().cloned().chain(custom);
+        self.current.store(Arc::new(Snapshot::new(all)));
+    }
+}
+
+/// Kubernetes' order of versions: stable before beta before alpha, newest first, others by name
+/// behind them (`apimachinery/pkg/version.CompareKubeAwareVersionStrings`).
+pub(crate) fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
+    use std::cmp::Ordering;
+    match (kube_version(a), kube_version(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+/// Stability (2 stable, 1 beta, 0 alpha), major, minor.
+fn kube_version(text: &str) -> Option<(u8, u64, u64)> {
+    let rest = text.strip_prefix('v')?;
+    let digits = |text: &str| -> Option<u64> {
+        (!text.is_empty() && !text.starts_with('0'))
+            .then(|| text.parse().ok())
+            .flatten()
+    };
+    for (word, stability) in [("alpha", 0), ("beta", 1)] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return Some((stability, digits(major)?, digits(minor)?));
+        }
+    }
+    Some((2, digits(rest)?, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare_versions;
+
+    #[test]
+    fn versions_are_ordered_by_stability_then_newest_first() {
+        let mut versions = vec![
+            "foo10",
+            "v1alpha2",
+            "v1",
+            "foo1",
+            "v3beta1",
+            "v12alpha1",
+            "v11beta2",
+            "v10",
+            "v2",
+            "v10beta3",
+        ];
+        versions.sort_by(|a, b| compare_versions(a, b));
+        assert_eq!(
+            versions,
+            [
+                "v10",
+                "v2",
+                "v1",
+                "v11beta2",
+                "v10beta3",
+                "v3beta1",
+                "v12alpha1",
+                "v1alpha2",
+                "foo1",
+                "foo10"
+            ]
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! From method and path to what is asked (`apiserver/pkg/endpoints/request/requestinfo.go`).
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use super::options::Query;
+
+/// What a request wants done. The names are RBAC's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Verb {
+    /// Read one object.
+    Get,
+    /// Read a collection.
+    List,
+    /// Follow a collection.
+    Watch,
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH.
+    Patch,
+    /// DELETE with a name.
+    Delete,
+    /// DELETE without one.
+    DeleteCollection,
+    /// Anything else; resources answer 405.
+    Other,
+}
+
+impl Verb {
+    /// The name as authorization and error messages use it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Other => "",
+        }
+    }
+}
+
+/// A resource path taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResourcePath {
+    /// API group, empty for core.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Namespace, empty when the path has none.
+    pub namespace: String,
+    /// Plural.
+    pub resource: String,
+    /// Object name, empty for a collection.
+    pub name: String,
+    /// Subresource, empty for the object itself.
+    pub subresource: String,
+    /// Segments behind the subresource; only proxies have any.
+    pub rest: Vec<String>,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestInfo {
+    /// Verb.
+    pub verb: Verb,
+    /// Path as sent.
+    pub path: String,
+    /// The parts of a resource path, `None` for everything else.
+    pub resource: Option<ResourcePath>,
+}
+
+impl RequestInfo {
+    /// Reads method, path and query.
+    pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
+        let mut info = Self {
+            verb: plain_verb(method),
+            path: path.to_owned(),
+            resource: None,
+        };
+        let mut segments: Vec<String> = path
+            .trim_matches('/')
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+            .collect();
+        let group = match segments.first().map(String::as_str) {
+            Some("api") if segments.len() >= 3 => {
+                segments.drain(..1);
+                String::new()
+            }
+            Some("apis") if segments.len() >= 4 => {
+                segments.drain(..1);
+                segments.remove(0)
+            }
+            _ => return info,
+        };
+        let version = segments.remove(0);
+        info.verb = match *method {
+            Method::POST => Verb::Create,
+            Method::GET | Method::HEAD => Verb::Get,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE => Verb::Delete,
+            _ => Verb::Other,
+        };
+        // The deprecated `/watch/` prefix is still served.
+        if segments.first().is_some_and(|s| s == "watch") && segments.len() > 1 {
+            segments.remove(0);
+            info.verb = Verb::Watch;
+        }
+        let mut namespace = String::new();
+        if segments.first().is_some_and(|s| s == "namespaces") && segments.len() > 1 {
+            namespace.clone_from(&segments[1]);
+            // `namespaces/x`, `namespaces/x/status` and `namespaces/x/finalize` are about the
+            // namespace itself; anything deeper is inside it.
+            let about_itself = segments.len() == 2
+                || (segments.len() == 3 && matches!(segments[2].as_str(), "status" | "finalize"));
+            if !about_itself {
+                segments.drain(..2);
+            }
+        }
+        let mut parts = segments.into_iter();
+        let mut path = ResourcePath {
+            group,
+            version,
+            namespace,
+            resource: parts.next().unwrap_or_default(),
+            name: parts.next().unwrap_or_default(),
+            subresource: parts.next().unwrap_or_default(),
+            rest: parts.collect(),
+        };
+        if path.name.is_empty() {
+            match info.verb {
+                Verb::Get => {
+                    info.verb = if query.flag("watch") {
+                        Verb::Watch
+                    } else {
+                        Verb::List
+                    };
+                }
+                Verb::Delete => info.verb = Verb::DeleteCollection,
+                _ => {}
+            }
+        } else if info.verb == Verb::Get && query.flag("watch") && path.subresource.is_empty() {
+            info.verb = Verb::Watch;
+        }
+        if path.resource == "namespaces" && path.group.is_empty() {
+            // A namespace is cluster scoped; its own name is not the namespace it lives in.
+            path.namespace = String::new();
+        }
+        info.resource = Some(path);
+        info
+    }
+}
+
+fn plain_verb(method: &Method) -> Verb {
+    match *method {
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => Verb::Other,
+    }
+}

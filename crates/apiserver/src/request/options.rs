@@ -1,0 +1,431 @@
+//! Query parameters and option objects, with the checks the API makes on them
+//! (`apimachinery/pkg/apis/meta/{v1,internalversion}/validation`).
+
+use machinery::field::{FieldError, Path};
+use machinery::json::go_quote;
+use machinery::status::Status;
+use serde_json::Value;
+
+/// The query of a request, decoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads the part of the URL behind the question mark.
+    pub(crate) fn parse(query: Option<&str>) -> Self {
+        Self(
+            url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+                .into_owned()
+                .collect(),
+        )
+    }
+
+    /// First value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// First value, absent and empty alike being empty.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0
+            .iter()
+            .filter(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+            .collect()
+    }
+
+    /// A boolean as the API reads it: absent, `false` and `0` are false, everything else is true
+    /// (a parameter without a value too).
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name)
+            .is_some_and(|value| !matches!(value, "false" | "0"))
+    }
+
+    fn optional_flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value, "false" | "0"))
+    }
+
+    fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
+        match self.get(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error: std::num::ParseIntError| {
+                    let why = match error.kind() {
+                        std::num::IntErrorKind::PosOverflow
+                        | std::num::IntErrorKind::NegOverflow => "value out of range",
+                        _ => "invalid syntax",
+                    };
+                    Status::bad_request(format!(
+                        "strconv.ParseInt: parsing {}: {why}",
+                        go_quote(text)
+                    ))
+                }),
+        }
+    }
+}
+
+/// How a given resourceVersion is meant on a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    /// Exactly that one.
+    Exact,
+    /// That one or newer.
+    NotOlderThan,
+}
+
+/// Options of list, watch and deletecollection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListOptions {
+    /// Label selector as sent.
+    pub label_selector: String,
+    /// Field selector as sent.
+    pub field_selector: String,
+    /// Follow changes.
+    pub watch: bool,
+    /// Send bookmarks.
+    pub allow_bookmarks: bool,
+    /// `resourceVersion` as sent.
+    pub resource_version: String,
+    /// `resourceVersionMatch`.
+    pub version_match: Option<VersionMatch>,
+    /// How long a watch lasts.
+    pub timeout_seconds: Option<i64>,
+    /// Page size.
+    pub limit: i64,
+    /// Where the page starts.
+    pub continue_token: String,
+    /// Start a watch with the present state.
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads and checks the query of a list (`watch` false) or watch.
+    pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
+        let options = Self {
+            label_selector: query.text("labelSelector").to_owned(),
+            field_selector: query.text("fieldSelector").to_owned(),
+            watch,
+            allow_bookmarks: query.flag("allowWatchBookmarks"),
+            resource_version: query.text("resourceVersion").to_owned(),
+            version_match: None,
+            timeout_seconds: query.integer("timeoutSeconds")?,
+            limit: query.integer("limit")?.unwrap_or_default(),
+            continue_token: query.text("continue").to_owned(),
+            send_initial_events: query.optional_flag("sendInitialEvents"),
+        };
+        options.checked(query.text("resourceVersionMatch"))
+    }
+
+    fn checked(mut self, version_match: &str) -> Result<Self, Status> {
+        let path = Path::new("resourceVersionMatch");
+        let mut errors = Vec::new();
+        let parsed = match version_match {
+            "" => None,
+            "Exact" => Some(VersionMatch::Exact),
+            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+            _ => None,
+        };
+        if self.watch {
+            match self.send_initial_events {
+                None if !version_match.is_empty() => errors.push(FieldError::forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                )),
+                Some(_) if version_match != "NotOlderThan" => {
+                    errors.push(FieldError::forbidden(
+                        &path,
+                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    ));
+                    if !version_match.is_empty() {
+                        errors.push(FieldError::not_supported(
+                            &path,
+                            version_match,
+                            ["NotOlderThan", ""],
+                        ));
+                    }
+                }
+                _ => {}
+            }
+            if self.send_initial_events.is_some() && !self.continue_token.is_empty() {
+                errors.push(FieldError::forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+        } else {
+            if !version_match.is_empty() {
+                if self.resource_version.is_empty() {
+                    errors.push(FieldError::forbidden(
+                        &path,
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                    ));
+                }
+                if !self.continue_token.is_empty() {
+                    errors.push(FieldError::forbidden(
+                        &path,
+                        "resourceVersionMatch is forbidden when continue is provided",
+                    ));
+                }
+                if parsed.is_none() {
+                    errors.push(FieldError::not_supported(
+                        &path,
+                        version_match,
+                        ["Exact", "NotOlderThan", ""],
+                    ));
+                }
+                if parsed == Some(VersionMatch::Exact) && self.resource_version == "0" {
+                    errors.push(FieldError::forbidden(
+                        &path,
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                    ));
+                }
+            }
+            if self.send_initial_events.is_some() {
+                errors.push(FieldError::forbidden(
+                    &Path::new("sendInitialEvents"),
+                    "sendInitialEvents is forbidden for list",
+                ));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                "ListOptions",
+                "",
+                &errors,
+            ));
+        }
+        self.version_match = parsed;
+        Ok(self)
+    }
+}
+
+/// What to do with fields nobody knows and keys given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them and say so.
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// Which write a [`WriteOptions`] belongs to; only the error texts and allowed options differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// A patch other than apply.
+    Patch,
+    /// An apply patch.
+    Apply,
+}
+
+impl WriteKind {
+    fn options_kind(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
+/// Options of create, update and patch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteOptions {
+    /// Go through everything but store nothing.
+    pub dry_run: bool,
+    /// Name for ownership, empty when not given.
+    pub field_manager: String,
+    /// What to do with unknown fields.
+    pub field_validation: FieldValidation,
+    /// Take conflicting fields.
+    pub force: bool,
+}
+
+impl WriteOptions {
+    /// Reads and checks the query of a write.
+    pub(crate) fn parse(query: &Query, kind: WriteKind) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let force = query.optional_flag("force");
+        let manager = query.text("fieldManager");
+        if kind == WriteKind::Apply {
+            if manager.is_empty() {
+                errors.push(FieldError::required(
+                    &Path::new("fieldManager"),
+                    "is required for apply patch",
+                ));
+            }
+        } else if kind == WriteKind::Patch && force.is_some() {
+            errors.push(FieldError::forbidden(
+                &Path::new("force"),
+                "may not be specified for non-apply patch",
+            ));
+        }
+        errors.extend(machinery::apply::validate_field_manager(manager));
+        let dry_run = check_dry_run(&query.all("dryRun"), &mut errors);
+        let field_validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                errors.push(FieldError::not_supported(
+                    &Path::new("fieldValidation"),
+                    other,
+                    ["", "Ignore", "Strict", "Warn"],
+                ));
+                FieldValidation::Warn
+            }
+        };
+        if !errors.is_empty() {
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                kind.options_kind(),
+                "",
+                &errors,
+            ));
+        }
+        Ok(Self {
+            dry_run,
+            field_manager: manager.to_owned(),
+            field_validation,
+            force: force.unwrap_or_default(),
+        })
+    }
+}
+
+/// Only `All` is a dry run that anyone knows.
+fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
+    if values.iter().any(|value| value != "All") || values.len() > 1 {
+        let shown = Value::from(values.to_vec());
+        errors.push(FieldError::not_supported(
+            &Path::new("dryRun"),
+            shown,
+            ["All"],
+        ));
+    }
+    !values.is_empty()
+}
+
+/// What happens to dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They go first, the owner waits.
+    Foreground,
+    /// The owner goes at once, they follow.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
+/// What has to be true of an object for it to be deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Preconditions {
+    /// Expected uid.
+    pub uid: Option<String>,
+    /// Expected resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+/// Options of delete.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    /// How long the object may take to end.
+    pub grace_period_seconds: Option<i64>,
+    /// Preconditions.
+    pub preconditions: Preconditions,
+    /// What happens to dependents.
+    pub propagation: Option<Propagation>,
+    /// The older form of `propagation`.
+    pub orphan_dependents: Option<bool>,
+    /// Go through everything but delete nothing.
+    pub dry_run: bool,
+}
+
+impl DeleteOptions {
+    /// Reads options from the body, or from the query when there is no body.
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let (policy, dry_run, mut options) = if let Some(body) = body {
+            let text = |path: &str| {
+                body.pointer(path)
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+            };
+            let dry_run: Vec<String> = body
+                .get("dryRun")
+                .and_then(Value::as_array)
+                .map(|list| {
+                    list.iter()
+                        .filter_map(Value::as_str)
+                        .map(str::to_owned)
+                        .collect()
+                })
+                .unwrap_or_default();
+            let options = Self {
+                grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
+                preconditions: Preconditions {
+                    uid: text("/preconditions/uid"),
+                    resource_version: text("/preconditions/resourceVersion"),
+                },
+                orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
+                ..Self::default()
+            };
+            (text("/propagationPolicy"), dry_run, options)
+        } else {
+            let options = Self {
+                grace_period_seconds: query.integer("gracePeriodSeconds")?,
+                orphan_dependents: query.optional_flag("orphanDependents"),
+                ..Self::default()
+            };
+            let policy = query.get("propagationPolicy").map(str::to_owned);
+            (policy, query.all("dryRun"), options)
+        };
+        if policy.is_some() && options.orphan_dependents.is_some() {
+            errors.push(FieldError::invalid(
+                &Path::new("propagationPolicy"),
+                policy.as_deref().unwrap_or_default(),
+                "orphanDependents and deletionPropagation cannot be both set",
+            ));
+        }
+        options.propagation = match policy.as_deref() {
+            None => None,
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Background") => Some(Propagation::Background),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                errors.push(FieldError::not_supported(
+                    &Path::new("propagationPolicy"),
+                    other,
+                    ["Foreground", "Background", "Orphan", "nil"],
+                ));
+                None
+            }
+        };
+        options.dry_run = check_dry_run(&dry_run, &mut errors);
+        if !errors.is_empty() {
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                "DeleteOptions",
+                "",
+                &errors,
+            ));
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,214 @@
+//! A served resource: a kind in one version, and where its objects are kept.
+
+mod events;
+mod template;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use machinery::apply::{Schema, TypeRef, Versions};
+use machinery::gvk::GroupResource;
+use machinery::meta;
+use machinery::status::Status;
+use serde_json::Value;
+
+use crate::kind::{KindInfo, Strategy};
+use crate::store::Entry;
+
+pub(crate) use events::EventView;
+pub(crate) use template::Template;
+
+/// How stored objects become objects of the requested version.
+pub trait Conversion: Send + Sync {
+    /// Whether what is stored can be sent as it is.
+    fn is_identity(&self) -> bool;
+    /// From the stored form.
+    fn from_storage(&self, object: Value) -> Value;
+    /// To the stored form.
+    fn to_storage(&self, object: Value) -> Value;
+    /// An object of the requested version in another version of the same resource, for ownership
+    /// that was recorded there; `None` when that version is not known.
+    fn to_version(&self, object: &Value, api_version: &str) -> Option<Value>;
+    /// The merge type of another version of the same resource.
+    fn merge_type_of(&self, api_version: &str) -> Option<(Arc<Schema>, TypeRef)>;
+}
+
+/// What custom resources have beyond built-in kinds.
+#[derive(Debug, Clone, Default)]
+pub struct CustomTraits {
+    /// The definition is being deleted: nothing new is created.
+    pub terminating: bool,
+    /// Warning that every use of this version gets.
+    pub deprecation: Option<String>,
+    /// The definition itself.
+    pub definition: Arc<Value>,
+}
+
+/// A served resource.
+pub struct Resource {
+    /// Names and properties.
+    pub info: KindInfo,
+    /// Behaviour.
+    pub strategy: Arc<dyn Strategy>,
+    /// Version handling.
+    pub conversion: Arc<dyn Conversion>,
+    /// Key prefix of the collection, ending in a slash.
+    pub prefix: String,
+    /// `Some` for custom resources.
+    pub custom: Option<CustomTraits>,
+}
+
+impl Resource {
+    /// How the bytes of every stored built-in object start. Go writes the type first, and items of
+    /// built-in lists leave it out: with a fixed head it can be cut off without reading the object.
+    fn type_head(&self) -> String {
+        format!(
+            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
+            self.info.gvk.kind,
+            self.api_version()
+        )
+    }
+
+    /// The fields of a stored built-in object behind its type, closing brace included; `None` for
+    /// custom resources, whose items keep their type.
+    pub fn without_type<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
+        if self.custom.is_some() {
+            None
+        } else {
+            value.strip_prefix(self.type_head().as_bytes())
+        }
+    }
+
+    /// Key of an object; `namespace` is empty for cluster-scoped kinds.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if self.info.namespaced {
+            format!("{}{namespace}/{name}", self.prefix)
+        } else {
+            format!("{}{name}", self.prefix)
+        }
+    }
+
+    /// Prefix of the objects of a namespace, or of all when `namespace` is empty.
+    pub fn collection(&self, namespace: &str) -> String {
+        if self.info.namespaced && !namespace.is_empty() {
+            format!("{}{namespace}/", self.prefix)
+        } else {
+            self.prefix.clone()
+        }
+    }
+
+    /// Group and plural.
+    pub fn group_resource(&self) -> GroupResource {
+        self.info.group_resource()
+    }
+
+    /// `apiVersion` of the version served.
+    pub fn api_version(&self) -> String {
+        self.info.gvk.api_version()
+    }
+
+    /// The object of an entry in the served version.
+    pub fn read(&self, entry: &Entry) -> Result<Value, Status> {
+        let object = entry
+            .object()
+            .map_err(|error| Status::internal(&error.to_string()))?;
+        Ok(self.serve(Arc::unwrap_or_clone(object)))
+    }
+
+    /// A stored object in the served version.
+    pub fn serve(&self, object: Value) -> Value {
+        self.conversion.from_storage(object)
+    }
+
+    /// The error for a missing object.
+    pub fn not_found(&self, name: &str) -> Status {
+        Status::not_found(&self.group_resource(), name)
+    }
+
+    /// An object of the served version, encoded for the store but for its revision.
+    pub(crate) fn template(&self, object: Value) -> Template {
+        let type_first = self.custom.is_none() && self.conversion.is_identity();
+        Template::new(&self.conversion.to_storage(object), type_first)
+    }
+
+    /// The labels and fields a selector looks at.
+    pub fn field_of(&self, object: &Value, field: &str) -> Option<String> {
+        match field {
+            "metadata.name" => Some(meta::name(object).to_owned()),
+            "metadata.namespace" => Some(meta::namespace(object).to_owned()),
+            other => self.strategy.selectable(object, other),
+        }
+    }
+
+    /// Whether a field selector may use the field.
+    pub fn is_selectable(&self, field: &str) -> bool {
+        field == "metadata.name"
+            || (field == "metadata.namespace" && self.info.namespaced)
+            || self.strategy.is_selectable(field)
+    }
+
+    /// Name of an object for messages: its name, or its generateName when it has none yet.
+    pub fn display_name(object: &Value) -> Cow<'_, str> {
+        let name = meta::name(object);
+        Cow::Borrowed(if name.is_empty() {
+            meta::generate_name_base(object)
+        } else {
+            name
+        })
+    }
+}
+
+impl Versions for Resource {
+    fn merge_type(&self, api_version: &str) -> Option<(Arc<Schema>, TypeRef)> {
+        if api_version == self.api_version() {
+            Some(self.strategy.merge_type())
+        } else {
+            self.conversion.merge_type_of(api_version)
+        }
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        if api_version == self.api_version() {
+            Some(object.clone())
+        } else {
+            self.conversion.to_version(object, api_version)
+        }
+    }
+
+    fn empty_object(&self, api_version: &str) -> Option<Value> {
+        if self.custom.is_some() || api_version != self.api_version() {
+            return None;
+        }
+        // What Go's zero value looks like is what decoding nothing gives.
+        let nothing = serde_json::json!({"apiVersion": api_version, "kind": self.info.gvk.kind});
+        self.strategy
+            .decode(nothing)
+            .ok()
+            .map(|decoded| decoded.object)
+    }
+}
+
+/// Conversion of resources that are stored as they are served.
+pub(crate) struct Identity;
+
+impl Conversion for Identity {
+    fn is_identity(&self) -> bool {
+        true
+    }
+
+    fn from_storage(&self, object: Value) -> Value {
+        object
+    }
+
+    fn to_storage(&self, object: Value) -> Value {
+        object
+    }
+
+    fn to_version(&self, _object: &Value, _api_version: &str) -> Option<Value> {
+        None
+    }
+
+    fn merge_type_of(&self, _api_version: &str) -> Option<(Arc<Schema>, TypeRef)> {
+        None
+    }
+}

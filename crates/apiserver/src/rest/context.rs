@@ -1,0 +1,113 @@
+//! What a handler knows of the request it serves.
+
+use std::sync::Arc;
+
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue, Method};
+use jiff::Timestamp;
+use machinery::status::Status;
+use parking_lot::Mutex;
+
+use crate::auth::UserInfo;
+use crate::kind::WriteContext;
+use crate::negotiate::{Representation, negotiate};
+use crate::request::{Query, RequestInfo};
+use crate::resource::Resource;
+use crate::respond::Form;
+use crate::server::State;
+
+/// A request on its way through the server.
+pub(crate) struct Context {
+    /// The server.
+    pub state: Arc<State>,
+    /// What is asked.
+    pub info: RequestInfo,
+    /// With which parameters.
+    pub query: Query,
+    /// And headers.
+    pub headers: HeaderMap,
+    /// By whom.
+    pub user: UserInfo,
+    /// When.
+    pub now: Timestamp,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Context {
+    /// Puts a context together.
+    pub(crate) fn new(
+        state: Arc<State>,
+        info: RequestInfo,
+        query: Query,
+        headers: HeaderMap,
+        user: UserInfo,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            state,
+            info,
+            query,
+            headers,
+            user,
+            now,
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// A context for what the server does of its own accord.
+    pub(crate) fn internal(state: Arc<State>, now: Timestamp) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
+        let query = Query::default();
+        let info = RequestInfo::parse(&Method::GET, "/", &query);
+        let user = UserInfo::known("system:apiserver", &[crate::auth::MASTERS]);
+        Self::new(state, info, query, headers, user, now)
+    }
+
+    /// Adds a warning to the answer.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        self.warnings.lock().push(text.into());
+    }
+
+    /// Adds several.
+    pub(crate) fn warn_all(&self, texts: impl IntoIterator<Item = String>) {
+        self.warnings.lock().extend(texts);
+    }
+
+    /// The warnings so far.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock())
+    }
+
+    /// Time and user, for hooks.
+    pub(crate) fn write_context(&self) -> WriteContext<'_> {
+        WriteContext {
+            now: self.now,
+            user: &self.user.name,
+        }
+    }
+
+    /// The field manager: the parameter, else the first part of the user agent.
+    pub(crate) fn manager(&self, given: &str) -> String {
+        if given.is_empty() {
+            let agent = self.headers.get(USER_AGENT).and_then(|v| v.to_str().ok());
+            machinery::apply::manager_from_user_agent(agent.unwrap_or_default())
+        } else {
+            given.to_owned()
+        }
+    }
+
+    /// The representation the client asked for.
+    pub(crate) fn representation(&self, resource: &Resource) -> Result<Representation, Status> {
+        negotiate(&self.headers, resource.custom.is_none())
+    }
+
+    /// How to write an answer.
+    pub(crate) fn form(&self, representation: Representation) -> Form {
+        let pretty = self
+            .query
+            .get("pretty")
+            .map(|value| !matches!(value, "false" | "0"));
+        Form::of(&self.headers, pretty, representation.encoding)
+    }
+}

@@ -1,0 +1,273 @@
+//! POST.
+
+use http::{Response, StatusCode};
+use machinery::field::{FieldError, Path};
+use machinery::gvk::split_api_version;
+use machinery::meta;
+use machinery::status::Status;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::body::{Content, decode_object};
+use super::context::Context;
+use super::ownership::Ownership;
+use super::represent::object_response;
+use crate::admission;
+use crate::kind::Part;
+use crate::request::{WriteKind, WriteOptions};
+use crate::resource::Resource;
+use crate::respond::Body;
+use crate::server::Refused;
+use crate::store::Expect;
+
+/// How often another name is generated when the first one is taken.
+const NAME_TRIES: usize = 8;
+
+/// POST to a collection.
+pub(crate) async fn create(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&context.query, WriteKind::Create)?;
+    let mut object = decode_object(context, resource, content, options.field_validation)?;
+    match_namespace(resource, namespace, &mut object)?;
+    fill_system_fields(&mut object, context);
+    resource.strategy.default(&mut object);
+    Ownership::new(context, resource, &options.field_manager, Part::Main).update(
+        context,
+        resource,
+        None,
+        &mut object,
+    );
+    let created = create_object(context, resource, namespace, object, options.dry_run).await?;
+    object_response(context, resource, StatusCode::CREATED, created)
+}
+
+/// What the server alone decides.
+pub(crate) fn fill_system_fields(object: &mut Value, context: &Context) {
+    meta::set_uid(object, &Uuid::new_v4().to_string());
+    meta::set_creation_timestamp(object, context.now);
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
+        meta::remove(object, field);
+    }
+}
+
+/// Puts the namespace of the request into the object, or refuses another one.
+pub(crate) fn match_namespace(
+    resource: &Resource,
+    namespace: &str,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let given = meta::namespace(object);
+    if !resource.info.namespaced {
+        if !given.is_empty() && resource.custom.is_some() {
+            meta::remove(object, "namespace");
+        }
+        return Ok(());
+    }
+    if given.is_empty() {
+        meta::set_namespace(object, namespace);
+        return Ok(());
+    }
+    if given == namespace {
+        return Ok(());
+    }
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}
+
+/// From a decoded, owned object to a stored one.
+pub(crate) async fn create_object(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Value, Status> {
+    let given = meta::resource_version(&object);
+    if !given.is_empty() && given != "0" {
+        return Err(Status::plain_500(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    meta::remove(&mut object, "resourceVersion");
+    if let Some(custom) = &resource.custom
+        && custom.terminating
+    {
+        return Err(Status::forbidden(
+            Some(&resource.group_resource()),
+            &Resource::display_name(&object),
+            "create not allowed while custom resource definition is terminating",
+        ));
+    }
+    admission::on_create(context, resource, namespace, &mut object)?;
+    prepare(context, resource, &mut object)?;
+    let generated = meta::name(&object).is_empty();
+    let base = meta::generate_name_base(&object).to_owned();
+    for attempt in 1.. {
+        if generated && !base.is_empty() {
+            let name = meta::generate_name(&base, || context.state.random());
+            meta::set_name(&mut object, &name);
+        }
+        validate(context, resource, &object)?;
+        let name = meta::name(&object).to_owned();
+        let key = resource.key(namespace, &name);
+        let taken = if dry_run {
+            match context.state.store.get(&key) {
+                None => return Ok(object),
+                current => current,
+            }
+        } else {
+            let content = object.clone();
+            match context
+                .state
+                .store_object(resource, key, Expect::Absent, content)
+                .await
+            {
+                Ok(stored) => return resource.read(&stored),
+                Err(Refused::Race(current)) => current,
+                Err(Refused::Failed(status)) => return Err(status),
+            }
+        };
+        if generated {
+            if attempt < NAME_TRIES {
+                continue;
+            }
+            return Err(Status::generate_name_conflict(
+                &resource.group_resource(),
+                &name,
+            ));
+        }
+        let mut status = Status::already_exists(&resource.group_resource(), &name);
+        let deleting = taken
+            .and_then(|entry| entry.object().ok())
+            .is_some_and(|existing| meta::is_deleting(&existing));
+        if deleting {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        return Err(status);
+    }
+    Err(Status::internal("no name could be generated"))
+}
+
+/// `rest.BeforeCreate` up to validation.
+fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    dedup_owners(context, object);
+    if resource.info.has_generation {
+        meta::set_generation(object, 1);
+    }
+    resource
+        .strategy
+        .prepare_create(object, context.write_context());
+    context.state.allocate(resource, object)
+}
+
+fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<(), Status> {
+    let gvk = &resource.info.gvk;
+    type_errors(resource, object)?;
+    let mut errors = meta::validate_object_meta(
+        &object["metadata"],
+        resource.info.namespaced,
+        |name, prefix| resource.strategy.validate_name(name, prefix),
+        &Path::new("metadata"),
+    );
+    if resource.custom.is_none() {
+        errors.extend(unqualified_finalizers(object));
+    }
+    let findings = resource.strategy.validate_create(object);
+    errors.extend(findings.errors);
+    if !errors.is_empty() {
+        return Err(Status::invalid(gvk, meta::name(object), &errors));
+    }
+    context.warn_all(findings.warnings);
+    warn_of_finalizers(context, resource, object, None);
+    Ok(())
+}
+
+/// Repeated owner references go, with a word about it.
+pub(super) fn dedup_owners(context: &Context, object: &mut Value) {
+    let dropped = meta::dedup_owner_references(object);
+    if !dropped.is_empty() {
+        context.warn(meta::duplicate_owners_warning(&dropped, false));
+    }
+}
+
+/// Finalizers of custom resources should say whose they are; those that were there are let be.
+pub(super) fn warn_of_finalizers(
+    context: &Context,
+    resource: &Resource,
+    object: &Value,
+    live: Option<&Value>,
+) {
+    if resource.custom.is_none() {
+        return;
+    }
+    let path = Path::new("metadata").child("finalizers");
+    let warnings = |object: &Value| meta::finalizer_warnings(&object["metadata"], &path);
+    let known = live.map(warnings).unwrap_or_default();
+    context.warn_all(
+        warnings(object)
+            .into_iter()
+            .filter(|warning| !known.contains(warning)),
+    );
+}
+
+/// Finalizers of built-in kinds have to say whose they are (`validateKubeFinalizerName`).
+pub(super) fn unqualified_finalizers(object: &Value) -> Vec<FieldError> {
+    let path = Path::new("metadata").child("finalizers");
+    let standard = ["kubernetes", "orphan", "foregroundDeletion"];
+    meta::finalizers(object)
+        .into_iter()
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !standard.contains(name))
+        .map(|(index, name)| {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            FieldError::invalid(&path.index(index), name, why)
+        })
+        .collect()
+}
+
+/// A custom resource of another kind passes decoding, and fails here under its own name.
+pub(super) fn type_errors(resource: &Resource, object: &Value) -> Result<(), Status> {
+    let expected = &resource.info.gvk.kind;
+    let kind = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if resource.custom.is_none() || kind == expected {
+        return Ok(());
+    }
+    let error = FieldError::invalid(&Path::new("kind"), kind, format!("must be {expected}"));
+    Err(Status::invalid_as(
+        &resource.info.gvk.group,
+        kind,
+        meta::name(object),
+        &[error],
+    ))
+}
+
+/// Creates an object the server itself needs, as if it had been posted.
+pub(crate) async fn create_internal(context: &Context, object: Value) -> Result<Value, Status> {
+    let api_version = meta::api_version(&object);
+    let snapshot = context.state.registry.snapshot();
+    let resource = split_api_version(api_version)
+        .and_then(|(group, version)| snapshot.find_kind(group, version, meta::kind(&object)))
+        .ok_or_else(Status::unknown_resource)?;
+    let namespace = meta::namespace(&object).to_owned();
+    let decoded = resource
+        .strategy
+        .decode(object)
+        .map_err(Status::bad_request)?;
+    let mut object = decoded.object;
+    fill_system_fields(&mut object, context);
+    resource.strategy.default(&mut object);
+    Ownership::new(context, resource, "", Part::Main).update(context, resource, None, &mut object);
+    create_object(context, resource, &namespace, object, false).await
+}

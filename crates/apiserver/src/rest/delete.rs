@@ -1,0 +1,340 @@
+//! DELETE of one object and of collections: preconditions, grace, finalizers.
+
+use http::{Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use machinery::gvk::GroupResource;
+use machinery::json;
+use machinery::meta;
+use machinery::status::{Details, Status};
+use machinery::time::parse_time;
+use serde_json::{Value, json};
+
+use super::body::Content;
+use super::context::Context;
+use super::list::page;
+use super::represent::object_response;
+use super::selection::Selection;
+use super::update::has_own_finalizers;
+use crate::admission;
+use crate::kind::Grace;
+use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
+use crate::request::{DeleteOptions, ListOptions, Preconditions, Propagation};
+use crate::resource::Resource;
+use crate::respond::{self, Body};
+use crate::server::Refused;
+use crate::store::Expect;
+
+/// Finalizer of a delete that waits for dependents.
+const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of a delete that leaves dependents behind.
+const ORPHAN: &str = "orphan";
+
+/// What a delete came to.
+pub(crate) enum Deletion {
+    /// The object is gone; this is how it was last.
+    Done(Value),
+    /// The object waits for its grace period or its finalizers.
+    Pending(Value),
+}
+
+/// DELETE of one object.
+pub(crate) async fn delete(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let options = read_options(context, content)?;
+    match delete_object(context, resource, namespace, name, &options).await? {
+        Deletion::Pending(object) => object_response(context, resource, StatusCode::OK, object),
+        Deletion::Done(object) if resource.info.delete_returns_object => {
+            object_response(context, resource, StatusCode::OK, object)
+        }
+        Deletion::Done(object) => {
+            let status = Status::success(Details {
+                name: name.to_owned(),
+                group: resource.info.gvk.group.clone(),
+                kind: resource.info.plural.clone(),
+                uid: meta::uid(&object).to_owned(),
+                ..Details::default()
+            });
+            let form = context.form(context.representation(resource)?);
+            Ok(respond::status(&status, form))
+        }
+    }
+}
+
+/// DELETE of a collection: everything that matches, and the list of it.
+pub(crate) async fn delete_collection(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let list_options = ListOptions::parse(&context.query, false)?;
+    let options = read_options(context, content)?;
+    let selection = Selection::parse(&list_options, resource)?;
+    let page = page(context, resource, namespace, &list_options, &selection).await?;
+    let mut items = Vec::with_capacity(page.entries.len());
+    for entry in &page.entries {
+        let object = resource.read(entry)?;
+        let (namespace, name) = (
+            meta::namespace(&object).to_owned(),
+            meta::name(&object).to_owned(),
+        );
+        match delete_object(context, resource, &namespace, &name, &options).await {
+            Ok(_) => items.push(object),
+            Err(status) if status.code == 404 => {}
+            Err(status) => return Err(status),
+        }
+    }
+    if resource.custom.is_none() {
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("kind");
+            item.remove("apiVersion");
+        }
+    }
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if resource.custom.is_some() || !page.continue_token.is_empty() {
+        metadata["continue"] = page.continue_token.into();
+    }
+    let list = json!({
+        "kind": resource.info.list_kind,
+        "apiVersion": resource.api_version(),
+        "metadata": metadata,
+        "items": items,
+    });
+    let form = context.form(context.representation(resource)?);
+    Ok(respond::value(StatusCode::OK, &list, form))
+}
+
+fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, Status> {
+    if content.bytes.is_empty() {
+        return DeleteOptions::parse(&context.query, None);
+    }
+    let unreadable = |why: String| {
+        Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    };
+    let body = match content.media_type.as_str() {
+        JSON => {
+            json::decode(&content.bytes)
+                .map_err(|error| unreadable(error.to_string()))?
+                .value
+        }
+        YAML => {
+            json::decode_yaml(&content.bytes)
+                .map_err(|error| unreadable(error.to_string()))?
+                .value
+        }
+        PROTOBUF => crate::types::decode_protobuf(&content.bytes, None).map_err(unreadable)?,
+        _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
+    };
+    let kind = meta::kind(&body);
+    if !matches!(kind, "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \
+             \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            json::go_quote(kind),
+            json::go_quote(meta::api_version(&body))
+        )));
+    }
+    DeleteOptions::parse(&context.query, Some(&body))
+}
+
+/// Deletes one object as far as its grace period and finalizers let it.
+pub(crate) async fn delete_object(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deletion, Status> {
+    let state = &context.state;
+    let key = resource.key(namespace, name);
+    loop {
+        let entry = state
+            .store
+            .get(&key)
+            .ok_or_else(|| resource.not_found(name))?;
+        let live = resource.read(&entry)?;
+        check_preconditions(resource, name, &live, &options.preconditions)?;
+        admission::on_delete(resource, name)?;
+        let mut object = live.clone();
+        set_propagation(&mut object, options);
+        let step = next_step(resource, &live, options.grace_period_seconds, context.now);
+        let has_finalizers =
+            !meta::finalizers(&object).is_empty() || has_own_finalizers(resource, &object);
+        let expect = Expect::Revision(entry.mod_revision);
+        match step {
+            Step::Wait => return Ok(Deletion::Pending(live)),
+            Step::Remove if !has_finalizers => {
+                if options.dry_run {
+                    return Ok(Deletion::Done(live));
+                }
+                match state.remove_object(resource, &entry, live.clone()).await {
+                    Ok(()) => return Ok(Deletion::Done(live)),
+                    Err(Refused::Race(_)) => continue,
+                    Err(Refused::Failed(status)) => return Err(status),
+                }
+            }
+            Step::Remove => mark_deleting(&mut object, context),
+            Step::Grace { seconds, ends } => {
+                if !meta::is_deleting(&live) {
+                    bump_generation(&mut object);
+                }
+                set_deletion(&mut object, ends, seconds);
+            }
+        }
+        admission::on_deleting(resource, &mut object);
+        if object == live || options.dry_run {
+            return Ok(Deletion::Pending(object));
+        }
+        let stored = match state
+            .store_object(resource, key.clone(), expect, object)
+            .await
+        {
+            Ok(stored) => resource.read(&stored)?,
+            Err(Refused::Race(_)) => continue,
+            Err(Refused::Failed(status)) => return Err(status),
+        };
+        // A grace period of nothing is written down once, for watchers, and is then over.
+        if has_finalizers || !matches!(step, Step::Grace { seconds: 0, .. }) {
+            return Ok(Deletion::Pending(stored));
+        }
+    }
+}
+
+/// How a delete goes on with an object.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Nothing holds it but finalizers.
+    Remove,
+    /// It is on its way already, and no sooner end was asked for.
+    Wait,
+    /// It gets until then.
+    Grace { seconds: i64, ends: Timestamp },
+}
+
+/// `rest.BeforeDelete`.
+fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Timestamp) -> Step {
+    // Less than nothing is a second.
+    let requested = requested.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let Grace::Seconds(seconds) = resource.strategy.grace(live, requested) else {
+        return Step::Remove;
+    };
+    if !meta::is_deleting(live) {
+        return Step::Grace {
+            seconds,
+            ends: now + SignedDuration::from_secs(seconds),
+        };
+    }
+    let running = match meta::deletion_grace_period_seconds(live) {
+        None | Some(0) => return Step::Remove,
+        Some(running) => running,
+    };
+    match requested {
+        Some(shorter) if shorter < running => {
+            let end = meta::deletion_timestamp(live)
+                .and_then(|text| parse_time(text).ok())
+                .unwrap_or(now)
+                - SignedDuration::from_secs(running)
+                + SignedDuration::from_secs(shorter);
+            if end >= now {
+                Step::Grace {
+                    seconds: shorter,
+                    ends: end,
+                }
+            } else {
+                // The time is up, but whoever ends it has yet to be told.
+                Step::Grace {
+                    seconds: shorter.min(1),
+                    ends: now,
+                }
+            }
+        }
+        _ => Step::Wait,
+    }
+}
+
+fn check_preconditions(
+    resource: &Resource,
+    name: &str,
+    live: &Value,
+    preconditions: &Preconditions,
+) -> Result<(), Status> {
+    let gvk = &resource.info.gvk;
+    let by_kind = GroupResource::new(&gvk.group, &gvk.kind);
+    if let Some(uid) = &preconditions.uid
+        && uid != meta::uid(live)
+    {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might \
+             have been deleted and then recreated",
+            meta::uid(live)
+        );
+        return Err(Status::conflict(&by_kind, name, &why));
+    }
+    if let Some(version) = &preconditions.resource_version
+        && version != meta::resource_version(live)
+    {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in \
+             record ({}). The object might have been modified",
+            meta::resource_version(live)
+        );
+        return Err(Status::conflict(&by_kind, name, &why));
+    }
+    Ok(())
+}
+
+/// Adds or removes the garbage collector's finalizers
+/// (`deletionFinalizersForGarbageCollection`).
+fn set_propagation(object: &mut Value, options: &DeleteOptions) {
+    let current = meta::finalizers(object);
+    let has = |name: &str| current.contains(&name);
+    let (orphan, foreground) = match (options.propagation, options.orphan_dependents) {
+        (Some(Propagation::Orphan), _) | (None, Some(true)) => (true, false),
+        (Some(Propagation::Foreground), _) => (false, true),
+        (Some(Propagation::Background), _) | (None, Some(false)) => (false, false),
+        (None, None) => (has(ORPHAN), has(FOREGROUND)),
+    };
+    if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
+        return;
+    }
+    let mut finalizers: Vec<String> = current
+        .iter()
+        .filter(|name| !matches!(**name, ORPHAN | FOREGROUND))
+        .map(|name| (*name).to_owned())
+        .collect();
+    if orphan {
+        finalizers.push(ORPHAN.into());
+    }
+    if foreground {
+        finalizers.push(FOREGROUND.into());
+    }
+    meta::set_finalizers(object, finalizers);
+}
+
+fn set_deletion(object: &mut Value, when: Timestamp, seconds: i64) {
+    meta::set_deletion_timestamp(object, when, seconds);
+}
+
+fn bump_generation(object: &mut Value) {
+    let generation = meta::generation(object);
+    if generation > 0 {
+        meta::set_generation(object, generation + 1);
+    }
+}
+
+/// `markAsDeleting`.
+fn mark_deleting(object: &mut Value, context: &Context) {
+    if !meta::is_deleting(object) {
+        bump_generation(object);
+        set_deletion(object, context.now, 0);
+    } else if meta::deletion_grace_period_seconds(object) != Some(0) {
+        meta::set(object, "deletionGracePeriodSeconds", 0);
+    }
+}

@@ -1,0 +1,34 @@
+//! Reading one object.
+
+use http::Response;
+use machinery::status::Status;
+
+use super::context::Context;
+use super::list::{parse_version, wait_for_version};
+use super::represent::stored_response;
+use crate::resource::Resource;
+use crate::respond::Body;
+
+/// GET of an object, or of its status, which is the whole object as well.
+pub(crate) async fn get(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Response<Body>, Status> {
+    let version = context.query.text("resourceVersion");
+    // A list says 400 to this; a get has no words of its own for it.
+    parse_version(version).map_err(|status| {
+        let message = status
+            .message
+            .trim_start_matches("invalid resource version: ");
+        Status::plain_500(message)
+    })?;
+    wait_for_version(context, version).await?;
+    let entry = context
+        .state
+        .store
+        .get(&resource.key(namespace, name))
+        .ok_or_else(|| resource.not_found(name))?;
+    stored_response(context, resource, &entry)
+}

@@ -1,0 +1,135 @@
+//! Objects and lists in the shape the client asked for.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use jiff::Timestamp;
+use machinery::json;
+use machinery::meta;
+use machinery::status::Status;
+use machinery::table::{IncludeObject, Row, Table, partial_object_metadata};
+use serde_json::Value;
+
+use super::context::Context;
+use crate::negotiate::{Representation, Shape};
+use crate::resource::Resource;
+use crate::respond::{self, Body};
+
+/// Reads `includeObject`.
+pub(crate) fn include_object(context: &Context) -> Result<IncludeObject, Status> {
+    let text = context.query.text("includeObject");
+    IncludeObject::parse(text).ok_or_else(|| {
+        Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be \
+             'Metadata', 'Object', 'None', or empty",
+            json::go_quote(text)
+        ))
+    })
+}
+
+/// A table with one row for each object.
+pub(crate) fn table_of(
+    resource: &Resource,
+    objects: &[Value],
+    include: IncludeObject,
+    with_columns: bool,
+    now: Timestamp,
+) -> Table {
+    let rows = objects
+        .iter()
+        .map(|object| Row::new(resource.strategy.cells(object, now), object, include))
+        .collect();
+    let columns = if with_columns {
+        resource.strategy.columns()
+    } else {
+        Vec::new()
+    };
+    Table {
+        columns,
+        rows,
+        ..Table::default()
+    }
+}
+
+/// An object in the shape a watch event or answer shows it.
+pub(crate) fn shaped(
+    context: &Context,
+    resource: &Resource,
+    object: Value,
+    shape: Shape,
+) -> Result<Value, Status> {
+    match shape {
+        Shape::Object => Ok(object),
+        Shape::PartialMetadata => Ok(partial_object_metadata(&object)),
+        Shape::PartialMetadataList => Err(Status::not_acceptable(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+            go_type(resource, false)
+        ))),
+        Shape::Table => {
+            let include = include_object(context)?;
+            let resource_version = meta::resource_version(&object).to_owned();
+            let table = table_of(resource, &[object], include, true, context.now);
+            Ok(Table {
+                resource_version,
+                ..table
+            }
+            .into_value())
+        }
+    }
+}
+
+/// The Go type that negotiation errors name.
+pub(crate) fn go_type(resource: &Resource, list: bool) -> String {
+    match (&resource.custom, list) {
+        (Some(_), true) => "*unstructured.UnstructuredList".to_owned(),
+        (Some(_), false) => "*unstructured.Unstructured".to_owned(),
+        (None, true) => format!("*v1.{}", resource.info.list_kind),
+        (None, false) => format!("*v1.{}", resource.info.gvk.kind),
+    }
+}
+
+/// Answers with an object.
+pub(crate) fn object_response(
+    context: &Context,
+    resource: &Resource,
+    code: StatusCode,
+    object: Value,
+) -> Result<Response<Body>, Status> {
+    let representation = context.representation(resource)?;
+    respond_shaped(context, resource, code, object, representation)
+}
+
+/// Answers with an object in a representation that was agreed on before.
+pub(crate) fn respond_shaped(
+    context: &Context,
+    resource: &Resource,
+    code: StatusCode,
+    object: Value,
+    representation: Representation,
+) -> Result<Response<Body>, Status> {
+    let shaped = shaped(context, resource, object, representation.shape)?;
+    Ok(respond::value(code, &shaped, context.form(representation)))
+}
+
+/// Answers with stored bytes when nothing has to be changed in them.
+pub(crate) fn stored_response(
+    context: &Context,
+    resource: &Resource,
+    entry: &crate::store::Entry,
+) -> Result<Response<Body>, Status> {
+    let representation = context.representation(resource)?;
+    if representation.shape == Shape::Object && resource.conversion.is_identity() {
+        let bytes: Bytes = entry.value.clone();
+        return Ok(respond::json_bytes(
+            StatusCode::OK,
+            bytes,
+            context.form(representation),
+        ));
+    }
+    respond_shaped(
+        context,
+        resource,
+        StatusCode::OK,
+        resource.read(entry)?,
+        representation,
+    )
+}

@@ -1,0 +1,373 @@
+//! PUT, and the read-change-write loop that every change to an existing object goes through.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use machinery::apply::finish;
+use machinery::field::{FieldError, Path};
+use machinery::json::go_quote;
+use machinery::meta;
+use machinery::names;
+use machinery::status::Status;
+use serde_json::Value;
+
+use super::body::{Content, decode_object};
+use super::context::Context;
+use super::create::{
+    create_object, dedup_owners, fill_system_fields, match_namespace, type_errors,
+    unqualified_finalizers, warn_of_finalizers,
+};
+use super::ownership::Ownership;
+use super::represent::object_response;
+use crate::admission;
+use crate::kind::Part;
+use crate::request::{WriteKind, WriteOptions};
+use crate::resource::Resource;
+use crate::respond::Body;
+use crate::server::Refused;
+use crate::store::{Entry, Expect};
+
+/// How often a change that depends on nothing but the object is tried again when it loses a race.
+const TRIES: usize = 5;
+
+/// Kinds that upstream checks like new ones on every update, metadata included.
+const REVALIDATED: [&str; 3] = ["ConfigMap", "Secret", "Service"];
+
+/// What a change makes of the present object.
+pub(crate) struct Changed {
+    /// The new object, decoded, defaulted and with ownership recorded.
+    pub(crate) object: Value,
+}
+
+/// Makes a new object from the present one; runs again when the write loses a race.
+pub(crate) type Change<'a> = dyn Fn(&Value) -> Result<Changed, Status> + Send + Sync + 'a;
+
+/// A change to one object.
+pub(crate) struct UpdateJob<'a> {
+    /// Of what.
+    pub(crate) resource: &'a Resource,
+    /// Where.
+    pub(crate) namespace: &'a str,
+    /// Which.
+    pub(crate) name: &'a str,
+    /// Through which part.
+    pub(crate) part: Part<'a>,
+    /// Store nothing.
+    pub(crate) dry_run: bool,
+    /// A uid in the new object is a precondition rather than a value.
+    pub(crate) uid_is_precondition: bool,
+}
+
+/// How a change ended.
+pub(crate) enum Updated {
+    /// The object is there, changed or not.
+    Live(Value),
+    /// Its last finalizer went, and so did the object.
+    Deleted(Value),
+}
+
+impl Updated {
+    /// The object to answer with.
+    pub(crate) fn into_object(self) -> Value {
+        match self {
+            Self::Live(object) | Self::Deleted(object) => object,
+        }
+    }
+}
+
+/// PUT of an object or of its status.
+pub(crate) async fn put(
+    context: &Context,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    part: Part<'_>,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&context.query, WriteKind::Update)?;
+    let mut given = decode_object(context, resource, content, options.field_validation)?;
+    check_name(name, &given)?;
+    match_namespace(resource, namespace, &mut given)?;
+    resource.strategy.default(&mut given);
+    let ownership = Ownership::new(context, resource, &options.field_manager, part);
+    let exists = context
+        .state
+        .store
+        .get(&resource.key(namespace, name))
+        .is_some();
+    if !exists && resource.info.create_on_update && part == Part::Main {
+        let mut object = given.clone();
+        fill_system_fields(&mut object, context);
+        meta::remove(&mut object, "resourceVersion");
+        ownership.update(context, resource, None, &mut object);
+        let created = create_object(context, resource, namespace, object, options.dry_run).await?;
+        return object_response(context, resource, StatusCode::CREATED, created);
+    }
+    let job = UpdateJob {
+        resource,
+        namespace,
+        name,
+        part,
+        dry_run: options.dry_run,
+        uid_is_precondition: true,
+    };
+    let change = |live: &Value| {
+        let mut object = given.clone();
+        ownership.update(context, resource, Some(live), &mut object);
+        Ok(Changed { object })
+    };
+    let updated = update_object(context, &job, &change).await?;
+    object_response(context, resource, StatusCode::OK, updated.into_object())
+}
+
+/// The name in the body has to be the one in the URL.
+pub(crate) fn check_name(name: &str, object: &Value) -> Result<(), Status> {
+    let given = meta::name(object);
+    if given.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    Ok(())
+}
+
+/// Reads, changes and writes until the write wins.
+pub(crate) async fn update_object(
+    context: &Context,
+    job: &UpdateJob<'_>,
+    change: &Change<'_>,
+) -> Result<Updated, Status> {
+    let key = job.resource.key(job.namespace, job.name);
+    for attempt in 1.. {
+        let entry = context
+            .state
+            .store
+            .get(&key)
+            .ok_or_else(|| job.resource.not_found(job.name))?;
+        let live = job.resource.read(&entry)?;
+        let changed = change(&live)?.object;
+        let unconditional = meta::resource_version(&changed).is_empty()
+            || meta::resource_version(&changed) == meta::resource_version(&live);
+        let new = checked(context, job, &key, &live, changed)?;
+        match commit(context, job, &entry, &live, new).await {
+            Ok(updated) => return Ok(updated),
+            Err(Refused::Race(_)) if unconditional && attempt < TRIES => {}
+            Err(Refused::Race(_)) => {
+                return Err(Status::modified(&job.resource.group_resource(), job.name));
+            }
+            Err(Refused::Failed(status)) => return Err(status),
+        }
+    }
+    Err(Status::modified(&job.resource.group_resource(), job.name))
+}
+
+/// Everything between the change and the store (`rest.BeforeUpdate`).
+fn checked(
+    context: &Context,
+    job: &UpdateJob<'_>,
+    key: &str,
+    live: &Value,
+    mut new: Value,
+) -> Result<Value, Status> {
+    let resource = job.resource;
+    check_preconditions(job, key, live, &new)?;
+    meta::set_resource_version(&mut new, meta::resource_version(live));
+    keep_system_fields(&mut new, live);
+    dedup_owners(context, &mut new);
+    if job.part == Part::Main {
+        admission::on_update(context, resource, live, &mut new)?;
+    }
+    resource
+        .strategy
+        .prepare_update(&mut new, live, job.part, context.write_context());
+    // Binding a pod is not a change of what was asked for.
+    let counts = job.part != Part::Other("binding");
+    if resource.info.has_generation && counts && generation_moves(resource, &new, live) {
+        let next = meta::generation(live) + 1;
+        meta::set_generation(&mut new, next);
+    }
+    type_errors(resource, &new)?;
+    let path = Path::new("metadata");
+    let metadata = (&new["metadata"], &live["metadata"]);
+    let mut errors = meta::validate_object_meta(
+        metadata.0,
+        resource.info.namespaced,
+        names::name_is_path_segment,
+        &path,
+    );
+    // Once for what all kinds share and once for the kind itself: upstream asks both, and both
+    // answers are among the causes.
+    for _ in 0..2 {
+        errors.extend(meta::validate_object_meta_update(
+            metadata.0, metadata.1, &path,
+        ));
+    }
+    if resource.custom.is_none() {
+        errors.extend(unqualified_finalizers(&new));
+    }
+    if resource.custom.is_none() && REVALIDATED.contains(&resource.info.gvk.kind.as_str()) {
+        let by_kind = |name: &str, prefix| resource.strategy.validate_name(name, prefix);
+        let namespaced = resource.info.namespaced;
+        errors.extend(meta::validate_object_meta(
+            metadata.0, namespaced, by_kind, &path,
+        ));
+    }
+    let findings = resource.strategy.validate_update(&new, live, job.part);
+    errors.extend(findings.errors);
+    if !errors.is_empty() {
+        return Err(Status::invalid(&resource.info.gvk, job.name, &errors));
+    }
+    context.warn_all(findings.warnings);
+    warn_of_finalizers(context, resource, &new, Some(live));
+    Ok(new)
+}
+
+/// uid and resourceVersion of the new object against the live one.
+fn check_preconditions(
+    job: &UpdateJob<'_>,
+    key: &str,
+    live: &Value,
+    new: &Value,
+) -> Result<(), Status> {
+    let resource = job.resource;
+    let given = meta::resource_version(new);
+    if given.is_empty() || given == "0" {
+        if !resource.info.unconditional_update && given != meta::resource_version(live) {
+            let error = FieldError::invalid(
+                &Path::new("metadata").child("resourceVersion"),
+                0,
+                "must be specified for an update",
+            );
+            let group = &resource.info.gvk.group;
+            return Err(Status::invalid_as(
+                group,
+                &resource.info.plural,
+                job.name,
+                &[error],
+            ));
+        }
+    } else if let Err(error) = given.parse::<u64>() {
+        let why = parse_uint_error(&error);
+        return Err(Status::plain_500(format!(
+            "strconv.ParseUint: parsing {}: {why}",
+            go_quote(given)
+        )));
+    } else if given != meta::resource_version(live) {
+        return Err(Status::modified(&resource.group_resource(), job.name));
+    }
+    let (uid, live_uid) = (meta::uid(new), meta::uid(live));
+    if job.uid_is_precondition && !uid.is_empty() && uid != live_uid {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: \
+             {live_uid}"
+        );
+        return Err(Status::conflict(&resource.group_resource(), job.name, &why));
+    }
+    Ok(())
+}
+
+/// What no client may change is put back without a word.
+fn keep_system_fields(new: &mut Value, live: &Value) {
+    let old = live.get("metadata").and_then(Value::as_object);
+    let Some(metadata) = meta::metadata_mut(new) else {
+        return;
+    };
+    let mut restore = |field: &str, only_if_absent: bool| match old.and_then(|old| old.get(field)) {
+        Some(_) if only_if_absent && metadata.contains_key(field) => {}
+        Some(value) => {
+            metadata.insert(field.into(), value.clone());
+        }
+        None if only_if_absent => {}
+        None => {
+            metadata.remove(field);
+        }
+    };
+    restore("creationTimestamp", false);
+    restore("generation", false);
+    restore("uid", true);
+    restore("deletionTimestamp", true);
+    restore("deletionGracePeriodSeconds", true);
+    if old.is_some_and(|old| old.contains_key("deletionTimestamp")) {
+        restore("deletionTimestamp", false);
+    }
+}
+
+/// Whether anything differs outside metadata, and outside status where that is a subresource.
+fn generation_moves(resource: &Resource, new: &Value, live: &Value) -> bool {
+    let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else {
+        return false;
+    };
+    let status_counts = resource.custom.is_some() && !resource.info.has_status;
+    let counts = |name: &&String| match name.as_str() {
+        "metadata" => false,
+        "status" => status_counts,
+        _ => true,
+    };
+    let mut names: Vec<&String> = new.keys().chain(live.keys()).filter(counts).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .any(|name| new.get(name) != live.get(name))
+}
+
+/// Writes the outcome: nothing, the new object, or its end.
+async fn commit(
+    context: &Context,
+    job: &UpdateJob<'_>,
+    entry: &Arc<Entry>,
+    live: &Value,
+    mut new: Value,
+) -> Result<Updated, Refused> {
+    let state = &context.state;
+    let ends = meta::is_deleting(&new)
+        && meta::finalizers(&new).is_empty()
+        && meta::deletion_grace_period_seconds(&new).unwrap_or_default() == 0
+        && !has_own_finalizers(job.resource, &new);
+    if ends {
+        if job.dry_run {
+            return Ok(Updated::Deleted(new));
+        }
+        state
+            .remove_object(job.resource, entry, new.clone())
+            .await?;
+        return Ok(Updated::Deleted(new));
+    }
+    if finish(live, &mut new) {
+        return Ok(Updated::Live(new));
+    }
+    if job.dry_run {
+        return Ok(Updated::Live(new));
+    }
+    let expect = Expect::Revision(entry.mod_revision);
+    let stored = state
+        .store_object(job.resource, entry.key.to_string(), expect, new)
+        .await?;
+    job.resource
+        .read(&stored)
+        .map(Updated::Live)
+        .map_err(Refused::Failed)
+}
+
+/// Namespaces have finalizers in their spec besides those in metadata.
+pub(super) fn has_own_finalizers(resource: &Resource, object: &Value) -> bool {
+    resource.info.gvk.group.is_empty()
+        && resource.info.gvk.kind == "Namespace"
+        && object
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|f| !f.is_empty())
+}
+
+fn parse_uint_error(error: &std::num::ParseIntError) -> &'static str {
+    match error.kind() {
+        std::num::IntErrorKind::PosOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
+}

@@ -1,0 +1,285 @@
+//! The server itself: shared state, and the way of a request through it.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Body as HttpBody;
+use jiff::Timestamp;
+use machinery::gvk::split_api_version;
+use machinery::status::Status;
+use serde_json::Value;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::allocate;
+use crate::auth::{self, Authenticator, UserInfo};
+use crate::dispatch;
+use crate::negotiate::{Encoding, content_type};
+use crate::registry::Registry;
+use crate::request::{Query, RequestInfo, Verb};
+use crate::resource::Resource;
+use crate::respond::{self, Body, Form};
+use crate::rest::{Content, Context, read_limited};
+use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
+
+/// Longest time a request other than a watch may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// Largest object that is stored, as etcd's default request size.
+const OBJECT_LIMIT: usize = 1_572_864;
+
+/// What all requests share.
+pub struct State {
+    /// Objects.
+    pub store: Store,
+    /// Served resources.
+    pub registry: Registry,
+    /// Who is who.
+    pub authenticator: Authenticator,
+    /// Address that clients are told to use.
+    pub advertised: String,
+    /// Whether watches are to end because the server does.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+impl State {
+    /// A random number.
+    pub fn random(&self) -> u32 {
+        let bytes = Uuid::new_v4().into_bytes();
+        u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+
+    /// A random number below `limit`.
+    pub(crate) fn random_below(&self, limit: u64) -> u64 {
+        u64::from(self.random()) % limit.max(1)
+    }
+
+    /// Whether a built-in or defined kind of that name is served.
+    pub(crate) fn knows_kind(&self, api_version: &str, kind: &str) -> bool {
+        split_api_version(api_version).is_some_and(|(group, version)| {
+            self.registry
+                .snapshot()
+                .find_kind(group, version, kind)
+                .is_some()
+        })
+    }
+
+    /// Gives an object what only the server can hand out, such as addresses of services.
+    pub(crate) fn allocate(&self, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+        allocate::on_create(&self.store, resource, object)
+    }
+
+    /// Stores an object of the served version.
+    pub(crate) async fn store_object(
+        &self,
+        resource: &Resource,
+        key: String,
+        expect: Expect,
+        object: Value,
+    ) -> Result<Arc<Entry>, Refused> {
+        let template = resource.template(object);
+        if template.len() > OBJECT_LIMIT {
+            return Err(Refused::Failed(Status::plain_500(
+                "etcdserver: request is too large",
+            )));
+        }
+        let op = Op::Put(Box::new(move |revision| template.at(revision)));
+        let event = self
+            .store
+            .write(Write {
+                key: key.into(),
+                expect,
+                op,
+            })
+            .await?;
+        Ok(Arc::clone(&event.entry))
+    }
+
+    /// Removes an object; watchers get it as given.
+    pub(crate) async fn remove_object(
+        &self,
+        resource: &Resource,
+        entry: &Entry,
+        object: Value,
+    ) -> Result<(), Refused> {
+        let template = resource.template(object);
+        let op = Op::Delete(Box::new(move |revision| template.at(revision)));
+        let expect = Expect::Revision(entry.mod_revision);
+        self.store
+            .write(Write {
+                key: Arc::clone(&entry.key),
+                expect,
+                op,
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+/// Why a write did not happen.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The object is not as expected; this is what there is.
+    Race(Option<Arc<Entry>>),
+    /// The store cannot do it.
+    Failed(Status),
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict { current, .. } => Self::Race(current),
+            other => {
+                tracing::error!(error = %other, "a write failed");
+                Self::Failed(Status::internal(&other.to_string()))
+            }
+        }
+    }
+}
+
+/// The embedded API server as a `tower::Service`; clones share everything.
+#[derive(Clone)]
+pub struct ApiServer {
+    state: Arc<State>,
+    user: Option<UserInfo>,
+}
+
+impl ApiServer {
+    /// A service over shared state.
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        Self { state, user: None }
+    }
+
+    /// The same server for in-process clients that are somebody already.
+    #[must_use]
+    pub fn as_user(&self, user: UserInfo) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            user: Some(user),
+        }
+    }
+
+    /// What all requests share.
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    /// Ends all watches and whatever runs in the background; other requests are still answered.
+    pub fn stop(&self) {
+        self.state.stopping.send_replace(true);
+    }
+
+    /// Answers one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let now = Timestamp::now();
+        let (parts, body) = request.into_parts();
+        let audit_id = parts
+            .headers
+            .get("audit-id")
+            .and_then(|value| value.to_str().ok())
+            .map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+        let query = Query::parse(parts.uri.query());
+        let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
+        let plain = Form::of(
+            &parts.headers,
+            query
+                .get("pretty")
+                .map(|value| !matches!(value, "false" | "0")),
+            Encoding::Json,
+        );
+        let peer = parts.extensions.get::<auth::PeerCertificate>();
+        let user = match &self.user {
+            Some(user) => Ok(user.clone()),
+            None => {
+                self.state
+                    .authenticator
+                    .authenticate(&self.state.store, &parts.headers, peer, now)
+            }
+        };
+        let outcome = match user {
+            Ok(user) => {
+                let media_type = content_type(&parts.headers);
+                let watching = info.verb == Verb::Watch;
+                let context = Context::new(
+                    Arc::clone(&self.state),
+                    info,
+                    query,
+                    parts.headers,
+                    user,
+                    now,
+                );
+                let work = async {
+                    auth::authorize(&context.user, &context.info)?;
+                    let bytes = match parts.method {
+                        Method::GET | Method::HEAD => Bytes::new(),
+                        _ => read_limited(body).await?,
+                    };
+                    let content = Content { media_type, bytes };
+                    dispatch::dispatch(&context, &parts.method, &content).await
+                };
+                let limit = request_timeout(context.query.text("timeout"));
+                let answer = if watching {
+                    work.await
+                } else {
+                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+                        Err(Status::timeout(
+                            "request did not complete within the allotted timeout",
+                            0,
+                        ))
+                    })
+                };
+                answer
+                    .map(|response| (response, context.take_warnings()))
+                    .map_err(|status| (status, context.take_warnings()))
+            }
+            Err(status) => Err((status, Vec::new())),
+        };
+        let (mut response, warnings) = outcome
+            .unwrap_or_else(|(status, warnings)| (respond::status(&status, plain), warnings));
+        respond::finish(&mut response, &audit_id, &warnings, now);
+        response
+    }
+}
+
+/// `?timeout=` lowers the limit, never raises it.
+fn request_timeout(text: &str) -> Duration {
+    machinery::time::parse_duration(text)
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .filter(|duration| !duration.is_zero())
+        .map_or(REQUEST_TIMEOUT, |duration| duration.min(REQUEST_TIMEOUT))
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { Ok(server.handle(request).await) })
+    }
+}
+
+/// Waits until the server is told to stop.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is as good a reason.
+    let _ = stopping.wait_for(|stopping| *stopping).await.is_ok();
+}

@@ -1,0 +1,104 @@
+//! Putting a server together.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use machinery::status::Status;
+use tokio::sync::watch;
+
+use crate::auth::{Authenticator, SigningKey, StaticTokens};
+use crate::bootstrap::bootstrap;
+use crate::builtin;
+use crate::custom::{self, DefinitionStrategy};
+use crate::kind::{KindInfo, Strategy};
+use crate::registry::Registry;
+use crate::resource::{Conversion, EventView, Identity, Resource};
+use crate::rest::Context;
+use crate::server::{ApiServer, State};
+use crate::store::Store;
+
+/// What a server is made of.
+pub struct Options {
+    /// Where objects are kept.
+    pub store: Store,
+    /// Key of service account tokens.
+    pub token_key: SigningKey,
+    /// Issuer of service account tokens.
+    pub issuer: String,
+    /// Tokens of fixed users.
+    pub tokens: StaticTokens,
+    /// Host that clients use, an IP address.
+    pub host: String,
+    /// Port that clients use.
+    pub port: u16,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The objects every server has cannot be created.
+    #[error("creating the initial objects")]
+    Bootstrap(#[source] Box<Status>),
+}
+
+impl ApiServer {
+    /// Starts a server: initial objects are there and definitions are served when this returns.
+    /// Needs a tokio runtime, on which it keeps a task for custom resource definitions.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let resources = builtin::registry()
+            .into_iter()
+            .map(builtin_resource)
+            .collect();
+        let authenticator = Authenticator::new(&options.issuer, options.token_key, options.tokens);
+        let state = Arc::new(State {
+            store: options.store,
+            registry: Registry::new(resources),
+            authenticator,
+            advertised: format!("{}:{}", options.host, options.port),
+            stopping: watch::Sender::new(false),
+        });
+        let context = Context::internal(Arc::clone(&state), Timestamp::now());
+        bootstrap(&context, &options.host, options.port)
+            .await
+            .map_err(|status| StartError::Bootstrap(Box::new(status)))?;
+        custom::follow(Arc::clone(&state)).await;
+        Ok(Self::new(state))
+    }
+}
+
+/// Where upstream keeps the objects of a built-in kind; error messages show it.
+fn prefix(info: &KindInfo) -> String {
+    let group = info.gvk.group.as_str();
+    let path = match (group, info.plural.as_str()) {
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("coordination.k8s.io", "leases") => "leases".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => format!("{group}/{plural}"),
+        (_, plural) => plural.to_owned(),
+    };
+    format!("/registry/{path}/")
+}
+
+fn builtin_resource((info, strategy): (KindInfo, Arc<dyn Strategy>)) -> Arc<Resource> {
+    let group = info.gvk.group.as_str();
+    let conversion: Arc<dyn Conversion> = match (group, info.gvk.kind.as_str()) {
+        ("" | "events.k8s.io", "Event") => Arc::new(EventView {
+            core: group.is_empty(),
+        }),
+        _ => Arc::new(Identity),
+    };
+    let strategy: Arc<dyn Strategy> = match group {
+        "apiextensions.k8s.io" => Arc::new(DefinitionStrategy(strategy)),
+        _ => strategy,
+    };
+    Arc::new(Resource {
+        prefix: prefix(&info),
+        info,
+        strategy,
+        conversion,
+        custom: None,
+    })
+}

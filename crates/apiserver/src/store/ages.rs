@@ -1,0 +1,55 @@
+//! When events happened, coarsely: enough to drop those that are too old.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Marks per maximal age: events are dropped in steps of this fraction of it.
+const STEPS: u32 = 20;
+
+/// Revisions with the time they were published, at most a few dozen marks.
+#[derive(Debug, Default)]
+pub(super) struct Ages {
+    marks: VecDeque<Mark>,
+}
+
+#[derive(Debug)]
+struct Mark {
+    opened: Instant,
+    newest: Instant,
+    revision: u64,
+}
+
+impl Ages {
+    /// Notes that everything up to `revision` has been published.
+    pub(super) fn note(&mut self, revision: u64, now: Instant, max_age: Duration) {
+        match self.marks.back_mut() {
+            Some(mark) if now.saturating_duration_since(mark.opened) < max_age / STEPS => {
+                mark.newest = now;
+                mark.revision = revision;
+            }
+            _ => self.marks.push_back(Mark {
+                opened: now,
+                newest: now,
+                revision,
+            }),
+        }
+    }
+
+    /// The newest revision that has passed `max_age`.
+    pub(super) fn expired(&mut self, now: Instant, max_age: Duration) -> Option<u64> {
+        let mut expired = None;
+        while let Some(mark) = self
+            .marks
+            .pop_front_if(|mark| now.saturating_duration_since(mark.newest) >= max_age)
+        {
+            expired = Some(mark.revision);
+        }
+        expired
+    }
+
+    /// How long until the next revisions expire.
+    pub(super) fn next_expiry(&self, now: Instant, max_age: Duration) -> Option<Duration> {
+        let oldest = self.marks.front()?;
+        Some(max_age.saturating_sub(now.saturating_duration_since(oldest.newest)))
+    }
+}

@@ -1,0 +1,235 @@
+//! The file below a store, its health, and what is left to remove from it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use redb::Database;
+
+use super::disk::{Batch, Disk};
+use super::state::{FIRST_REVISION, State};
+use super::{Event, StoreError};
+
+/// Useless records removed along with a batch of writes: more than a batch makes, so that they
+/// never pile up, but few enough to be hidden by the sync.
+const GARBAGE_WITH_WRITES: usize = 64;
+/// Useless records removed at once when there is nothing else to do.
+const GARBAGE_WHEN_IDLE: usize = 512;
+
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+const LAST_BACKOFF: Duration = Duration::from_secs(2);
+
+/// See the module documentation.
+pub(super) struct Durable {
+    disk: Disk,
+    health: Health,
+    garbage: VecDeque<u64>,
+    /// The compaction as the file has it.
+    compacted: u64,
+}
+
+enum Health {
+    Open(Database),
+    /// redb refuses everything after an I/O error, so the handle is gone.
+    Failed {
+        error: StoreError,
+        retry_at: Instant,
+        backoff: Duration,
+    },
+}
+
+impl Durable {
+    /// Opens the file and reads what is in it.
+    pub(super) fn open(disk: Disk) -> Result<(Self, State), StoreError> {
+        let db = disk.open()?;
+        let mut state = State::new();
+        let mut garbage = VecDeque::new();
+        let compacted = disk.compacted(&db)?;
+        state.compacted = compacted;
+        disk.records(&db, 0, |record| {
+            let revision = record.entry.mod_revision;
+            if revision <= compacted {
+                garbage.extend(state.load(record.entry, record.delete));
+                if record.delete {
+                    garbage.push_back(revision);
+                }
+            } else {
+                let previous = state.get(&record.entry.key).cloned();
+                state.apply(&Arc::new(Event::new(record.entry, record.delete, previous)));
+            }
+        })?;
+        Ok((
+            Self {
+                disk,
+                health: Health::Open(db),
+                garbage,
+                compacted,
+            },
+            state,
+        ))
+    }
+
+    /// After a failure, opens the file again unless it is too early for that. Returns the events
+    /// of a batch that was reported as failed and yet reached the disk: they have happened.
+    pub(super) fn recover(&mut self, state: &RwLock<State>) -> Result<Vec<Arc<Event>>, StoreError> {
+        let Health::Failed {
+            error,
+            retry_at,
+            backoff,
+        } = &self.health
+        else {
+            return Ok(Vec::new());
+        };
+        if Instant::now() < *retry_at {
+            return Err(error.clone());
+        }
+        let backoff = *backoff;
+        match self.reopen(state) {
+            Ok((db, events)) => {
+                tracing::info!(
+                    path = %self.disk.path().display(),
+                    adopted = events.len(),
+                    "the store file is writable again"
+                );
+                self.health = Health::Open(db);
+                Ok(events)
+            }
+            Err(error) => {
+                self.fail(error.clone(), (backoff * 2).min(LAST_BACKOFF));
+                Err(error)
+            }
+        }
+    }
+
+    fn reopen(&self, state: &RwLock<State>) -> Result<(Database, Vec<Arc<Event>>), StoreError> {
+        let db = self.disk.reopen().map_err(|error| match error {
+            StoreError::Open { path, source } => StoreError::Io { path, source },
+            other => other,
+        })?;
+        // Only the writer changes the state, so it holds still; the lock is not kept during I/O.
+        let revision = state.read().revision;
+        let mut known = revision == FIRST_REVISION;
+        let mut newest = HashMap::new();
+        let mut events = Vec::new();
+        self.disk.records(&db, revision, |record| {
+            let key = Arc::clone(&record.entry.key);
+            if record.entry.mod_revision == revision {
+                known = true;
+                return;
+            }
+            let previous = match newest.get(&key) {
+                Some(entry) => Option::clone(entry),
+                None => state.read().get(&key).cloned(),
+            };
+            let event = Arc::new(Event::new(record.entry, record.delete, previous));
+            newest.insert(key, event.after().cloned());
+            events.push(event);
+        })?;
+        if !known {
+            return Err(StoreError::Format {
+                path: self.disk.path().to_owned(),
+                reason: format!("it has lost revision {revision}, has it been replaced?"),
+            });
+        }
+        if !events.is_empty() {
+            // What was read may be in the page cache only: after a failed sync the kernel takes
+            // the pages for clean and never writes them. So write them anew before relying on
+            // them.
+            self.disk.commit(
+                &db,
+                &Batch {
+                    events: &events,
+                    ..Batch::default()
+                },
+            )?;
+        }
+        Ok((db, events))
+    }
+
+    /// Writes events to the disk. `compacted` is the compaction in memory, `revision` the newest
+    /// revision on the disk so far.
+    pub(super) fn commit(
+        &mut self,
+        events: &[Arc<Event>],
+        compacted: u64,
+        revision: u64,
+    ) -> Result<(), StoreError> {
+        self.write(
+            events,
+            compacted,
+            revision,
+            GARBAGE_WITH_WRITES + 2 * events.len(),
+        )
+    }
+
+    /// Removes some useless records. Failures show up at the next write.
+    pub(super) fn clean(&mut self, compacted: u64, revision: u64) {
+        let _ = self.write(&[], compacted, revision, GARBAGE_WHEN_IDLE);
+    }
+
+    /// Whether [`Self::clean`] has something to do.
+    pub(super) fn has_garbage(&self, revision: u64) -> bool {
+        matches!(self.health, Health::Open(_))
+            && self
+                .garbage
+                .iter()
+                .take(2)
+                .any(|useless| *useless != revision)
+    }
+
+    pub(super) fn add_garbage(&mut self, revisions: Vec<u64>) {
+        self.garbage.extend(revisions);
+    }
+
+    fn write(
+        &mut self,
+        events: &[Arc<Event>],
+        compacted: u64,
+        revision: u64,
+        garbage: usize,
+    ) -> Result<(), StoreError> {
+        let db = match &self.health {
+            Health::Open(db) => db,
+            Health::Failed { error, .. } => return Err(error.clone()),
+        };
+        let count = garbage.min(self.garbage.len());
+        let mut removed: Vec<_> = self.garbage.drain(..count).collect();
+        if events.is_empty()
+            && let Some(at) = removed.iter().position(|useless| *useless == revision)
+        {
+            // The newest record stays: it remembers which revisions are used.
+            self.garbage.push_back(removed.swap_remove(at));
+        }
+        let batch = Batch {
+            events,
+            garbage: &removed,
+            compacted: (compacted > self.compacted).then_some(compacted),
+        };
+        match self.disk.commit(db, &batch) {
+            Ok(()) => {
+                self.compacted = self.compacted.max(compacted);
+                Ok(())
+            }
+            Err(error) => {
+                // Whether the removals happened is unknown; removing again is harmless.
+                self.garbage.extend(removed);
+                self.fail(error.clone(), FIRST_BACKOFF);
+                Err(error)
+            }
+        }
+    }
+
+    fn fail(&mut self, error: StoreError, backoff: Duration) {
+        tracing::error!(
+            path = %self.disk.path().display(),
+            error = &error as &dyn std::error::Error,
+            "the store file cannot be written"
+        );
+        self.health = Health::Failed {
+            error,
+            retry_at: Instant::now() + backoff,
+            backoff,
+        };
+    }
+}

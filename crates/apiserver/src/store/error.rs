@@ -1,0 +1,112 @@
+//! What can go wrong in the store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Entry;
+
+/// An error of the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The precondition of a write does not hold. Nothing was written, no revision was used.
+    #[error(
+        "precondition of {key:?} failed: {}",
+        current.as_ref().map_or_else(
+            || "the key does not exist".to_owned(),
+            |entry| format!("the key is at revision {}", entry.mod_revision),
+        )
+    )]
+    Conflict {
+        /// The key whose precondition failed.
+        key: Arc<str>,
+        /// The version the key has now.
+        current: Option<Arc<Entry>>,
+    },
+    /// The revision asked for is older than the history that is kept.
+    #[error("revision {requested} has been compacted, the oldest one kept is {compacted}")]
+    Compacted {
+        /// The revision asked for.
+        requested: u64,
+        /// The newest compacted revision.
+        compacted: u64,
+    },
+    /// The revision asked for has not been reached yet.
+    #[error("revision {requested} is in the future, the current one is {current}")]
+    FutureRevision {
+        /// The revision asked for.
+        requested: u64,
+        /// The revision of the store.
+        current: u64,
+    },
+    /// One transaction names a key twice.
+    #[error("a transaction writes {key:?} twice, every key may be named once")]
+    DuplicateKey {
+        /// The key.
+        key: Arc<str>,
+    },
+    /// The function that makes the content of a write panicked.
+    #[error("making the content of {key:?} failed")]
+    Content {
+        /// The key.
+        key: Arc<str>,
+    },
+    /// The content of an entry is not JSON.
+    #[error("the content of {key:?} is not valid JSON")]
+    Decode {
+        /// The key.
+        key: Arc<str>,
+        /// What the parser says.
+        #[source]
+        source: Arc<serde_json::Error>,
+    },
+    /// The file is in use by another process (or by another store of this one).
+    #[error("the store file {} is already in use by another server", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be opened as a store.
+    #[error("cannot open the store file {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<redb::Error>,
+    },
+    /// The file is a database, but not one this version can read.
+    #[error("the store file {} is not usable: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Writing failed: the disk is full or broken. Reads go on; the next writes try again.
+    #[error("cannot write to the store file {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<redb::Error>,
+    },
+    /// The writer thread cannot be started.
+    #[error("cannot start the writer of the store")]
+    Thread {
+        /// Why.
+        #[source]
+        source: Arc<std::io::Error>,
+    },
+    /// The revision waited for did not come in time.
+    #[error("revision {requested} was not reached in time, the current one is {current}")]
+    Timeout {
+        /// The revision waited for.
+        requested: u64,
+        /// The revision of the store.
+        current: u64,
+    },
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}

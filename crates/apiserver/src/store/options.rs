@@ -1,0 +1,62 @@
+//! How a store is opened and how much history it keeps.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redb::{Builder, Database, DatabaseError};
+
+/// Where the store reads the time that history ages by.
+pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
+/// Opens (or creates) the database at a path with the settings of the builder. Replaced by tests
+/// that put a failing [`redb::StorageBackend`] below the database.
+pub type Opener = Arc<dyn Fn(&Path, &Builder) -> Result<Database, DatabaseError> + Send + Sync>;
+
+/// Settings of a store. History is dropped, oldest first, as soon as any of its limits is passed.
+#[derive(Clone)]
+pub struct Options {
+    /// Events kept for watches and for lists at past revisions.
+    pub max_events: usize,
+    /// Bytes of old versions and deleted objects kept in memory.
+    pub max_history_bytes: usize,
+    /// How long events are kept (kube-apiserver compacts etcd every five minutes).
+    pub max_age: Duration,
+    /// Writes that may wait for the writer; more of them wait outside, without memory of their
+    /// own in the queue.
+    pub queue: usize,
+    /// Page cache of the database. All reads are served from memory, the cache only helps
+    /// commits, so it is small.
+    pub cache_bytes: usize,
+    /// The clock for `max_age`.
+    pub clock: Clock,
+    /// How the database is opened.
+    pub opener: Opener,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_events: 100_000,
+            max_history_bytes: 256 << 20,
+            max_age: Duration::from_mins(5),
+            queue: 1024,
+            cache_bytes: 8 << 20,
+            clock: Arc::new(Instant::now),
+            opener: Arc::new(|path, builder| builder.create(path)),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("max_events", &self.max_events)
+            .field("max_history_bytes", &self.max_history_bytes)
+            .field("max_age", &self.max_age)
+            .field("queue", &self.queue)
+            .field("cache_bytes", &self.cache_bytes)
+            .finish_non_exhaustive()
+    }
+}

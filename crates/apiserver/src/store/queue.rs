@@ -1,0 +1,104 @@
+//! The bounded queue between many asynchronous callers and the one blocking writer.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Semaphore;
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    room: Semaphore,
+    inner: Mutex<Inner<T>>,
+    filled: Condvar,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    items: VecDeque<T>,
+    closed: bool,
+}
+
+/// What the writer got.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Items were taken.
+    Items,
+    /// The deadline passed first.
+    Timeout,
+    /// The queue is closed and empty.
+    Closed,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            room: Semaphore::new(capacity.clamp(1, Semaphore::MAX_PERMITS)),
+            inner: Mutex::new(Inner {
+                items: VecDeque::new(),
+                closed: false,
+            }),
+            filled: Condvar::new(),
+        }
+    }
+
+    /// Adds an item, waiting for room; gives it back when the queue is closed.
+    pub(super) async fn push(&self, item: T) -> Result<(), T> {
+        let Ok(permit) = self.room.acquire().await else {
+            return Err(item);
+        };
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(item);
+        }
+        inner.items.push_back(item);
+        // Given back by `take`.
+        permit.forget();
+        drop(inner);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Refuses new items; those queued are still taken.
+    pub(super) fn close(&self) {
+        self.inner.lock().closed = true;
+        self.room.close();
+        self.filled.notify_all();
+    }
+
+    /// Moves up to `limit` items to `out`, waiting for the first one until `deadline`.
+    pub(super) fn take(&self, out: &mut Vec<T>, limit: usize, deadline: Option<Instant>) -> Taken {
+        let mut inner = self.inner.lock();
+        while inner.items.is_empty() {
+            if inner.closed {
+                return Taken::Closed;
+            }
+            match deadline {
+                None => self.filled.wait(&mut inner),
+                Some(deadline) => {
+                    let timed_out = self.filled.wait_until(&mut inner, deadline).timed_out();
+                    if timed_out && inner.items.is_empty() && !inner.closed {
+                        return Taken::Timeout;
+                    }
+                }
+            }
+        }
+        let count = inner.items.len().min(limit);
+        out.extend(inner.items.drain(..count));
+        drop(inner);
+        self.room.add_permits(count);
+        Taken::Items
+    }
+
+    /// Waits until `count` items are queued, but not longer than `patience`.
+    pub(super) fn gather(&self, count: usize, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut inner = self.inner.lock();
+        while inner.items.len() < count && !inner.closed {
+            if self.filled.wait_until(&mut inner, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+}

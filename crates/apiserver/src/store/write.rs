@@ -1,0 +1,125 @@
+//! What callers ask of the writer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::{Entry, Event, StoreError};
+
+/// Makes the content of a write when its revision is known, so that the content can carry it.
+/// It runs on the writer: it should only serialise.
+pub type Content = Box<dyn FnOnce(u64) -> Bytes + Send>;
+
+/// What must be true of a key for a write to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// The key does not exist.
+    Absent,
+    /// The key exists and this revision was the last to write it.
+    Revision(u64),
+    /// Anything. (A delete always needs the key to exist.)
+    Any,
+}
+
+impl Expect {
+    pub(super) fn holds(self, current: Option<&Entry>) -> bool {
+        match self {
+            Self::Absent => current.is_none(),
+            Self::Revision(revision) => current.is_some_and(|entry| entry.mod_revision == revision),
+            Self::Any => true,
+        }
+    }
+}
+
+/// What a write does.
+pub enum Op {
+    /// Writes a version.
+    Put(Content),
+    /// Removes the key; the content is the object as watchers see it for the last time, carrying
+    /// the revision of the delete.
+    Delete(Content),
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Put(_) => "Put",
+            Self::Delete(_) => "Delete",
+        })
+    }
+}
+
+/// One write with its precondition.
+#[derive(Debug)]
+pub struct Write {
+    /// The key.
+    pub key: Arc<str>,
+    /// The precondition.
+    pub expect: Expect,
+    /// What to do.
+    pub op: Op,
+}
+
+impl Write {
+    /// Writes a version of `key`.
+    pub fn put(
+        key: impl Into<Arc<str>>,
+        expect: Expect,
+        content: impl FnOnce(u64) -> Bytes + Send + 'static,
+    ) -> Self {
+        Self {
+            key: key.into(),
+            expect,
+            op: Op::Put(Box::new(content)),
+        }
+    }
+
+    /// Removes `key`.
+    pub fn delete(
+        key: impl Into<Arc<str>>,
+        expect: Expect,
+        content: impl FnOnce(u64) -> Bytes + Send + 'static,
+    ) -> Self {
+        Self {
+            key: key.into(),
+            expect,
+            op: Op::Delete(Box::new(content)),
+        }
+    }
+
+    /// Whether the write may happen on the version that is current.
+    pub(super) fn allowed(&self, current: Option<&Entry>) -> bool {
+        let possible = matches!(self.op, Op::Put(_)) || current.is_some();
+        possible && self.expect.holds(current)
+    }
+}
+
+/// The outcome of a transaction: one event per write.
+pub(super) type Written = Result<Vec<Arc<Event>>, StoreError>;
+
+/// A message to the writer.
+pub(super) enum Request {
+    /// Writes that happen together or not at all.
+    Write {
+        writes: Vec<Write>,
+        answer: oneshot::Sender<Written>,
+    },
+    /// Forget the history up to a revision.
+    Compact {
+        revision: u64,
+        answer: oneshot::Sender<Result<(), StoreError>>,
+    },
+}
+
+impl Request {
+    /// Answers with an error.
+    pub(super) fn refuse(self, error: StoreError) {
+        // Nobody listens when the caller has been cancelled.
+        match self {
+            Self::Write { answer, .. } => drop(answer.send(Err(error))),
+            Self::Compact { answer, .. } => drop(answer.send(Err(error))),
+        }
+    }
+}

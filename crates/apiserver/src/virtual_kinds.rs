@@ -1,0 +1,151 @@
+//! Kinds that are answered and never stored: reviews, bindings, evictions, tokens.
+
+mod binding;
+mod eviction;
+mod reviews;
+mod token;
+
+use http::{Response, StatusCode};
+use jiff::Timestamp;
+use machinery::json;
+use machinery::status::Status;
+use machinery::time::format_time;
+use serde_json::{Value, json};
+
+use crate::dispatch::no_such_method;
+use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
+use crate::request::{ResourcePath, Verb};
+use crate::resource::Resource;
+use crate::respond::{self, Body};
+use crate::rest::{Content, Context};
+use crate::subresources::Review;
+use crate::types;
+
+/// POST of a review, or of a binding the old way.
+pub(crate) async fn review(
+    context: &Context,
+    review: Review,
+    path: &ResourcePath,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    if context.info.verb != Verb::Create || !path.name.is_empty() {
+        return Err(no_such_method());
+    }
+    let object = decode(review.group, review.kind, content)?;
+    match review.kind {
+        "TokenReview" => answer(context, &reviews::token(context, object)),
+        "SelfSubjectReview" => answer(context, &reviews::own_identity(context, object)),
+        "SelfSubjectRulesReview" => answer(context, &reviews::own_rules(object)),
+        "SelfSubjectAccessReview" => answer(context, &reviews::own_access(context, object)),
+        "Binding" => {
+            let name = machinery::meta::name(&object).to_owned();
+            binding::bind(context, &path.namespace, &name, &object).await
+        }
+        _ => answer(context, &reviews::access(object)?),
+    }
+}
+
+/// POST of something below an object.
+pub(crate) async fn create_below(
+    context: &Context,
+    resource: &Resource,
+    path: &ResourcePath,
+    content: &Content,
+) -> Result<Response<Body>, Status> {
+    let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
+    match path.subresource.as_str() {
+        "binding" => {
+            let object = decode("", "Binding", content)?;
+            binding::bind(context, namespace, name, &object).await
+        }
+        "eviction" => {
+            let object = decode("policy", "Eviction", content)?;
+            eviction::evict(context, resource, namespace, name, &object).await
+        }
+        _ => {
+            let object = decode("authentication.k8s.io", "TokenRequest", content)?;
+            let issued = token::issue(context, resource, namespace, name, object)?;
+            answer(context, &issued)
+        }
+    }
+}
+
+fn answer(context: &Context, object: &Value) -> Result<Response<Body>, Status> {
+    let form = context.form(Representation::PLAIN);
+    Ok(respond::value(StatusCode::CREATED, object, form))
+}
+
+/// A success that says no more than that.
+fn created(context: &Context) -> Response<Body> {
+    let mut status = Status::success(machinery::status::Details::default());
+    status.details = None;
+    status.code = 201;
+    respond::status(&status, context.form(Representation::PLAIN))
+}
+
+fn decode(group: &str, kind: &str, content: &Content) -> Result<Value, Status> {
+    let refuse = |why: String| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why}"
+        ))
+    };
+    let mut object = match content.media_type.as_str() {
+        JSON => {
+            json::decode(&content.bytes)
+                .map_err(|error| refuse(error.to_string()))?
+                .value
+        }
+        YAML => {
+            json::decode_yaml(&content.bytes)
+                .map_err(|error| refuse(error.to_string()))?
+                .value
+        }
+        PROTOBUF => types::decode_protobuf(&content.bytes, None).map_err(refuse)?,
+        _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
+    };
+    let given = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or(kind)
+        .to_owned();
+    if !object.is_object() || given != kind {
+        return Err(Status::bad_request(format!(
+            "{given} in version \"v1\" cannot be handled as a {kind}: no kind {} is registered for this path",
+            json::go_quote(&given)
+        )));
+    }
+    object["kind"] = kind.into();
+    let id = types::table()
+        .kind(group, "v1", kind)
+        .ok_or_else(|| Status::internal(&format!("{kind} is not in the table of types")))?;
+    let decoded = types::decode_json(id, object).map_err(|why| {
+        Status::bad_request(format!(
+            "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
+        ))
+    })?;
+    Ok(decoded.object)
+}
+
+/// Sets a condition of a pod; a condition that was true already keeps its time.
+fn set_pod_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
+    condition["lastProbeTime"] = Value::Null;
+    condition["lastTransitionTime"] = format_time(now).into();
+    let status = &mut pod["status"];
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else {
+        return;
+    };
+    let Some(existing) = conditions
+        .iter_mut()
+        .find(|known| known["type"] == condition["type"])
+    else {
+        conditions.push(condition);
+        return;
+    };
+    if existing["status"] == condition["status"] {
+        condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
+    }
+    *existing = condition;
+}

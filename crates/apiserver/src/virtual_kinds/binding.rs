@@ -1,0 +1,91 @@
+//! Putting a pod on a node (`pkg/registry/core/pod/storage.BindingREST`).
+
+use http::Response;
+use machinery::field::{FieldError, Path};
+use machinery::gvk::GroupResource;
+use machinery::meta;
+use machinery::status::Status;
+use serde_json::{Value, json};
+
+use super::{created, set_pod_condition};
+use crate::kind::Part;
+use crate::respond::Body;
+use crate::rest::{Changed, Context, UpdateJob, update_object};
+
+/// Binds a pod to the node a binding names.
+pub(super) async fn bind(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    binding: &Value,
+) -> Result<Response<Body>, Status> {
+    let target = &binding["target"];
+    let kind = target["kind"].as_str().unwrap_or_default();
+    let node = target["name"].as_str().unwrap_or_default();
+    let path = Path::new("target");
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported(
+            &path.child("kind"),
+            kind,
+            ["Node", "<empty>"],
+        ));
+    }
+    if node.is_empty() {
+        errors.push(FieldError::required(&path.child("name"), ""));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid_as("", "Binding", name, &errors));
+    }
+    let snapshot = context.state.registry.snapshot();
+    let pods = snapshot
+        .find("", "v1", "pods")
+        .ok_or_else(Status::unknown_resource)?;
+    let refused = |why: &str| Status::conflict(&GroupResource::new("", "pods/binding"), name, why);
+    let job = UpdateJob {
+        resource: pods,
+        namespace,
+        name,
+        part: Part::Other("binding"),
+        dry_run: false,
+        uid_is_precondition: false,
+    };
+    let change = |live: &Value| {
+        if meta::is_deleting(live) {
+            return Err(refused(&format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            )));
+        }
+        if let Some(assigned) = live.pointer("/spec/nodeName").and_then(Value::as_str) {
+            return Err(refused(&format!(
+                "pod {name} is already assigned to node \"{assigned}\""
+            )));
+        }
+        if live
+            .pointer("/spec/schedulingGates")
+            .and_then(Value::as_array)
+            .is_some_and(|g| !g.is_empty())
+        {
+            return Err(refused(&format!(
+                "pod {name} has non-empty .spec.schedulingGates"
+            )));
+        }
+        let mut object = live.clone();
+        object["spec"]["nodeName"] = node.into();
+        for kept in ["labels", "annotations"] {
+            for (key, value) in binding
+                .pointer(&format!("/metadata/{kept}"))
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
+                object["metadata"][kept][key] = value.clone();
+            }
+        }
+        let scheduled = json!({"type": "PodScheduled", "status": "True"});
+        set_pod_condition(&mut object, scheduled, context.now);
+        Ok(Changed { object })
+    };
+    update_object(context, &job, &change).await?;
+    Ok(created(context))
+}

@@ -1,0 +1,172 @@
+//! Deleting a pod as its disruption budget allows (`pkg/registry/core/pod/storage/eviction.go`).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use http::Response;
+use machinery::meta;
+use machinery::selector::LabelSelector;
+use machinery::status::{Details, Status};
+use machinery::time::format_time;
+use serde_json::{Value, json};
+
+use super::{created, set_pod_condition};
+use crate::kind::Part;
+use crate::request::{DeleteOptions, Query};
+use crate::resource::Resource;
+use crate::respond::Body;
+use crate::rest::{Changed, Context, UpdateJob, delete_object, update_object};
+
+const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+/// Evicts a pod.
+pub(super) async fn evict(
+    context: &Context,
+    pods: &Resource,
+    namespace: &str,
+    name: &str,
+    eviction: &Value,
+) -> Result<Response<Body>, Status> {
+    let given = meta::name(eviction);
+    if given != name {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
+    }
+    let options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
+    let entry = context
+        .state
+        .store
+        .get(&pods.key(namespace, name))
+        .ok_or_else(|| pods.not_found(name))?;
+    let pod = pods.read(&entry)?;
+    if !ignores_budget(&pod) {
+        take_from_budget(context, namespace, name, &pod, options.dry_run).await?;
+    }
+    let job = UpdateJob {
+        resource: pods,
+        namespace,
+        name,
+        part: Part::Status,
+        dry_run: options.dry_run,
+        uid_is_precondition: false,
+    };
+    let change = |live: &Value| {
+        let mut object = live.clone();
+        let evicted = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        });
+        set_pod_condition(&mut object, evicted, context.now);
+        Ok(Changed { object })
+    };
+    update_object(context, &job, &change).await?;
+    delete_object(context, pods, namespace, name, &options).await?;
+    Ok(created(context))
+}
+
+/// Pods that no longer count, or do not count yet.
+fn ignores_budget(pod: &Value) -> bool {
+    let phase = pod
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_deleting(pod)
+}
+
+async fn take_from_budget(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    pod: &Value,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let snapshot = context.state.registry.snapshot();
+    let Some(budgets) = snapshot.find("policy", "v1", "poddisruptionbudgets") else {
+        return Ok(());
+    };
+    let matching = matching_budgets(context, budgets, namespace, pod)?;
+    let budget = match matching.as_slice() {
+        [] => return Ok(()),
+        [one] => one,
+        _ => {
+            return Err(Status::internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+    };
+    let budget_name = meta::name(budget).to_owned();
+    let job = UpdateJob {
+        resource: budgets,
+        namespace,
+        name: &budget_name,
+        part: Part::Status,
+        dry_run,
+        uid_is_precondition: false,
+    };
+    let change = |live: &Value| {
+        let mut object = live.clone();
+        let status = |field: &str| {
+            live.pointer(&format!("/status/{field}"))
+                .and_then(Value::as_i64)
+                .unwrap_or_default()
+        };
+        if status("observedGeneration") < meta::generation(live) {
+            let why = format!(
+                "The disruption budget {budget_name} is still being processed by the server."
+            );
+            return Err(refused(10, &why));
+        }
+        let allowed = status("disruptionsAllowed");
+        if allowed <= 0 {
+            let why = format!(
+                "The disruption budget {budget_name} needs {} healthy pods and has {} currently",
+                status("desiredHealthy"),
+                status("currentHealthy")
+            );
+            return Err(refused(0, &why));
+        }
+        object["status"]["disruptionsAllowed"] = (allowed - 1).into();
+        object["status"]["disruptedPods"][name] = format_time(context.now).into();
+        Ok(Changed { object })
+    };
+    update_object(context, &job, &change).await?;
+    Ok(())
+}
+
+fn refused(retry_after_seconds: u16, why: &str) -> Status {
+    Status::failure(429, "TooManyRequests", REFUSED)
+        .with_details(Details {
+            retry_after_seconds,
+            ..Details::default()
+        })
+        .with_cause("DisruptionBudget", why, "")
+}
+
+fn matching_budgets(
+    context: &Context,
+    budgets: &Arc<Resource>,
+    namespace: &str,
+    pod: &Value,
+) -> Result<Vec<Value>, Status> {
+    let page = context
+        .state
+        .store
+        .list(&budgets.collection(namespace), Bound::Unbounded, 0, None)
+        .map_err(|error| Status::internal(&error.to_string()))?;
+    let mut matching = Vec::new();
+    for entry in page.entries {
+        let budget = budgets.read(&entry)?;
+        let Some(selector) = budget.pointer("/spec/selector") else {
+            continue;
+        };
+        let selected = LabelSelector::from_label_selector_object(selector)
+            .is_ok_and(|selector| selector.matches_object(pod));
+        if selected {
+            matching.push(budget);
+        }
+    }
+    Ok(matching)
+}

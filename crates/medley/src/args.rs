@@ -1,0 +1,105 @@
+//! What can be said on the command line.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::{apiserver, completion, envtest, version};
+
+/// One operator for clusters whose nodes are not alike.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = false, disable_help_subcommand = false)]
+pub(crate) struct Arguments {
+    /// Say more on standard error: once for progress, twice for details, three times for all.
+    /// The environment variable RUST_LOG selects by module instead.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Apiserver(apiserver::Arguments),
+    Envtest(envtest::Arguments),
+    /// What the `kube-apiserver` shim runs.
+    #[command(
+        name = "__envtest-kube-apiserver",
+        hide = true,
+        disable_help_flag = true
+    )]
+    EnvtestKubeApiserver {
+        /// Flags of kube-apiserver.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
+        flags: Vec<OsString>,
+    },
+    /// What the `etcd` shim runs.
+    #[command(name = "__envtest-etcd", hide = true, disable_help_flag = true)]
+    EnvtestEtcd {
+        /// Flags of etcd.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
+        flags: Vec<OsString>,
+    },
+    Version(version::Arguments),
+    Completion(completion::Arguments),
+}
+
+/// The names the binary goes by. kubectl finds plugins by the second one.
+const NAMES: [&str; 2] = ["medley", "kubectl-medley"];
+
+/// Which of its names the binary was called by.
+pub(crate) fn program_name(argument: Option<&OsString>) -> &'static str {
+    let stem = argument
+        .and_then(|path| Path::new(path).file_stem())
+        .and_then(OsStr::to_str);
+    NAMES
+        .into_iter()
+        .find(|name| Some(*name) == stem)
+        .unwrap_or(NAMES[0])
+}
+
+/// The command line under one of the binary's names.
+pub fn command(name: &'static str) -> clap::Command {
+    let command = Arguments::command().name(name);
+    // A plugin is called through kubectl, and that is how its usage has to read.
+    if name == "kubectl-medley" {
+        command.bin_name("kubectl medley")
+    } else {
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        for name in NAMES {
+            command(name).debug_assert();
+        }
+    }
+
+    #[test]
+    fn the_name_follows_the_file() {
+        for (path, expected) in [
+            ("medley", "medley"),
+            ("/usr/bin/medley", "medley"),
+            ("/some where/kubectl-medley", "kubectl-medley"),
+            ("kubectl-medley.exe", "kubectl-medley"),
+            ("other", "medley"),
+            ("", "medley"),
+        ] {
+            assert_eq!(program_name(Some(&path.into())), expected, "{path}");
+        }
+        assert_eq!(program_name(None), "medley");
+    }
+
+    #[test]
+    fn a_plugin_is_called_through_kubectl() {
+        let usage = command("kubectl-medley").render_usage().to_string();
+        assert!(usage.contains("kubectl medley"), "{usage}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Flags as Go programs read them, of which only a few matter here.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+
+/// What a command line says, by flag; the last word on a flag counts.
+#[derive(Debug, Default)]
+pub(super) struct Flags(HashMap<String, String>);
+
+impl Flags {
+    /// Reads `--flag=value`, `--flag value` and `--flag`, with one dash or two. Nothing is wrong
+    /// here: flags nobody asks for are flags of a server that has more to be told.
+    pub(super) fn parse(line: &[OsString]) -> Self {
+        let mut flags = HashMap::new();
+        let mut words = line.iter().map(|word| word.to_string_lossy()).peekable();
+        while let Some(word) = words.next() {
+            let Some(flag) = word.strip_prefix('-') else {
+                continue;
+            };
+            let flag = flag.strip_prefix('-').unwrap_or(flag);
+            let (name, value) = match flag.split_once('=') {
+                Some((name, value)) => (name, value.to_owned()),
+                None => match words.next_if(|next| !next.starts_with('-')) {
+                    Some(value) => (flag, value.into_owned()),
+                    None => (flag, "true".to_owned()),
+                },
+            };
+            flags.insert(name.to_owned(), value);
+        }
+        Self(flags)
+    }
+
+    /// The value of a flag, unless it is empty.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The first of a list of values.
+    pub(super) fn first(&self, name: &str) -> Option<&str> {
+        self.get(name)?.split(',').next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_forms_of_flags_are_read() {
+        let line = [
+            "--a=1",
+            "--b",
+            "2",
+            "-c=x=y",
+            "--on",
+            "--urls=http://a:1,http://b:2",
+            "stray",
+            "--empty=",
+            "--a=3",
+            "--last",
+        ];
+        let flags = Flags::parse(&line.map(OsString::from));
+        for (name, expected) in [
+            ("a", Some("3")),
+            ("b", Some("2")),
+            ("c", Some("x=y")),
+            ("on", Some("true")),
+            ("empty", None),
+            ("last", Some("true")),
+            ("absent", None),
+        ] {
+            assert_eq!(flags.get(name), expected, "{name}");
+        }
+        assert_eq!(flags.first("urls"), Some("http://a:1"));
+    }
+}

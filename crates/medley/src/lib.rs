@@ -1,0 +1,48 @@
+//! The command line of Medley: one module per command.
+//!
+//! Every command goes the same way: arguments (clap) become options (checked, with defaults filled
+//! in), and options are run. `medley` and `kubectl-medley` are the same binary.
+
+mod apiserver;
+mod args;
+mod completion;
+mod envtest;
+mod exit;
+mod host;
+mod logging;
+mod reference;
+mod runtime;
+mod version;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::FromArgMatches as _;
+
+use crate::args::{Arguments, Command};
+
+pub use crate::args::command;
+pub use crate::reference::reference;
+
+/// Runs one command line, the program's own name first.
+pub fn run(line: Vec<OsString>) -> ExitCode {
+    let name = args::program_name(line.first());
+    let matches = match command(name).try_get_matches_from(&line) {
+        Ok(matches) => matches,
+        Err(error) => return exit::usage(&error),
+    };
+    let arguments = match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => arguments,
+        Err(error) => return exit::usage(&error),
+    };
+    logging::start(arguments.verbose);
+    let outcome = match arguments.command {
+        Command::Apiserver(arguments) => apiserver::run(arguments),
+        Command::Envtest(arguments) => envtest::run(&arguments),
+        Command::EnvtestKubeApiserver { flags } => envtest::kube_apiserver::run(&flags),
+        Command::EnvtestEtcd { flags } => envtest::etcd::run(&flags),
+        Command::Version(arguments) => version::run(&arguments),
+        Command::Completion(arguments) => completion::run(&arguments, command(name)),
+    };
+    exit::outcome(outcome)
+}
