@@ -243,7 +243,7 @@ impl Lookup for Known {
     }
 }
 
-fn admitted(spec: Value) -> Result<Value, String> {
+fn admitted(spec: &Value) -> Result<Value, String> {
     let windows = json!({
         "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "win" },
         "handler": "h", "overhead": { "podFixed": { "memory": "100Mi" } },
@@ -263,7 +263,7 @@ fn admitted(spec: Value) -> Result<Value, String> {
 
 #[test]
 fn a_runtime_class_brings_its_overhead_and_its_nodes() {
-    let pod = admitted(json!({ "runtimeClassName": "win" })).unwrap();
+    let pod = admitted(&json!({ "runtimeClassName": "win" })).unwrap();
     assert_eq!(pod.at("spec.overhead"), &json!({ "memory": "100Mi" }));
     assert_eq!(
         pod.at("spec.nodeSelector"),
@@ -283,13 +283,13 @@ fn a_runtime_class_brings_its_overhead_and_its_nodes() {
         ]
     );
     assert_eq!(
-        admitted(json!({ "runtimeClassName": "win", "nodeSelector": { "kubernetes.io/os": "linux" } })),
+        admitted(&json!({ "runtimeClassName": "win", "nodeSelector": { "kubernetes.io/os": "linux" } })),
         Err("pods \"w\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[kubernetes.io/os] \
              = windows; pod.spec.nodeSelector[kubernetes.io/os] = linux"
             .to_owned())
     );
     assert_eq!(
-        admitted(json!({ "runtimeClassName": "nope" })),
+        admitted(&json!({ "runtimeClassName": "nope" })),
         Err("pods \"w\" is forbidden: pod rejected: RuntimeClass \"nope\" not found".to_owned())
     );
 }

@@ -34,11 +34,15 @@ pub(crate) const ENTRY: Entry = Entry {
     },
     prepare_update,
     validate,
-    validate_update: |new, old, part| if part == Part::Status { check_status(new, old) } else {
-        let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-        let mut errors = check::immutable(&check::path("spec.selector"), selector, was);
-        errors.extend(validate(new));
-        errors
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            check_status(new, old)
+        } else {
+            let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
+            let mut errors = check::immutable(&check::path("spec.selector"), selector, was);
+            errors.extend(validate(new));
+            errors
+        }
     },
     warnings: |new, old| {
         let mut all = apps::template_warnings(new, old);

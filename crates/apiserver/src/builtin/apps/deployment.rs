@@ -33,15 +33,19 @@ pub(crate) const ENTRY: Entry = Entry {
         _ => keep(new, old, "status"),
     },
     validate,
-    validate_update: |new, old, part| if part == Part::Status { check_status(new, old) } else {
-        let mut errors = validate(new);
-        let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-        errors.extend(check::immutable(
-            &check::path("spec.selector"),
-            selector,
-            was,
-        ));
-        errors
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            check_status(new, old)
+        } else {
+            let mut errors = validate(new);
+            let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
+            errors.extend(check::immutable(
+                &check::path("spec.selector"),
+                selector,
+                was,
+            ));
+            errors
+        }
     },
     warnings: apps::template_warnings,
     columns: COLUMNS,
@@ -104,11 +108,12 @@ fn validate(object: &Value) -> Errors {
         errors.extend(check::not_negative(&path.child(field), spec.int(field)));
     }
     if let Some(deadline) = spec.int("progressDeadlineSeconds")
-        && deadline <= spec.number("minReadySeconds") {
-            let path = path.child("progressDeadlineSeconds");
-            let detail = "must be greater than minReadySeconds";
-            errors.push(FieldError::invalid(&path, deadline, detail));
-        }
+        && deadline <= spec.number("minReadySeconds")
+    {
+        let path = path.child("progressDeadlineSeconds");
+        let detail = "must be greater than minReadySeconds";
+        errors.push(FieldError::invalid(&path, deadline, detail));
+    }
     errors
 }
 

@@ -27,15 +27,19 @@ pub(crate) const ENTRY: Entry = Entry {
     },
     prepare_create: |object, _| set(object, "status", json!({ "replicas": 0 })),
     validate,
-    validate_update: |new, old, part| if part == Part::Status { replicas::check_status(new) } else {
-        let mut errors = validate(new);
-        let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
-        errors.extend(check::immutable(
-            &check::path("spec.selector"),
-            selector,
-            was,
-        ));
-        errors
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            replicas::check_status(new)
+        } else {
+            let mut errors = validate(new);
+            let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
+            errors.extend(check::immutable(
+                &check::path("spec.selector"),
+                selector,
+                was,
+            ));
+            errors
+        }
     },
     warnings: apps::template_warnings,
     selectable: &[("status.replicas", |object| {

@@ -78,9 +78,10 @@ fn default(object: &mut Value) {
         fill(object, "spec.updateStrategy.rollingUpdate", json!({}));
     }
     if object.text("spec.updateStrategy.type") == "RollingUpdate"
-        && let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate") {
-            fill(rolling, "partition", 0);
-        }
+        && let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate")
+    {
+        fill(rolling, "partition", 0);
+    }
     for field in ["whenDeleted", "whenScaled"] {
         let path = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
         fill_empty(object, &path, "Retain");
@@ -95,10 +96,11 @@ fn default(object: &mut Value) {
         fill_empty(claim, "kind", "PersistentVolumeClaim");
         fill_empty(claim, "apiVersion", "v1");
         if object_at(claim, "spec").is_some()
-            && let Some(spec) = existing(claim, "spec") {
-                fill(spec, "resources", json!({}));
-                defaults::claim_spec(spec);
-            }
+            && let Some(spec) = existing(claim, "spec")
+        {
+            fill(spec, "resources", json!({}));
+            defaults::claim_spec(spec);
+        }
     }
 }
 
@@ -180,7 +182,7 @@ fn check_template(path: &Path, spec: &Value) -> Errors {
     let claims: Vec<&str> = spec
         .items("volumeClaimTemplates")
         .iter()
-        .map(super::super::value::Read::name)
+        .map(Read::name)
         .collect();
     if !claims.is_empty() {
         let own = |volume: &&Value| !claims.contains(&volume.text("name"));

@@ -18,24 +18,28 @@ pub(crate) const QUOTA: Entry = Entry {
         ..Facts::NONE
     },
     validate: validate_quota,
-    validate_update: |new, old, part| if part == Part::Status { check_status(new) } else {
-        let mut errors = validate_quota(new);
-        let sorted = |object: &Value| {
-            let mut scopes: Vec<String> = object
-                .texts("spec.scopes")
-                .into_iter()
-                .map(str::to_owned)
-                .collect();
-            scopes.sort();
-            scopes.dedup();
-            scopes
-        };
-        if sorted(new) != sorted(old) {
-            let path = check::path("spec.scopes");
-            let scopes = new.at("spec.scopes").clone();
-            errors.push(FieldError::invalid(&path, scopes, check::IMMUTABLE));
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            check_status(new)
+        } else {
+            let mut errors = validate_quota(new);
+            let sorted = |object: &Value| {
+                let mut scopes: Vec<String> = object
+                    .texts("spec.scopes")
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect();
+                scopes.sort();
+                scopes.dedup();
+                scopes
+            };
+            if sorted(new) != sorted(old) {
+                let path = check::path("spec.scopes");
+                let scopes = new.at("spec.scopes").clone();
+                errors.push(FieldError::invalid(&path, scopes, check::IMMUTABLE));
+            }
+            errors
         }
-        errors
     },
     columns: &[
         NAME,
@@ -398,14 +402,16 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
         }
     }
     if let (Some(request), Some(default)) = (of("defaultRequest"), of("default"))
-        && !resources::may_overcommit(name) && !same(request, default) {
-            let path = path.child("defaultRequest").key(name);
-            let detail = format!(
-                "default value {} must equal to defaultRequest value {} in {name}",
-                resources::text(Some(default)),
-                resources::text(Some(request))
-            );
-            errors.push(FieldError::invalid(&path, request.clone(), detail));
-        }
+        && !resources::may_overcommit(name)
+        && !same(request, default)
+    {
+        let path = path.child("defaultRequest").key(name);
+        let detail = format!(
+            "default value {} must equal to defaultRequest value {} in {name}",
+            resources::text(Some(default)),
+            resources::text(Some(request))
+        );
+        errors.push(FieldError::invalid(&path, request.clone(), detail));
+    }
     errors
 }

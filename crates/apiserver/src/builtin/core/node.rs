@@ -228,7 +228,7 @@ fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
         .to_owned();
     let architecture = info.text("architecture");
     if !architecture.is_empty() {
-        kernel.push_str(&format!(" ({architecture})"));
+        kernel = format!("{kernel} ({architecture})");
     }
     vec![
         node.name().into(),

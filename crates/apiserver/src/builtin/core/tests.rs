@@ -8,7 +8,7 @@ use super::event::{to_core, to_events_v1};
 use crate::builtin::tests::{create_errors, created, find, update_errors};
 use crate::builtin::value::Read;
 
-fn service(spec: Value) -> Value {
+fn service(spec: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": spec })
 }
 
@@ -18,16 +18,16 @@ fn service(spec: Value) -> Value {
 #[case(json!({ "sessionAffinity": "ClientIP", "ports": [{ "port": 1 }] }), json!({ "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 10800 } } }))]
 #[case(json!({ "type": "NodePort", "ports": [{ "port": 1, "targetPort": "web" }] }), json!({ "externalTrafficPolicy": "Cluster", "ports": [{ "port": 1, "protocol": "TCP", "targetPort": "web" }] }))]
 fn services_are_completed(#[case] spec: Value, #[case] expected: Value) {
-    let object = created(&service(spec));
+    let object = created(&service(&spec));
     for (field, value) in expected.entries("") {
         assert_eq!(object.at("spec").at(field), value, "{field}");
     }
 }
 
 #[rstest]
-#[case(service(json!({ "clusterIP": "10.0.0.9" })), &["spec.ports: Required value"])]
+#[case(service(&json!({ "clusterIP": "10.0.0.9" })), &["spec.ports: Required value"])]
 #[case(
-    service(json!({ "clusterIP": "10.0.0.9", "ports": [{ "port": 80 }, { "port": 80 }] })),
+    service(&json!({ "clusterIP": "10.0.0.9", "ports": [{ "port": 80 }, { "port": 80 }] })),
     &[
         "spec.ports[0].name: Required value",
         "spec.ports[1].name: Required value",
@@ -35,7 +35,7 @@ fn services_are_completed(#[case] spec: Value, #[case] expected: Value) {
     ]
 )]
 #[case(
-    service(json!({ "clusterIP": "10.0.0.09", "ports": [{ "port": 80 }] })),
+    service(&json!({ "clusterIP": "10.0.0.09", "ports": [{ "port": 80 }] })),
     &["spec.clusterIPs[0]: Invalid value: \"10.0.0.09\": must not have leading 0s"]
 )]
 #[case(
@@ -72,7 +72,7 @@ fn frozen_data_stays() {
 
 #[test]
 fn the_cluster_address_of_a_service_stays() {
-    let given = service(json!({ "clusterIP": "10.0.0.9", "ports": [{ "port": 80 }] }));
+    let given = service(&json!({ "clusterIP": "10.0.0.9", "ports": [{ "port": 80 }] }));
     let errors = update_errors(&given, &[("spec.clusterIP", json!("10.0.0.10"))]);
     assert_eq!(
         errors,

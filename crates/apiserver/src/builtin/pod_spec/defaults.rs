@@ -9,9 +9,10 @@ use crate::builtin::value::{Read, existing, fill, fill_empty, items_mut, object_
 pub(crate) fn template(object: &mut Value, path: &str) {
     if let Some(template) = existing(object, path)
         && object_at(template, "spec").is_some()
-            && let Some(spec) = existing(template, "spec") {
-                pod_spec(spec);
-            }
+        && let Some(spec) = existing(template, "spec")
+    {
+        pod_spec(spec);
+    }
 }
 
 /// Defaults that hold for every pod spec.
@@ -210,9 +211,10 @@ fn volume_source(volume: &mut Value) {
     }
     if let Some(claim) = existing(volume, "ephemeral.volumeClaimTemplate")
         && object_at(claim, "spec").is_some()
-            && let Some(spec) = existing(claim, "spec") {
-                claim_spec(spec);
-            }
+        && let Some(spec) = existing(claim, "spec")
+    {
+        claim_spec(spec);
+    }
     if let Some(image) = existing(volume, "image") {
         let policy = if is_latest(image.text("reference")) {
             "Always"

@@ -94,13 +94,13 @@ fn only_pods_that_run_get_time_to_end() {
     let mut running = created(&pod(&json!({ "nodeName": "n" })));
     assert_eq!(
         strategy.grace(&created(&pod(&json!({}))), None),
-        Grace::Immediate
+        Grace::Seconds(0)
     );
     assert_eq!(strategy.grace(&running, None), Grace::Seconds(30));
     assert_eq!(strategy.grace(&running, Some(5)), Grace::Seconds(5));
-    assert_eq!(strategy.grace(&running, Some(0)), Grace::Immediate);
+    assert_eq!(strategy.grace(&running, Some(0)), Grace::Seconds(0));
     set(&mut running, "status.phase", "Succeeded");
-    assert_eq!(strategy.grace(&running, None), Grace::Immediate);
+    assert_eq!(strategy.grace(&running, None), Grace::Seconds(0));
 }
 
 #[test]

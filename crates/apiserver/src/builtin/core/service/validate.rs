@@ -294,9 +294,10 @@ fn check_address_change(new: &Value, old: &Value) -> Errors {
         errors.push(wrong(0, "primary clusterIP can not be unset"));
     }
     if let (Some(now), Some(was)) = (now.first(), was.first())
-        && now != was {
-            errors.push(wrong(0, "may not change once set"));
-        }
+        && now != was
+    {
+        errors.push(wrong(0, "may not change once set"));
+    }
     if was.len() > now.len() && now.len() == 1 {
         let policy = new.at("spec.ipFamilyPolicy");
         if policy != "SingleStack" {
@@ -333,13 +334,16 @@ fn check_class(service: &Value, old: Option<&Value>) -> Errors {
     let class = service.at("spec.loadBalancerClass");
     let mut errors = Errors::new();
     if let Some(old) = old
-        && balances(old) && balances(service) && old.at("spec.loadBalancerClass") != class {
-            errors.push(FieldError::invalid(
-                &path,
-                class.clone(),
-                "may not change once set",
-            ));
-        }
+        && balances(old)
+        && balances(service)
+        && old.at("spec.loadBalancerClass") != class
+    {
+        errors.push(FieldError::invalid(
+            &path,
+            class.clone(),
+            "may not change once set",
+        ));
+    }
     match class.as_str() {
         Some(class) if balances(service) => errors.extend(check::qualified(&path, class)),
         Some(_) => {
