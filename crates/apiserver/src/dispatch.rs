@@ -45,11 +45,20 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
             &context.headers,
             form,
             &context.state.advertised,
-        )),
-        ["apis"] => Some(discovery::groups(&snapshot, &context.headers, form)),
-        ["api", version] => discovery::resources(&snapshot, "", version, form),
-        ["apis", group] => discovery::group(&snapshot, group, form),
-        ["apis", group, version] => discovery::resources(&snapshot, group, version, form),
+        )?),
+        ["apis"] => Some(discovery::groups(&snapshot, &context.headers, form)?),
+        ["api", version] => {
+            discovery::check_plain(&context.headers)?;
+            discovery::resources(&snapshot, "", version, form)
+        }
+        ["apis", group] => {
+            discovery::check_plain(&context.headers)?;
+            discovery::group(&snapshot, group, form)
+        }
+        ["apis", group, version] => {
+            discovery::check_plain(&context.headers)?;
+            discovery::resources(&snapshot, group, version, form)
+        }
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
         ["openapi", "v3", rest @ ..] => {
             openapi::document(context, &snapshot, &rest.join("/"), form)
@@ -144,7 +153,7 @@ async fn whole(
         Verb::Get => rest::get(context, resource, namespace, name).await,
         Verb::List => rest::list(context, resource, namespace).await,
         Verb::Watch => rest::watch(context, resource, namespace, name).await,
-        Verb::Create if name.is_empty() => {
+        Verb::Create if name.is_empty() || resource.custom.is_some() => {
             rest::create(context, resource, namespace, content).await
         }
         Verb::Create => Err(method_not_allowed(context, resource)),

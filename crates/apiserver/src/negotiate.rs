@@ -43,6 +43,8 @@ pub(crate) struct Representation {
     pub encoding: Encoding,
     /// What it shows.
     pub shape: Shape,
+    /// `apiVersion` of tables and partial metadata.
+    pub version: &'static str,
 }
 
 impl Representation {
@@ -50,6 +52,7 @@ impl Representation {
     pub(crate) const PLAIN: Self = Self {
         encoding: Encoding::Json,
         shape: Shape::Object,
+        version: "meta.k8s.io/v1",
     };
 }
 
@@ -120,7 +123,11 @@ fn media_range(text: &str) -> MediaRange {
 
 /// Chooses a representation. The routes of built-in groups (`routed`) negotiate on their own and
 /// refuse in their own words.
-pub(crate) fn negotiate(headers: &HeaderMap, routed: bool) -> Result<Representation, Status> {
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    routed: bool,
+    watch: bool,
+) -> Result<Representation, Status> {
     let ranges = accept_ranges(headers);
     if ranges.is_empty() {
         return Ok(Representation::PLAIN);
@@ -141,18 +148,44 @@ pub(crate) fn negotiate(headers: &HeaderMap, routed: bool) -> Result<Representat
             }
             _ => continue,
         };
-        return Ok(Representation { encoding, shape });
+        let version = if range.parameter("v") == "v1beta1" {
+            "meta.k8s.io/v1beta1"
+        } else {
+            "meta.k8s.io/v1"
+        };
+        return Ok(Representation {
+            encoding,
+            shape,
+            version,
+        });
     }
+    Err(if routed {
+        no_representation(watch)
+    } else {
+        not_acceptable()
+    })
+}
+
+/// The 406 of everything that decodes by itself.
+pub(crate) fn not_acceptable() -> Status {
     let known = OBJECT_BODIES.join(", ");
-    if routed {
-        return Err(Status::not_acceptable(format!(
-            "406: Not Acceptable\n\nAvailable representations: {known}"
-        ))
-        .with_details(Details::default()));
-    }
-    Err(Status::not_acceptable(format!(
+    Status::not_acceptable(format!(
         "only the following media types are accepted: {known}"
-    )))
+    ))
+}
+
+/// The 406 of a route.
+fn no_representation(watch: bool) -> Status {
+    let mut known = OBJECT_BODIES.to_vec();
+    if watch {
+        known.extend([
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]);
+    }
+    let known = known.join(", ");
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {known}");
+    Status::not_acceptable(message).with_details(Details::default())
 }
 
 /// Media type of a body without its parameters; absent means JSON.
@@ -181,7 +214,7 @@ mod tests {
     fn negotiated(accept: &str) -> Result<Representation, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, false)
+        negotiate(&headers, false, false)
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl ListOptions {
                         errors.push(FieldError::not_supported(
                             &path,
                             version_match,
-                            ["NotOlderThan", ""],
+                            ["NotOlderThan"],
                         ));
                     }
                 }

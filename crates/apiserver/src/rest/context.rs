@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::auth::UserInfo;
 use crate::kind::WriteContext;
 use crate::negotiate::{Representation, negotiate};
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
 use crate::respond::Form;
 use crate::server::State;
@@ -99,7 +99,8 @@ impl Context {
 
     /// The representation the client asked for.
     pub(crate) fn representation(&self, resource: &Resource) -> Result<Representation, Status> {
-        negotiate(&self.headers, resource.custom.is_none())
+        let watch = self.info.verb == Verb::Watch;
+        negotiate(&self.headers, resource.custom.is_none(), watch)
     }
 
     /// How to write an answer.

@@ -164,6 +164,7 @@ pub(crate) async fn delete_object(
         admission::on_delete(resource, name)?;
         let mut object = live.clone();
         set_propagation(&mut object, options);
+        admission::before_delete(resource, &mut object, context.now);
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
         let has_finalizers =
             !meta::finalizers(&object).is_empty() || has_own_finalizers(resource, &object);

@@ -170,14 +170,6 @@ impl ScaleWrite<'_> {
             (_, MERGE_PATCH | STRATEGIC_PATCH) => decode_merge_patch(bytes, false)
                 .and_then(|patch| merge_patch(&mut scale, &patch.value))
                 .map_err(|error| error.status())?,
-            (_, APPLY_PATCH) if self.resource.custom.is_some() => {
-                // Upstream's converter for custom resources does not know the kind.
-                return Err(Status::plain_500(format!(
-                    "failed to convert new object (/{}; {SCALE_VERSION}, Kind=Scale) to proper \
-                     version: request to convert CR to an invalid group/version: {SCALE_VERSION}",
-                    meta::name(before)
-                )));
-            }
             (_, APPLY_PATCH) => {
                 let config = json::decode_yaml(bytes).map_err(|why| {
                     Status::bad_request(format!(
@@ -185,8 +177,18 @@ impl ScaleWrite<'_> {
                     ))
                 })?;
                 let request = self.tracking(&reset);
-                return apply::apply(&request, Some(before), &config.value, self.options.force)
-                    .map_err(Status::from);
+                let applied =
+                    apply::apply(&request, Some(before), &config.value, self.options.force)
+                        .map_err(Status::from)?;
+                if self.resource.custom.is_some() {
+                    // Upstream's converter for custom resources does not know the kind.
+                    return Err(Status::plain_500(format!(
+                        "failed to convert new object (/{}; {SCALE_VERSION}, Kind=Scale) to proper \
+                         version: request to convert CR to an invalid group/version: {SCALE_VERSION}",
+                        meta::name(before)
+                    )));
+                }
+                return Ok(applied);
             }
             _ => {
                 let known = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH];

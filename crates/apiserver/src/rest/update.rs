@@ -334,8 +334,9 @@ async fn commit(
         if job.dry_run {
             return Ok(Updated::Deleted(new));
         }
+        // Watchers see it as it last was; whoever ended it gets what was asked for.
         state
-            .remove_object(job.resource, entry, new.clone())
+            .remove_object(job.resource, entry, live.clone())
             .await?;
         return Ok(Updated::Deleted(new));
     }

@@ -16,7 +16,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::Context;
-use super::list::page;
+use super::list::{page, parse_version};
 use super::represent::{include_object, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
@@ -74,11 +74,11 @@ pub(crate) async fn watch(
     // The genuine server gives a bare 500 here.
     let from: u64 = match options.resource_version.as_str() {
         "" => 0,
-        text => text.parse().map_err(|_| {
-            Status::plain_500(format!(
-                "strconv.ParseUint: parsing {}: invalid syntax",
-                json::go_quote(text)
-            ))
+        text => parse_version(text).map_err(|status| {
+            let message = status
+                .message
+                .trim_start_matches("invalid resource version: ");
+            Status::plain_500(message)
         })?,
     };
     let store = context.state.store.clone();
