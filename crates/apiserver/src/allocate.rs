@@ -18,7 +18,11 @@ const NETWORK: [u8; 3] = [10, 0, 0];
 const NODE_PORTS: std::ops::RangeInclusive<u64> = 30_000..=32_767;
 
 /// Completes a new object.
-pub(crate) fn on_create(store: &Store, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+pub(crate) fn on_create(
+    store: &Store,
+    resource: &Resource,
+    object: &mut Value,
+) -> Result<(), Status> {
     let gvk = &resource.info.gvk;
     if gvk.group.is_empty() && gvk.kind == "Service" {
         service(store, resource, object)?;
@@ -27,8 +31,16 @@ pub(crate) fn on_create(store: &Store, resource: &Resource, object: &mut Value) 
 }
 
 fn service(store: &Store, resource: &Resource, object: &mut Value) -> Result<(), Status> {
-    let kind = object.pointer("/spec/type").and_then(Value::as_str).unwrap_or("ClusterIP").to_owned();
-    let given = object.pointer("/spec/clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = object
+        .pointer("/spec/type")
+        .and_then(Value::as_str)
+        .unwrap_or("ClusterIP")
+        .to_owned();
+    let given = object
+        .pointer("/spec/clusterIP")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     if kind == "ExternalName" {
         return Ok(());
     }
@@ -39,16 +51,13 @@ fn service(store: &Store, resource: &Resource, object: &mut Value) -> Result<(),
     };
     let address = match given.as_str() {
         "None" => "None".to_owned(),
-        "" => free_address(&others.addresses).ok_or_else(|| {
-            Status::internal("failed to allocate a serviceIP: range is full")
-        })?,
+        "" => free_address(&others.addresses)
+            .ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?,
         taken if others.addresses.contains(taken) => {
             return Err(refuse(
                 "clusterIPs",
                 json!([taken]),
-                &format!(
-                    "failed to allocate IP {taken}: provided IP is already allocated"
-                ),
+                &format!("failed to allocate IP {taken}: provided IP is already allocated"),
             ));
         }
         given => given.to_owned(),
@@ -65,7 +74,10 @@ fn node_ports(object: &mut Value, mut taken: HashSet<u64>) -> Result<(), Status>
     if object.pointer("/spec/allocateLoadBalancerNodePorts") == Some(&Value::Bool(false)) {
         return Ok(());
     }
-    let Some(ports) = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut) else {
+    let Some(ports) = object
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
+    else {
         return Ok(());
     };
     for port in ports {
@@ -93,14 +105,25 @@ fn used(store: &Store) -> Result<Used, Status> {
     let page = store
         .list("/registry/services/specs/", Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
-    let mut used = Used { addresses: HashSet::new(), ports: HashSet::new() };
+    let mut used = Used {
+        addresses: HashSet::new(),
+        ports: HashSet::new(),
+    };
     for entry in page.entries {
-        let object = entry.object().map_err(|error| Status::internal(&error.to_string()))?;
+        let object = entry
+            .object()
+            .map_err(|error| Status::internal(&error.to_string()))?;
         if let Some(address) = object.pointer("/spec/clusterIP").and_then(Value::as_str) {
             used.addresses.insert(address.to_owned());
         }
-        for port in object.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten() {
-            used.ports.extend(port.get("nodePort").and_then(Value::as_u64));
+        for port in object
+            .pointer("/spec/ports")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            used.ports
+                .extend(port.get("nodePort").and_then(Value::as_u64));
         }
     }
     Ok(used)
@@ -109,5 +132,7 @@ fn used(store: &Store) -> Result<Used, Status> {
 /// The first free address behind the one of the API itself.
 fn free_address(taken: &HashSet<String>) -> Option<String> {
     let [a, b, c] = NETWORK;
-    (2..=254).map(|last| Ipv4Addr::new(a, b, c, last).to_string()).find(|ip| !taken.contains(ip))
+    (2..=254)
+        .map(|last| Ipv4Addr::new(a, b, c, last).to_string())
+        .find(|ip| !taken.contains(ip))
 }

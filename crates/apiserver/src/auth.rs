@@ -45,7 +45,11 @@ impl UserInfo {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { name: name.to_owned(), groups, ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            groups,
+            ..Self::default()
+        }
     }
 
     /// Somebody who did not say who.
@@ -75,9 +79,17 @@ const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 pub(crate) fn authorize(user: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
     let public = info.resource.is_none()
         && PUBLIC.iter().any(|path| {
-            info.path == *path || info.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+            info.path == *path
+                || info
+                    .path
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.starts_with('/'))
         });
-    if public || user.is_in(AUTHENTICATED) { Ok(()) } else { Err(forbidden(user, info)) }
+    if public || user.is_in(AUTHENTICATED) {
+        Ok(())
+    } else {
+        Err(forbidden(user, info))
+    }
 }
 
 /// The 403 for a request.

@@ -1,5 +1,7 @@
 //! What a fresh server has before anyone asks: namespaces, its own service, priority classes.
 
+use std::net::IpAddr;
+
 use machinery::status::Status;
 use serde_json::{Value, json};
 
@@ -12,14 +14,22 @@ pub(crate) const SERVICE_IP: &str = "10.0.0.1";
 
 /// Creates whatever is missing.
 pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Result<(), Status> {
-    let namespaces = NAMESPACES.map(|name| namespace(name));
+    let namespaces = NAMESPACES.map(namespace);
     futures::future::try_join_all(namespaces.iter().map(|object| ensure(context, object))).await?;
     let rest = [
         kubernetes_service(),
         kubernetes_endpoints(host, port),
         kubernetes_slice(host, port),
-        priority_class("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-        priority_class("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+        priority_class(
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        priority_class(
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
     ];
     futures::future::try_join_all(rest.iter().map(|object| ensure(context, object))).await?;
     Ok(())
@@ -55,6 +65,13 @@ fn kubernetes_service() -> Value {
 }
 
 fn kubernetes_endpoints(host: &str, port: u16) -> Value {
+    let subsets = match reachable(host) {
+        Some(host) => json!([{
+            "addresses": [{"ip": host}],
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        }]),
+        None => json!([]),
+    };
     json!({
         "apiVersion": "v1",
         "kind": "Endpoints",
@@ -63,14 +80,15 @@ fn kubernetes_endpoints(host: &str, port: u16) -> Value {
             "namespace": "default",
             "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
         },
-        "subsets": [{
-            "addresses": [{"ip": host}],
-            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-        }],
+        "subsets": subsets,
     })
 }
 
 fn kubernetes_slice(host: &str, port: u16) -> Value {
+    let endpoints = match reachable(host) {
+        Some(host) => json!([{"addresses": [host], "conditions": {"ready": true}}]),
+        None => json!([]),
+    };
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -80,9 +98,17 @@ fn kubernetes_slice(host: &str, port: u16) -> Value {
             "labels": {"kubernetes.io/service-name": "kubernetes"},
         },
         "addressType": "IPv4",
-        "endpoints": [{"addresses": [host], "conditions": {"ready": true}}],
+        "endpoints": endpoints,
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     })
+}
+
+/// The address others can use. Nobody else gets at a server on loopback, and endpoints may not name
+/// such an address.
+fn reachable(host: &str) -> Option<IpAddr> {
+    host.parse()
+        .ok()
+        .filter(|address: &IpAddr| !address.is_loopback() && !address.is_unspecified())
 }
 
 fn priority_class(name: &str, value: i64, description: &str) -> Value {

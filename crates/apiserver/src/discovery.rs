@@ -18,28 +18,51 @@ use crate::subresources;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// Verbs in the order the classic documents list those of custom resources.
-const CUSTOM_VERBS: [&str; 8] =
-    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const CUSTOM_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
 /// The same of built-in ones, which upstream sorts.
-const BUILTIN_VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const BUILTIN_VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 /// Whether the client prefers the aggregated document.
 fn wants_aggregated(headers: &HeaderMap) -> bool {
     accept_ranges(headers)
         .iter()
-        .find_map(|range| match (range.media_type.as_str(), range.parameter("as")) {
-            (JSON, "APIGroupDiscoveryList") => (range.parameter("g") == "apidiscovery.k8s.io"
-                && range.parameter("v") == "v2")
-                .then_some(true),
-            (JSON | "*/*", "") => Some(false),
-            _ => None,
-        })
+        .find_map(
+            |range| match (range.media_type.as_str(), range.parameter("as")) {
+                (JSON, "APIGroupDiscoveryList") => (range.parameter("g") == "apidiscovery.k8s.io"
+                    && range.parameter("v") == "v2")
+                    .then_some(true),
+                (JSON | "*/*", "") => Some(false),
+                _ => None,
+            },
+        )
         .unwrap_or(false)
 }
 
 /// `/api`.
-pub(crate) fn core(snapshot: &Snapshot, headers: &HeaderMap, form: Form, address: &str) -> Response<Body> {
+pub(crate) fn core(
+    snapshot: &Snapshot,
+    headers: &HeaderMap,
+    form: Form,
+    address: &str,
+) -> Response<Body> {
     if wants_aggregated(headers) {
         let body = snapshot.aggregated_core.get_or_init(|| {
             aggregate(snapshot.groups().iter().filter(|(name, _)| name.is_empty()))
@@ -48,7 +71,13 @@ pub(crate) fn core(snapshot: &Snapshot, headers: &HeaderMap, form: Form, address
     }
     let versions: Vec<&str> = snapshot
         .group("")
-        .map(|group| group.versions.iter().map(|version| version.name.as_str()).collect())
+        .map(|group| {
+            group
+                .versions
+                .iter()
+                .map(|version| version.name.as_str())
+                .collect()
+        })
         .unwrap_or_default();
     let body = json!({
         "kind": "APIVersions",
@@ -61,19 +90,29 @@ pub(crate) fn core(snapshot: &Snapshot, headers: &HeaderMap, form: Form, address
 /// `/apis`.
 pub(crate) fn groups(snapshot: &Snapshot, headers: &HeaderMap, form: Form) -> Response<Body> {
     if wants_aggregated(headers) {
-        let body = snapshot.aggregated_groups.get_or_init(|| aggregate(ordered_groups(snapshot)));
+        let body = snapshot
+            .aggregated_groups
+            .get_or_init(|| aggregate(ordered_groups(snapshot)));
         return aggregated_response(headers, body.clone(), form);
     }
-    let groups: Vec<Value> =
-        ordered_groups(snapshot).map(|(name, group)| group_document(name, group)).collect();
+    let groups: Vec<Value> = ordered_groups(snapshot)
+        .map(|(name, group)| group_document(name, group))
+        .collect();
     let body = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
     respond::value(StatusCode::OK, &body, form)
 }
 
 /// Built-in groups first, then those of definitions, each by name.
 fn ordered_groups(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &Group)> {
-    let named = || snapshot.groups().iter().filter(|(name, _)| !name.is_empty());
-    named().filter(|(_, group)| group.builtin).chain(named().filter(|(_, group)| !group.builtin))
+    let named = || {
+        snapshot
+            .groups()
+            .iter()
+            .filter(|(name, _)| !name.is_empty())
+    };
+    named()
+        .filter(|(_, group)| group.builtin)
+        .chain(named().filter(|(_, group)| !group.builtin))
 }
 
 /// `/apis/<group>`.
@@ -98,8 +137,17 @@ fn group_document(name: &str, group: &Group) -> Value {
 }
 
 /// `/api/v1` and `/apis/<group>/<version>`.
-pub(crate) fn resources(snapshot: &Snapshot, group: &str, version: &str, form: Form) -> Option<Response<Body>> {
-    let served = snapshot.group(group)?.versions.iter().find(|v| v.name == version)?;
+pub(crate) fn resources(
+    snapshot: &Snapshot,
+    group: &str,
+    version: &str,
+    form: Form,
+) -> Option<Response<Body>> {
+    let served = snapshot
+        .group(group)?
+        .versions
+        .iter()
+        .find(|v| v.name == version)?;
     let mut list: Vec<Value> = Vec::new();
     for resource in &served.resources {
         list.push(classic_resource(resource));
@@ -141,7 +189,9 @@ pub(crate) fn resources(snapshot: &Snapshot, group: &str, version: &str, form: F
 
 pub(crate) fn verbs(resource: &Resource) -> Vec<&'static str> {
     match &resource.custom {
-        Some(custom) if custom.terminating => vec!["delete", "deletecollection", "get", "list", "watch"],
+        Some(custom) if custom.terminating => {
+            vec!["delete", "deletecollection", "get", "list", "watch"]
+        }
         Some(_) => CUSTOM_VERBS.to_vec(),
         None => BUILTIN_VERBS.to_vec(),
     }
@@ -179,9 +229,16 @@ fn storage_version_hash(resource: &Resource) -> String {
 fn aggregate<'a>(groups: impl Iterator<Item = (&'a String, &'a Group)>) -> Bytes {
     let items: Vec<Value> = groups
         .map(|(name, group)| {
-            let versions: Vec<Value> =
-                group.versions.iter().map(|version| aggregated_version(name, version)).collect();
-            let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
+            let versions: Vec<Value> = group
+                .versions
+                .iter()
+                .map(|version| aggregated_version(name, version))
+                .collect();
+            let metadata = if name.is_empty() {
+                json!({})
+            } else {
+                json!({"name": name})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -252,14 +309,24 @@ fn aggregated_resource(resource: &Arc<Resource>) -> Value {
 
 fn aggregated_response(headers: &HeaderMap, body: Bytes, form: Form) -> Response<Body> {
     let mut response = tagged(headers, body, AGGREGATED, form);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }
 
 /// An answer with an `ETag` of its content; 304 when the client has it.
-pub(crate) fn tagged(headers: &HeaderMap, body: Bytes, media_type: &'static str, form: Form) -> Response<Body> {
+pub(crate) fn tagged(
+    headers: &HeaderMap,
+    body: Bytes,
+    media_type: &'static str,
+    form: Form,
+) -> Response<Body> {
     let tag = format!("\"{}\"", hash(&body));
-    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(tag.as_str());
+    let known = headers
+        .get(IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok())
+        == Some(tag.as_str());
     let mut response = if known {
         let mut response = Response::new(respond::full(Bytes::new()));
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -278,5 +345,11 @@ pub(crate) fn tagged(headers: &HeaderMap, body: Bytes, media_type: &'static str,
 
 /// SHA-512 in upper-case hexadecimal.
 pub(crate) fn hash(body: &[u8]) -> String {
-    Sha512::digest(body).iter().map(|byte| format!("{byte:02X}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    let bytes = Sha512::digest(body);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }

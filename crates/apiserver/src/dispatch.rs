@@ -40,13 +40,20 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
     let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let response = match segments.as_slice() {
         ["version"] => Some(health::version(context)),
-        ["api"] => Some(discovery::core(&snapshot, &context.headers, form, &context.state.advertised)),
+        ["api"] => Some(discovery::core(
+            &snapshot,
+            &context.headers,
+            form,
+            &context.state.advertised,
+        )),
         ["apis"] => Some(discovery::groups(&snapshot, &context.headers, form)),
         ["api", version] => discovery::resources(&snapshot, "", version, form),
         ["apis", group] => discovery::group(&snapshot, group, form),
         ["apis", group, version] => discovery::resources(&snapshot, group, version, form),
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
-        ["openapi", "v3", rest @ ..] => openapi::document(context, &snapshot, &rest.join("/"), form),
+        ["openapi", "v3", rest @ ..] => {
+            openapi::document(context, &snapshot, &rest.join("/"), form)
+        }
         [""] => Some(health::paths(&snapshot, form)),
         _ => None,
     };
@@ -60,23 +67,37 @@ async fn resource(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     let snapshot = context.state.registry.snapshot();
-    let Some(resource) = snapshot.find(&path.group, &path.version, &path.resource).cloned() else {
+    let Some(resource) = snapshot
+        .find(&path.group, &path.version, &path.resource)
+        .cloned()
+    else {
         if let Some(review) = subresources::review(&path.group, &path.version, &path.resource) {
             return virtual_kinds::review(context, review, path, content).await;
         }
         // A group of ours answers for itself; for any other nobody does.
         let known = snapshot.group(&path.group).is_some_and(|group| {
-            group.builtin && group.versions.iter().any(|version| version.name == path.version)
+            group.builtin
+                && group
+                    .versions
+                    .iter()
+                    .any(|version| version.name == path.version)
         });
-        return if known { Err(Status::unknown_resource()) } else { Ok(respond::page_not_found()) };
+        return if known {
+            Err(Status::unknown_resource())
+        } else {
+            Ok(respond::page_not_found())
+        };
     };
-    if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation.clone()) {
+    if let Some(warning) = resource
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.deprecation.clone())
+    {
         context.warn(warning);
     }
     let scoped_wrong = if resource.info.namespaced {
         // Only whole collections may be read without a namespace.
-        path.namespace.is_empty()
-            && !matches!(context.info.verb, Verb::List | Verb::Watch)
+        path.namespace.is_empty() && !matches!(context.info.verb, Verb::List | Verb::Watch)
             || (path.namespace.is_empty() && !path.name.is_empty())
     } else {
         !path.namespace.is_empty()
@@ -129,7 +150,9 @@ async fn whole(
         Verb::Get => rest::get(context, resource, namespace, name).await,
         Verb::List => rest::list(context, resource, namespace).await,
         Verb::Watch => rest::watch(context, resource, namespace, name).await,
-        Verb::Create if name.is_empty() => rest::create(context, resource, namespace, content).await,
+        Verb::Create if name.is_empty() => {
+            rest::create(context, resource, namespace, content).await
+        }
         Verb::Create => Err(method_not_allowed(context, resource)),
         Verb::Update | Verb::Patch if name.is_empty() => {
             Err(collection_needs_name(context, resource))
@@ -137,7 +160,9 @@ async fn whole(
         Verb::Update => rest::put(context, resource, namespace, name, Part::Main, content).await,
         Verb::Patch => rest::patch(context, resource, namespace, name, Part::Main, content).await,
         Verb::Delete => rest::delete(context, resource, namespace, name, content).await,
-        Verb::DeleteCollection => rest::delete_collection(context, resource, namespace, content).await,
+        Verb::DeleteCollection => {
+            rest::delete_collection(context, resource, namespace, content).await
+        }
         Verb::Other => Err(method_not_allowed(context, resource)),
     }
 }
@@ -156,7 +181,9 @@ async fn part(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
-    let known = subresources::of(resource).into_iter().find(|sub| sub.name == path.subresource);
+    let known = subresources::of(resource)
+        .into_iter()
+        .find(|sub| sub.name == path.subresource);
     let Some(subresource) = known.filter(|_| path.rest.is_empty()) else {
         // Custom resources answer for the object, built-in groups for the path.
         return Err(match resource.custom {
@@ -178,7 +205,11 @@ async fn part(
     let part = match subresource.name {
         "status" => Part::Status,
         "scale" => {
-            let paths = resource.info.scale.as_ref().ok_or_else(Status::unknown_resource)?;
+            let paths = resource
+                .info
+                .scale
+                .as_ref()
+                .ok_or_else(Status::unknown_resource)?;
             return rest::scale(context, resource, paths, namespace, name, content).await;
         }
         "binding" | "eviction" | "token" => {

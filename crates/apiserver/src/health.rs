@@ -10,7 +10,7 @@ use crate::respond::{self, Body, Form};
 use crate::rest::Context;
 
 /// The Kubernetes minor version whose behaviour is served.
-pub const MINOR: &str = "36";
+pub(crate) const MINOR: &str = "36";
 /// The same as a full version.
 pub const GIT_VERSION: &str = "v1.36.2";
 
@@ -23,15 +23,24 @@ pub(crate) fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
         .into_iter()
         .find_map(|endpoint| Some((endpoint, path.strip_prefix(endpoint)?)))?;
     if !check.is_empty() {
-        let known = check.strip_prefix('/').is_some_and(|name| CHECKS.contains(&name));
-        return Some(if known { plain_text(StatusCode::OK, "ok".into()) } else { respond::page_not_found() });
+        let known = check
+            .strip_prefix('/')
+            .is_some_and(|name| CHECKS.contains(&name));
+        return Some(if known {
+            plain_text(StatusCode::OK, "ok".into())
+        } else {
+            respond::page_not_found()
+        });
     }
     if context.query.get("verbose").is_none() {
         return Some(plain_text(StatusCode::OK, "ok".into()));
     }
-    let mut text: String = CHECKS.iter().map(|name| format!("[+]{name} ok\n")).collect();
-    text.push_str(&format!("{} check passed\n", endpoint.trim_start_matches('/')));
-    Some(plain_text(StatusCode::OK, text))
+    let mut lines = CHECKS.map(|name| format!("[+]{name} ok")).to_vec();
+    lines.push(format!(
+        "{} check passed\n",
+        endpoint.trim_start_matches('/')
+    ));
+    Some(plain_text(StatusCode::OK, lines.join("\n")))
 }
 
 /// `/version`, always indented.
@@ -52,7 +61,14 @@ pub(crate) fn version(context: &Context) -> Response<Body> {
         "platform": format!("{}/{}", std::env::consts::OS, go_arch()),
     });
     let form = context.form(Representation::PLAIN);
-    respond::value(StatusCode::OK, &body, Form { pretty: true, ..form })
+    respond::value(
+        StatusCode::OK,
+        &body,
+        Form {
+            pretty: true,
+            ..form
+        },
+    )
 }
 
 /// The architecture in Go's words, as clients compare it.
@@ -68,9 +84,18 @@ fn go_arch() -> &'static str {
 /// `/`: every path there is.
 pub(crate) fn paths(snapshot: &Snapshot, form: Form) -> Response<Body> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for (name, group) in snapshot.groups().iter().filter(|(name, _)| !name.is_empty()) {
+    for (name, group) in snapshot
+        .groups()
+        .iter()
+        .filter(|(name, _)| !name.is_empty())
+    {
         paths.push(format!("/apis/{name}"));
-        paths.extend(group.versions.iter().map(|version| format!("/apis/{name}/{}", version.name)));
+        paths.extend(
+            group
+                .versions
+                .iter()
+                .map(|version| format!("/apis/{name}/{}", version.name)),
+        );
     }
     paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
     for endpoint in ["healthz", "livez", "readyz"] {

@@ -18,6 +18,10 @@ use serde_json::Value;
 
 /// The names and fixed properties of a kind in one version.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent fact about a kind, as upstream's strategies state them"
+)]
 pub struct KindInfo {
     /// Group, version, kind.
     pub gvk: GroupVersionKind,
@@ -116,7 +120,10 @@ pub struct Findings {
 
 impl From<Vec<FieldError>> for Findings {
     fn from(errors: Vec<FieldError>) -> Self {
-        Self { errors, warnings: Vec::new() }
+        Self {
+            errors,
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -134,7 +141,13 @@ pub trait Strategy: Send + Sync {
     fn prepare_create(&self, object: &mut Value, context: WriteContext<'_>);
 
     /// Keeps what this part must not change, before an update is validated.
-    fn prepare_update(&self, new: &mut Value, old: &Value, part: Part<'_>, context: WriteContext<'_>);
+    fn prepare_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        context: WriteContext<'_>,
+    );
 
     /// Checks a new object. Metadata common to all kinds is checked by the caller, except the name's form.
     fn validate_create(&self, object: &Value) -> Findings;

@@ -42,6 +42,8 @@ pub fn write(path: &Path, text: &str) -> Result<(), PkiError> {
     temporary.push(format!(".{}", std::process::id()));
     let temporary = Path::new(&temporary);
     write_private(temporary, text.as_bytes())?;
-    std::fs::rename(temporary, path)
-        .map_err(|source| PkiError::File { path: path.display().to_string(), source })
+    std::fs::rename(temporary, path).map_err(|source| PkiError::File {
+        path: path.display().to_string(),
+        source,
+    })
 }

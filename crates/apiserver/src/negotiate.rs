@@ -6,17 +6,17 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use machinery::status::Status;
 
 /// Media type of JSON.
-pub const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 /// Media type of YAML.
-pub const YAML: &str = "application/yaml";
+pub(crate) const YAML: &str = "application/yaml";
 /// Media type of the Kubernetes protobuf envelope.
-pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// What object bodies may be written in.
-pub const OBJECT_BODIES: [&str; 3] = [JSON, YAML, PROTOBUF];
+pub(crate) const OBJECT_BODIES: [&str; 3] = [JSON, YAML, PROTOBUF];
 
 /// How answers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// JSON.
     Json,
     /// YAML.
@@ -25,7 +25,7 @@ pub enum Encoding {
 
 /// What an answer shows of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// Everything.
     Object,
     /// Type and metadata of one object.
@@ -38,7 +38,7 @@ pub enum Shape {
 
 /// The representation that was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Representation {
+pub(crate) struct Representation {
     /// How it is written.
     pub encoding: Encoding,
     /// What it shows.
@@ -47,12 +47,15 @@ pub struct Representation {
 
 impl Representation {
     /// Plain JSON of the whole object.
-    pub const PLAIN: Self = Self { encoding: Encoding::Json, shape: Shape::Object };
+    pub(crate) const PLAIN: Self = Self {
+        encoding: Encoding::Json,
+        shape: Shape::Object,
+    };
 }
 
 /// One alternative of an `Accept` header.
 #[derive(Debug, Clone)]
-pub struct MediaRange {
+pub(crate) struct MediaRange {
     /// `type/subtype`, lower case.
     pub media_type: String,
     /// Parameters in order.
@@ -61,14 +64,17 @@ pub struct MediaRange {
 
 impl MediaRange {
     /// Value of a parameter, empty when absent.
-    pub fn parameter(&self, name: &str) -> &str {
-        self.parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
+    pub(crate) fn parameter(&self, name: &str) -> &str {
+        self.parameters
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value.as_str())
     }
 }
 
 /// The alternatives of an `Accept` header, best first. The API ignores `q` below the order given
 /// except that a higher `q` goes first, as `goautoneg` sorts.
-pub fn accept_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
+pub(crate) fn accept_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
     let mut ranges: Vec<(u32, MediaRange)> = Vec::new();
     for value in headers.get_all(ACCEPT) {
         let Ok(text) = value.to_str() else { continue };
@@ -77,7 +83,11 @@ pub fn accept_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
             if range.media_type.is_empty() {
                 continue;
             }
-            let quality = range.parameter("q").parse::<f32>().unwrap_or(1.0).clamp(0.0, 1.0);
+            let quality = range
+                .parameter("q")
+                .parse::<f32>()
+                .unwrap_or(1.0)
+                .clamp(0.0, 1.0);
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -95,14 +105,22 @@ fn media_range(text: &str) -> MediaRange {
     let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
     let parameters = parts
         .filter_map(|part| part.split_once('='))
-        .map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"').to_owned()))
+        .map(|(key, value)| {
+            (
+                key.trim().to_ascii_lowercase(),
+                value.trim().trim_matches('"').to_owned(),
+            )
+        })
         .collect();
-    MediaRange { media_type, parameters }
+    MediaRange {
+        media_type,
+        parameters,
+    }
 }
 
 /// Whether the representation of an answer exists for the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
+pub(crate) struct Offer {
     /// Tables can be made.
     pub table: bool,
     /// Partial metadata can be made.
@@ -110,7 +128,7 @@ pub struct Offer {
 }
 
 /// Chooses a representation.
-pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representation, Status> {
+pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representation, Status> {
     let ranges = accept_ranges(headers);
     if ranges.is_empty() {
         return Ok(Representation::PLAIN);
@@ -142,10 +160,22 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representation, St
 }
 
 /// Media type of a body without its parameters; absent means JSON.
-pub fn content_type(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if media_type.is_empty() { JSON.to_owned() } else { media_type }
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let media_type = value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    if media_type.is_empty() {
+        JSON.to_owned()
+    } else {
+        media_type
+    }
 }
 
 #[cfg(test)]
@@ -155,7 +185,13 @@ mod tests {
     fn negotiated(accept: &str) -> Result<Representation, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, Offer { table: true, partial: true })
+        negotiate(
+            &headers,
+            Offer {
+                table: true,
+                partial: true,
+            },
+        )
     }
 
     #[test]
@@ -165,7 +201,10 @@ mod tests {
         let typed = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(negotiated(typed).unwrap(), Representation::PLAIN);
         assert_eq!(negotiated("*/*").unwrap(), Representation::PLAIN);
-        assert_eq!(negotiated("application/yaml").unwrap().encoding, Encoding::Yaml);
+        assert_eq!(
+            negotiated("application/yaml").unwrap().encoding,
+            Encoding::Yaml
+        );
     }
 
     #[test]

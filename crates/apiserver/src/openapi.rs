@@ -1,7 +1,7 @@
 //! OpenAPI v3: an index, and a document for each group version.
 
-use http::Response;
 use bytes::Bytes;
+use http::Response;
 use machinery::gvk::GroupVersionKind;
 use machinery::json;
 use machinery::schema::openapi::{crd_openapi, model_name};
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery::{hash, tagged, verbs};
 use crate::registry::{Snapshot, Version};
+use crate::resource::CustomTraits;
 use crate::respond::{self, Body, Form};
 use crate::rest::Context;
-use crate::resource::CustomTraits;
 use crate::subresources;
 use crate::types::{self, DocumentResource};
 
@@ -23,7 +23,10 @@ pub(crate) fn index(snapshot: &Snapshot, form: Form) -> Response<Body> {
     for (group, served) in snapshot.groups() {
         for version in &served.versions {
             let path = document_path(group, &version.name);
-            let url = format!("/openapi/v3/{path}?hash={}", hash(&ingredients(&path, version)));
+            let url = format!(
+                "/openapi/v3/{path}?hash={}",
+                hash(&ingredients(&path, version))
+            );
             paths.insert(path, json!({"serverRelativeURL": url}));
         }
     }
@@ -32,24 +35,41 @@ pub(crate) fn index(snapshot: &Snapshot, form: Form) -> Response<Body> {
 
 fn ingredients(path: &str, version: &Version) -> Vec<u8> {
     let mut bytes = format!("{}\n{path}\n", env!("CARGO_PKG_VERSION")).into_bytes();
-    for custom in version.resources.iter().filter_map(|resource| resource.custom.as_ref()) {
+    for custom in version
+        .resources
+        .iter()
+        .filter_map(|resource| resource.custom.as_ref())
+    {
         json::write_into(&mut bytes, &custom.definition["spec"]);
     }
     bytes
 }
 
 fn document_path(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
 }
 
 /// `/openapi/v3/api/v1` and `/openapi/v3/apis/<group>/<version>`.
-pub(crate) fn document(context: &Context, snapshot: &Snapshot, path: &str, form: Form) -> Option<Response<Body>> {
+pub(crate) fn document(
+    context: &Context,
+    snapshot: &Snapshot,
+    path: &str,
+    form: Form,
+) -> Option<Response<Body>> {
     let (group, version) = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["api", version] => (String::new(), (*version).to_owned()),
         ["apis", group, version] => ((*group).to_owned(), (*version).to_owned()),
         _ => return None,
     };
-    let served = snapshot.group(&group)?.versions.iter().find(|v| v.name == version)?;
+    let served = snapshot
+        .group(&group)?
+        .versions
+        .iter()
+        .find(|v| v.name == version)?;
     let body = cached(snapshot, path, &group, served);
     Some(tagged(&context.headers, body, JSON, form))
 }
@@ -59,15 +79,21 @@ fn cached(snapshot: &Snapshot, path: &str, group: &str, version: &Version) -> By
         return body.clone();
     }
     let body: Bytes = json::to_vec(&make(group, version)).into();
-    snapshot.openapi.lock().insert(path.to_owned(), body.clone());
+    snapshot
+        .openapi
+        .lock()
+        .insert(path.to_owned(), body.clone());
     body
 }
 
 fn make(group: &str, version: &Version) -> Value {
     let described = Described::all(group, version);
     let resources: Vec<DocumentResource<'_>> = described.iter().map(Described::resource).collect();
-    let custom: Vec<&CustomTraits> =
-        version.resources.iter().filter_map(|resource| resource.custom.as_ref()).collect();
+    let custom: Vec<&CustomTraits> = version
+        .resources
+        .iter()
+        .filter_map(|resource| resource.custom.as_ref())
+        .collect();
     if custom.is_empty() {
         return types::openapi_document(group, &version.name, &resources);
     }

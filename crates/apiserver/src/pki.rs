@@ -51,17 +51,27 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name = subject("medley-ca", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
         let token_key = SigningKey::generate().map_err(PkiError::TokenKey)?;
-        Ok(Self { certificate: certificate.pem(), key: key.serialize_pem(), token_key })
+        Ok(Self {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+            token_key,
+        })
     }
 
     /// The authority kept in a folder, made on first use. Kubeconfigs and tokens outlive restarts.
     pub fn open(folder: &Path) -> Result<Self, PkiError> {
-        let (certificate, key, token) =
-            (folder.join("ca.crt"), folder.join("ca.key"), folder.join("sa.key"));
+        let (certificate, key, token) = (
+            folder.join("ca.crt"),
+            folder.join("ca.key"),
+            folder.join("sa.key"),
+        );
         if certificate.exists() && key.exists() && token.exists() {
             let text = |path: &Path| {
                 std::fs::read_to_string(path).map_err(|source| PkiError::file(path, source))
@@ -69,7 +79,8 @@ impl Authority {
             return Ok(Self {
                 certificate: text(&certificate)?,
                 key: text(&key)?,
-                token_key: std::fs::read(&token).map_err(|source| PkiError::file(&token, source))?,
+                token_key: std::fs::read(&token)
+                    .map_err(|source| PkiError::file(&token, source))?,
             });
         }
         let new = Self::generate()?;
@@ -112,13 +123,19 @@ impl Authority {
         let issuer = Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &issuer)?;
-        Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+        Ok(Identity {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
     }
 }
 
 impl PkiError {
     fn file(path: &Path, source: std::io::Error) -> Self {
-        Self::File { path: path.display().to_string(), source }
+        Self::File {
+            path: path.display().to_string(),
+            source,
+        }
     }
 }
 

@@ -41,10 +41,18 @@ impl Snapshot {
         let mut snapshot = Self::default();
         for resource in resources {
             let gvk = &resource.info.gvk;
-            let key = (gvk.group.clone(), gvk.version.clone(), resource.info.plural.clone());
+            let key = (
+                gvk.group.clone(),
+                gvk.version.clone(),
+                resource.info.plural.clone(),
+            );
             let group = snapshot.groups.entry(gvk.group.clone()).or_default();
             group.builtin |= resource.custom.is_none();
-            match group.versions.iter_mut().find(|version| version.name == gvk.version) {
+            match group
+                .versions
+                .iter_mut()
+                .find(|version| version.name == gvk.version)
+            {
                 Some(version) => version.resources.push(Arc::clone(&resource)),
                 None => group.versions.push(Version {
                     name: gvk.version.clone(),
@@ -54,20 +62,30 @@ impl Snapshot {
             snapshot.resources.insert(key, resource);
         }
         for group in snapshot.groups.values_mut() {
-            group.versions.sort_by(|a, b| compare_versions(&a.name, &b.name));
+            group
+                .versions
+                .sort_by(|a, b| compare_versions(&a.name, &b.name));
         }
         snapshot
     }
 
     /// The resource behind a path.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.resources
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
     /// The resource of a kind.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        let version = self.group(group)?.versions.iter().find(|v| v.name == version)?;
-        version.resources.iter().find(|resource| resource.info.gvk.kind == kind)
+        let version = self
+            .group(group)?
+            .versions
+            .iter()
+            .find(|v| v.name == version)?;
+        version
+            .resources
+            .iter()
+            .find(|resource| resource.info.gvk.kind == kind)
     }
 
     /// A group by name.
@@ -108,7 +126,7 @@ impl Registry {
 
 /// Kubernetes' order of versions: stable before beta before alpha, newest first, others by name
 /// behind them (`apimachinery/pkg/version.CompareKubeAwareVersionStrings`).
-pub fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
+pub(crate) fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
     use std::cmp::Ordering;
     match (kube_version(a), kube_version(b)) {
         (Some(a), Some(b)) => b.cmp(&a),
@@ -122,7 +140,9 @@ pub fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
 fn kube_version(text: &str) -> Option<(u8, u64, u64)> {
     let rest = text.strip_prefix('v')?;
     let digits = |text: &str| -> Option<u64> {
-        (!text.is_empty() && !text.starts_with('0')).then(|| text.parse().ok()).flatten()
+        (!text.is_empty() && !text.starts_with('0'))
+            .then(|| text.parse().ok())
+            .flatten()
     };
     for (word, stability) in [("alpha", 0), ("beta", 1)] {
         if let Some((major, minor)) = rest.split_once(word) {
@@ -138,12 +158,33 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_stability_then_newest_first() {
-        let mut versions =
-            vec!["foo10", "v1alpha2", "v1", "foo1", "v3beta1", "v12alpha1", "v11beta2", "v10", "v2", "v10beta3"];
+        let mut versions = vec![
+            "foo10",
+            "v1alpha2",
+            "v1",
+            "foo1",
+            "v3beta1",
+            "v12alpha1",
+            "v11beta2",
+            "v10",
+            "v2",
+            "v10beta3",
+        ];
         versions.sort_by(|a, b| compare_versions(a, b));
         assert_eq!(
             versions,
-            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v1alpha2", "foo1", "foo10"]
+            [
+                "v10",
+                "v2",
+                "v1",
+                "v11beta2",
+                "v10beta3",
+                "v3beta1",
+                "v12alpha1",
+                "v1alpha2",
+                "foo1",
+                "foo10"
+            ]
         );
     }
 }

@@ -3,8 +3,8 @@
 mod info;
 mod options;
 
-pub use info::{RequestInfo, ResourcePath, Verb};
-pub use options::{
-    DeleteOptions, FieldValidation, ListOptions, Preconditions, Propagation, Query,
-    VersionMatch, WriteKind, WriteOptions,
+pub(crate) use info::{RequestInfo, ResourcePath, Verb};
+pub(crate) use options::{
+    DeleteOptions, FieldValidation, ListOptions, Preconditions, Propagation, Query, VersionMatch,
+    WriteKind, WriteOptions,
 };

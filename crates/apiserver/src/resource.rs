@@ -1,5 +1,6 @@
 //! A served resource: a kind in one version, and where its objects are kept.
 
+mod events;
 mod template;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use crate::kind::{KindInfo, Strategy};
 use crate::store::Entry;
 
+pub(crate) use events::EventView;
 pub(crate) use template::Template;
 
 /// How stored objects become objects of the requested version.
@@ -60,13 +62,21 @@ impl Resource {
     /// How the bytes of every stored built-in object start. Go writes the type first, and items of
     /// built-in lists leave it out: with a fixed head it can be cut off without reading the object.
     fn type_head(&self) -> String {
-        format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", self.info.gvk.kind, self.api_version())
+        format!(
+            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
+            self.info.gvk.kind,
+            self.api_version()
+        )
     }
 
     /// The fields of a stored built-in object behind its type, closing brace included; `None` for
     /// custom resources, whose items keep their type.
     pub fn without_type<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
-        if self.custom.is_some() { None } else { value.strip_prefix(self.type_head().as_bytes()) }
+        if self.custom.is_some() {
+            None
+        } else {
+            value.strip_prefix(self.type_head().as_bytes())
+        }
     }
 
     /// Key of an object; `namespace` is empty for cluster-scoped kinds.
@@ -99,7 +109,9 @@ impl Resource {
 
     /// The object of an entry in the served version.
     pub fn read(&self, entry: &Entry) -> Result<Value, Status> {
-        let object = entry.object().map_err(|error| Status::internal(&error.to_string()))?;
+        let object = entry
+            .object()
+            .map_err(|error| Status::internal(&error.to_string()))?;
         Ok(self.serve(Arc::unwrap_or_clone(object)))
     }
 
@@ -138,7 +150,11 @@ impl Resource {
     /// Name of an object for messages: its name, or its generateName when it has none yet.
     pub fn display_name(object: &Value) -> Cow<'_, str> {
         let name = meta::name(object);
-        Cow::Borrowed(if name.is_empty() { meta::generate_name_base(object) } else { name })
+        Cow::Borrowed(if name.is_empty() {
+            meta::generate_name_base(object)
+        } else {
+            name
+        })
     }
 }
 
@@ -165,12 +181,15 @@ impl Versions for Resource {
         }
         // What Go's zero value looks like is what decoding nothing gives.
         let nothing = serde_json::json!({"apiVersion": api_version, "kind": self.info.gvk.kind});
-        self.strategy.decode(nothing).ok().map(|decoded| decoded.object)
+        self.strategy
+            .decode(nothing)
+            .ok()
+            .map(|decoded| decoded.object)
     }
 }
 
 /// Conversion of resources that are stored as they are served.
-pub struct Identity;
+pub(crate) struct Identity;
 
 impl Conversion for Identity {
     fn is_identity(&self) -> bool {

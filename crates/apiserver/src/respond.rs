@@ -23,14 +23,14 @@ use serde_json::Value;
 use crate::negotiate::Encoding;
 
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// From this size on a body is compressed when the client asks for it.
 const GZIP_FROM: usize = 128 * 1024;
 
 /// What the request says about the form of the answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
+pub(crate) struct Form {
     /// JSON or YAML.
     pub encoding: Encoding,
     /// Indented.
@@ -41,10 +41,17 @@ pub struct Form {
 
 impl Form {
     /// Reads the wishes of a request: `?pretty`, or a client that is used by people.
-    pub fn of(headers: &HeaderMap, pretty: Option<bool>, encoding: Encoding) -> Self {
-        let header = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
+    pub(crate) fn of(headers: &HeaderMap, pretty: Option<bool>, encoding: Encoding) -> Self {
+        let header = |name| {
+            headers
+                .get(name)
+                .and_then(|v: &HeaderValue| v.to_str().ok())
+                .unwrap_or_default()
+        };
         let agent = header(USER_AGENT);
-        let for_people = ["curl", "Wget", "Mozilla/"].iter().any(|start| agent.starts_with(start));
+        let for_people = ["curl", "Wget", "Mozilla/"]
+            .iter()
+            .any(|start| agent.starts_with(start));
         Self {
             encoding,
             pretty: pretty.unwrap_or(for_people),
@@ -54,20 +61,25 @@ impl Form {
 }
 
 /// A body that is there at once.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
 /// A body that comes piece by piece.
-pub fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
+pub(crate) fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     use futures::StreamExt as _;
     StreamBody::new(stream.map(|bytes| Ok(Frame::data(bytes)))).boxed_unsync()
 }
 
 /// An answer in JSON or YAML.
-pub fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
+pub(crate) fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
     match form.encoding {
-        Encoding::Json if form.pretty => bytes(code, "application/json", json::to_vec_pretty(value).into(), form),
+        Encoding::Json if form.pretty => bytes(
+            code,
+            "application/json",
+            json::to_vec_pretty(value).into(),
+            form,
+        ),
         Encoding::Json => {
             let mut text = json::to_vec(value);
             text.push(b'\n');
@@ -78,7 +90,7 @@ pub fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
 }
 
 /// An answer that is JSON already.
-pub fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
+pub(crate) fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
     if form.encoding == Encoding::Json && !form.pretty {
         return bytes(code, "application/json", json, form);
     }
@@ -92,16 +104,30 @@ pub fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
 fn yaml(code: StatusCode, object: &Value, form: Form) -> Response<Body> {
     match serde_saphyr::to_string(object) {
         Ok(text) => bytes(code, "application/yaml", text.into(), form),
-        Err(error) => status(&Status::internal(&error.to_string()), Form { encoding: Encoding::Json, ..form }),
+        Err(error) => status(
+            &Status::internal(&error.to_string()),
+            Form {
+                encoding: Encoding::Json,
+                ..form
+            },
+        ),
     }
 }
 
 /// An answer of any media type.
-pub fn bytes(code: StatusCode, media_type: &'static str, body: Bytes, form: Form) -> Response<Body> {
+pub(crate) fn bytes(
+    code: StatusCode,
+    media_type: &'static str,
+    body: Bytes,
+    form: Form,
+) -> Response<Body> {
     let mut compressed = None;
     if form.gzip && body.len() >= GZIP_FROM {
         let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 6), Compression::fast());
-        compressed = encoder.write_all(&body).and_then(|()| encoder.finish()).ok();
+        compressed = encoder
+            .write_all(&body)
+            .and_then(|()| encoder.finish())
+            .ok();
     }
     let zipped = compressed.is_some();
     let mut response = Response::new(full(compressed.map_or(body, Bytes::from)));
@@ -116,23 +142,37 @@ pub fn bytes(code: StatusCode, media_type: &'static str, body: Bytes, form: Form
 }
 
 /// A `Status`.
-pub fn status(status: &Status, form: Form) -> Response<Body> {
+pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
     // A success says so without a code of its own.
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = serde_json::to_value(status).unwrap_or_default();
     // 406 answers are indented whoever asks.
-    let form = Form { pretty: form.pretty || status.code == 406, ..form };
+    let form = Form {
+        pretty: form.pretty || status.code == 406,
+        ..form
+    };
     let mut response = value(code, &body, form);
-    if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    if let Some(seconds) = status
+        .details
+        .as_ref()
+        .map(|d| d.retry_after_seconds)
+        .filter(|s| *s > 0)
+    {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
 
 /// The 404 of a path no group answers for.
-pub fn page_not_found() -> Response<Body> {
-    let form = Form { encoding: Encoding::Json, pretty: false, gzip: false };
+pub(crate) fn page_not_found() -> Response<Body> {
+    let form = Form {
+        encoding: Encoding::Json,
+        pretty: false,
+        gzip: false,
+    };
     let mut response = bytes(
         StatusCode::NOT_FOUND,
         "text/plain; charset=utf-8",
@@ -147,7 +187,7 @@ pub fn page_not_found() -> Response<Body> {
 }
 
 /// Headers that every answer has.
-pub fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String], now: Timestamp) {
+pub(crate) fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String], now: Timestamp) {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(audit_id) {
         headers.insert(HeaderName::from_static("audit-id"), id);
@@ -155,7 +195,8 @@ pub fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String]
     headers
         .entry(CACHE_CONTROL)
         .or_insert_with(|| HeaderValue::from_static("no-cache, private"));
-    if let Ok(date) = HeaderValue::from_str(&now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
+    if let Ok(date) = HeaderValue::from_str(&now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())
+    {
         headers.insert(DATE, date);
     }
     for warning in warning_headers(warnings) {
@@ -173,7 +214,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen: Vec<&str> = Vec::new();
     let mut total = 0;
     let mut values = Vec::new();
-    let all: usize = warnings.iter().map(|warning| warning.len()).sum();
+    let all: usize = warnings.iter().map(std::string::String::len).sum();
     for warning in warnings {
         if seen.contains(&warning.as_str()) {
             continue;
@@ -188,7 +229,10 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
             break;
         }
         total += text.len();
-        let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        let escaped = text
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace(['\n', '\r'], " ");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{escaped}\"").as_bytes()) {
             values.push(value);
         }

@@ -20,8 +20,8 @@ mod selection;
 mod update;
 mod watch;
 
-pub use context::Context;
 pub(crate) use body::{Content, read_limited};
+pub(crate) use context::Context;
 pub(crate) use create::{create, create_internal};
 pub(crate) use delete::{delete, delete_collection, delete_object};
 pub(crate) use get::get;

@@ -45,20 +45,27 @@ pub enum ServeError {
 }
 
 /// TLS settings: the server's identity and the authorities of client certificates.
-pub fn tls_config(identity: &Identity, client_authorities: &[String]) -> Result<ServerConfig, ServeError> {
-    let wrong = |what: &str, error: &dyn std::fmt::Display| ServeError::Tls(format!("{what}: {error}"));
+pub fn tls_config(
+    identity: &Identity,
+    client_authorities: &[String],
+) -> Result<ServerConfig, ServeError> {
+    let wrong =
+        |what: &str, error: &dyn std::fmt::Display| ServeError::Tls(format!("{what}: {error}"));
     let mut roots = RootCertStore::empty();
     for pem in client_authorities {
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
             let certificate = certificate.map_err(|error| wrong("client authority", &error))?;
-            roots.add(certificate).map_err(|error| wrong("client authority", &error))?;
+            roots
+                .add(certificate)
+                .map_err(|error| wrong("client authority", &error))?;
         }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| wrong("client authority", &error))?;
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| wrong("client authority", &error))?;
     let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| wrong("server certificate", &error))?;
@@ -78,7 +85,10 @@ pub fn tls_config(identity: &Identity, client_authorities: &[String]) -> Result<
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address)
         .await
-        .map_err(|source| ServeError::Listen { address: address.to_string(), source })
+        .map_err(|source| ServeError::Listen {
+            address: address.to_string(),
+            source,
+        })
 }
 
 /// Serves until `stop` is ready, then lets running requests end.
@@ -110,20 +120,21 @@ pub async fn serve(
     drop(listener);
     // Watches end here too: their connections are told to finish what they have.
     server.stop();
-    let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(DRAIN, async {
+        while connections.join_next().await.is_some() {}
+    })
+    .await;
 }
 
-async fn connection(
-    server: ApiServer,
-    acceptor: TlsAcceptor,
-    stream: TcpStream,
-) {
+async fn connection(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream) {
     let mut stopping = server.state().stopping.subscribe();
     // Requests and watch events are small and someone waits for each.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "setting TCP_NODELAY failed");
     }
-    let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else {
+        return;
+    };
     let peer = stream
         .get_ref()
         .1
@@ -138,7 +149,10 @@ async fn connection(
         async move { Ok::<_, std::convert::Infallible>(server.handle(request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
     builder
         .http2()
         .timer(TokioTimer::new())

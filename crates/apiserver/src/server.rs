@@ -29,7 +29,7 @@ use crate::rest::{Content, Context, read_limited};
 use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 
 /// Longest time a request other than a watch may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Largest object that is stored, as etcd's default request size.
 const OBJECT_LIMIT: usize = 1_572_864;
 
@@ -62,7 +62,10 @@ impl State {
     /// Whether a built-in or defined kind of that name is served.
     pub(crate) fn knows_kind(&self, api_version: &str, kind: &str) -> bool {
         split_api_version(api_version).is_some_and(|(group, version)| {
-            self.registry.snapshot().find_kind(group, version, kind).is_some()
+            self.registry
+                .snapshot()
+                .find_kind(group, version, kind)
+                .is_some()
         })
     }
 
@@ -81,10 +84,19 @@ impl State {
     ) -> Result<Arc<Entry>, Refused> {
         let template = resource.template(object);
         if template.len() > OBJECT_LIMIT {
-            return Err(Refused::Failed(Status::plain_500("etcdserver: request is too large")));
+            return Err(Refused::Failed(Status::plain_500(
+                "etcdserver: request is too large",
+            )));
         }
         let op = Op::Put(Box::new(move |revision| template.at(revision)));
-        let event = self.store.write(Write { key: key.into(), expect, op }).await?;
+        let event = self
+            .store
+            .write(Write {
+                key: key.into(),
+                expect,
+                op,
+            })
+            .await?;
         Ok(Arc::clone(&event.entry))
     }
 
@@ -98,7 +110,13 @@ impl State {
         let template = resource.template(object);
         let op = Op::Delete(Box::new(move |revision| template.at(revision)));
         let expect = Expect::Revision(entry.mod_revision);
-        self.store.write(Write { key: Arc::clone(&entry.key), expect, op }).await?;
+        self.store
+            .write(Write {
+                key: Arc::clone(&entry.key),
+                expect,
+                op,
+            })
+            .await?;
         Ok(())
     }
 }
@@ -140,7 +158,10 @@ impl ApiServer {
     /// The same server for in-process clients that are somebody already.
     #[must_use]
     pub fn as_user(&self, user: UserInfo) -> Self {
-        Self { state: Arc::clone(&self.state), user: Some(user) }
+        Self {
+            state: Arc::clone(&self.state),
+            user: Some(user),
+        }
     }
 
     /// What all requests share.
@@ -170,20 +191,32 @@ impl ApiServer {
         let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
         let plain = Form::of(
             &parts.headers,
-            query.get("pretty").map(|value| !matches!(value, "false" | "0")),
+            query
+                .get("pretty")
+                .map(|value| !matches!(value, "false" | "0")),
             Encoding::Json,
         );
         let peer = parts.extensions.get::<auth::PeerCertificate>();
         let user = match &self.user {
             Some(user) => Ok(user.clone()),
-            None => self.state.authenticator.authenticate(&self.state.store, &parts.headers, peer, now),
+            None => {
+                self.state
+                    .authenticator
+                    .authenticate(&self.state.store, &parts.headers, peer, now)
+            }
         };
         let outcome = match user {
             Ok(user) => {
                 let media_type = content_type(&parts.headers);
                 let watching = info.verb == Verb::Watch;
-                let context =
-                    Context::new(Arc::clone(&self.state), info, query, parts.headers, user, now);
+                let context = Context::new(
+                    Arc::clone(&self.state),
+                    info,
+                    query,
+                    parts.headers,
+                    user,
+                    now,
+                );
                 let work = async {
                     auth::authorize(&context.user, &context.info)?;
                     let bytes = match parts.method {
@@ -198,18 +231,20 @@ impl ApiServer {
                     work.await
                 } else {
                     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-                        Err(Status::timeout("request did not complete within the allotted timeout", 0))
+                        Err(Status::timeout(
+                            "request did not complete within the allotted timeout",
+                            0,
+                        ))
                     })
                 };
-                answer.map(|response| (response, context.take_warnings())).map_err(|status| {
-                    (status, context.take_warnings())
-                })
+                answer
+                    .map(|response| (response, context.take_warnings()))
+                    .map_err(|status| (status, context.take_warnings()))
             }
             Err(status) => Err((status, Vec::new())),
         };
-        let (mut response, warnings) = outcome.unwrap_or_else(|(status, warnings)| {
-            (respond::status(&status, plain), warnings)
-        });
+        let (mut response, warnings) = outcome
+            .unwrap_or_else(|(status, warnings)| (respond::status(&status, plain), warnings));
         respond::finish(&mut response, &audit_id, &warnings, now);
         response
     }

@@ -12,7 +12,7 @@ use crate::builtin;
 use crate::custom::{self, DefinitionStrategy};
 use crate::kind::{KindInfo, Strategy};
 use crate::registry::Registry;
-use crate::resource::{Conversion, Identity, Resource};
+use crate::resource::{Conversion, EventView, Identity, Resource};
 use crate::rest::Context;
 use crate::server::{ApiServer, State};
 use crate::store::Store;
@@ -45,7 +45,10 @@ impl ApiServer {
     /// Starts a server: initial objects are there and definitions are served when this returns.
     /// Needs a tokio runtime, on which it keeps a task for custom resource definitions.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let resources = builtin::registry().into_iter().map(builtin_resource).collect();
+        let resources = builtin::registry()
+            .into_iter()
+            .map(builtin_resource)
+            .collect();
         let authenticator = Authenticator::new(&options.issuer, options.token_key, options.tokens);
         let state = Arc::new(State {
             store: options.store,
@@ -82,12 +85,20 @@ fn prefix(info: &KindInfo) -> String {
 fn builtin_resource((info, strategy): (KindInfo, Arc<dyn Strategy>)) -> Arc<Resource> {
     let group = info.gvk.group.as_str();
     let conversion: Arc<dyn Conversion> = match (group, info.gvk.kind.as_str()) {
-        ("events.k8s.io", "Event") => Arc::new(builtin::events::EventsView),
+        ("" | "events.k8s.io", "Event") => Arc::new(EventView {
+            core: group.is_empty(),
+        }),
         _ => Arc::new(Identity),
     };
     let strategy: Arc<dyn Strategy> = match group {
         "apiextensions.k8s.io" => Arc::new(DefinitionStrategy(strategy)),
         _ => strategy,
     };
-    Arc::new(Resource { prefix: prefix(&info), info, strategy, conversion, custom: None })
+    Arc::new(Resource {
+        prefix: prefix(&info),
+        info,
+        strategy,
+        conversion,
+        custom: None,
+    })
 }

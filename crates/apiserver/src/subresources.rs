@@ -4,7 +4,7 @@ use crate::resource::Resource;
 
 /// A subresource as discovery shows it.
 #[derive(Debug, Clone)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// Path segment.
     pub name: &'static str,
     /// Group of its kind.
@@ -19,7 +19,7 @@ pub struct Subresource {
 
 /// A kind that is answered at once and never stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Review {
+pub(crate) struct Review {
     /// API group.
     pub group: &'static str,
     /// Plural.
@@ -31,8 +31,13 @@ pub struct Review {
 }
 
 /// All reviews; their version is `v1`.
-pub const REVIEWS: [Review; 7] = [
-    Review { group: "authentication.k8s.io", plural: "tokenreviews", kind: "TokenReview", namespaced: false },
+pub(crate) const REVIEWS: [Review; 7] = [
+    Review {
+        group: "authentication.k8s.io",
+        plural: "tokenreviews",
+        kind: "TokenReview",
+        namespaced: false,
+    },
     Review {
         group: "authentication.k8s.io",
         plural: "selfsubjectreviews",
@@ -63,24 +68,35 @@ pub const REVIEWS: [Review; 7] = [
         kind: "LocalSubjectAccessReview",
         namespaced: true,
     },
-    Review { group: "", plural: "bindings", kind: "Binding", namespaced: true },
+    Review {
+        group: "",
+        plural: "bindings",
+        kind: "Binding",
+        namespaced: true,
+    },
 ];
 
 /// The reviews of a group version.
-pub fn reviews(group: &str, version: &str) -> Vec<Review> {
+pub(crate) fn reviews(group: &str, version: &str) -> Vec<Review> {
     if version != "v1" {
         return Vec::new();
     }
-    REVIEWS.iter().copied().filter(|review| review.group == group).collect()
+    REVIEWS
+        .iter()
+        .copied()
+        .filter(|review| review.group == group)
+        .collect()
 }
 
 /// A review by its plural.
-pub fn review(group: &str, version: &str, plural: &str) -> Option<Review> {
-    reviews(group, version).into_iter().find(|review| review.plural == plural)
+pub(crate) fn review(group: &str, version: &str, plural: &str) -> Option<Review> {
+    reviews(group, version)
+        .into_iter()
+        .find(|review| review.plural == plural)
 }
 
 /// The subresources of a resource, by name.
-pub fn of(resource: &Resource) -> Vec<Subresource> {
+pub(crate) fn of(resource: &Resource) -> Vec<Subresource> {
     let gvk = &resource.info.gvk;
     let own = |name, verbs: &[&'static str]| Subresource {
         name,
@@ -89,13 +105,14 @@ pub fn of(resource: &Resource) -> Vec<Subresource> {
         kind: gvk.kind.clone(),
         verbs: verbs.to_vec(),
     };
-    let other = |name, group: &str, version: &str, kind: &str, verbs: &[&'static str]| Subresource {
-        name,
-        group: group.into(),
-        version: version.into(),
-        kind: kind.into(),
-        verbs: verbs.to_vec(),
-    };
+    let other =
+        |name, group: &str, version: &str, kind: &str, verbs: &[&'static str]| Subresource {
+            name,
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            verbs: verbs.to_vec(),
+        };
     let mut all = Vec::new();
     if resource.custom.is_none() {
         match (gvk.group.as_str(), gvk.kind.as_str()) {
@@ -107,7 +124,13 @@ pub fn of(resource: &Resource) -> Vec<Subresource> {
             }
             ("", "Namespace") => all.push(own("finalize", &["update"])),
             ("", "ServiceAccount") => {
-                all.push(other("token", "authentication.k8s.io", "v1", "TokenRequest", &["create"]));
+                all.push(other(
+                    "token",
+                    "authentication.k8s.io",
+                    "v1",
+                    "TokenRequest",
+                    &["create"],
+                ));
             }
             ("certificates.k8s.io", "CertificateSigningRequest") => {
                 all.push(own("approval", &["get", "patch", "update"]));
@@ -116,7 +139,13 @@ pub fn of(resource: &Resource) -> Vec<Subresource> {
         }
     }
     if resource.info.scale.is_some() {
-        all.push(other("scale", "autoscaling", "v1", "Scale", &["get", "patch", "update"]));
+        all.push(other(
+            "scale",
+            "autoscaling",
+            "v1",
+            "Scale",
+            &["get", "patch", "update"],
+        ));
     }
     if resource.info.has_status {
         all.push(own("status", &["get", "patch", "update"]));

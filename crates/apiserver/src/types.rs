@@ -20,7 +20,7 @@
 //! | `required` | required of clients, left out when empty |
 //! | `list=atomic`, `list=set`, `list=map:<keys>` | how server-side apply merges the list |
 //! | `patch=<strategy>[:<key>]` | how a strategic merge patch merges the field |
-//! | `atomic` | the map or struct is replaced as a whole |
+//! | `atomic`, `granular` | the map or struct is replaced as a whole, or merged although its type is atomic |
 //! | `default=<json>` | the documented default |
 //!
 //! A pointer in front of a type means that an empty value differs from an absent one. Without
@@ -28,6 +28,7 @@
 
 mod json;
 mod merge;
+mod openapi;
 mod protobuf;
 mod scalars;
 mod strategic;
@@ -35,6 +36,7 @@ mod table;
 
 pub use json::{DecodedJson, decode_json};
 pub use merge::{merge_schema, merge_type};
+pub use openapi::{DocumentResource, openapi_common_models, openapi_document, openapi_paths};
 pub use protobuf::{PREFIX as PROTOBUF_PREFIX, decode_protobuf};
 pub use strategic::Strategic;
 pub use table::{Field, ListType, Patch, Scalar, Shape, Struct, Table, Type, TypeId, table};

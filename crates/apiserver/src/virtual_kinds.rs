@@ -6,10 +6,12 @@ mod reviews;
 mod token;
 
 use http::{Response, StatusCode};
+use jiff::Timestamp;
 use machinery::gvk::GroupResource;
 use machinery::json;
 use machinery::status::Status;
-use serde_json::Value;
+use machinery::time::format_time;
+use serde_json::{Value, json};
 
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
 use crate::request::{ResourcePath, Verb};
@@ -28,7 +30,10 @@ pub(crate) async fn review(
 ) -> Result<Response<Body>, Status> {
     let resource = GroupResource::new(review.group, review.plural);
     if context.info.verb != Verb::Create || !path.name.is_empty() {
-        return Err(Status::method_not_supported(&resource, context.info.verb.as_str()));
+        return Err(Status::method_not_supported(
+            &resource,
+            context.info.verb.as_str(),
+        ));
     }
     let object = decode(review.group, review.kind, content)?;
     match review.kind {
@@ -84,15 +89,29 @@ fn created(context: &Context) -> Response<Body> {
 
 fn decode(group: &str, kind: &str, content: &Content) -> Result<Value, Status> {
     let refuse = |why: String| {
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why}"
+        ))
     };
     let mut object = match content.media_type.as_str() {
-        JSON => json::decode(&content.bytes).map_err(|error| refuse(error.to_string()))?.value,
-        YAML => json::decode_yaml(&content.bytes).map_err(|error| refuse(error.to_string()))?.value,
+        JSON => {
+            json::decode(&content.bytes)
+                .map_err(|error| refuse(error.to_string()))?
+                .value
+        }
+        YAML => {
+            json::decode_yaml(&content.bytes)
+                .map_err(|error| refuse(error.to_string()))?
+                .value
+        }
         PROTOBUF => types::decode_protobuf(&content.bytes, None).map_err(refuse)?,
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
-    let given = object.get("kind").and_then(Value::as_str).unwrap_or(kind).to_owned();
+    let given = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or(kind)
+        .to_owned();
     if !object.is_object() || given != kind {
         return Err(Status::bad_request(format!(
             "{given} in version \"v1\" cannot be handled as a {kind}: no kind {} is registered for this path",
@@ -104,7 +123,28 @@ fn decode(group: &str, kind: &str, content: &Content) -> Result<Value, Status> {
         .kind(group, "v1", kind)
         .ok_or_else(|| Status::internal(&format!("{kind} is not in the table of types")))?;
     let decoded = types::decode_json(id, object).map_err(|why| {
-        Status::bad_request(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}"))
+        Status::bad_request(format!(
+            "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
+        ))
     })?;
     Ok(decoded.object)
+}
+
+/// Sets a condition of a pod; a condition that was true already keeps its time.
+fn set_pod_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
+    condition["lastProbeTime"] = Value::Null;
+    condition["lastTransitionTime"] = format_time(now).into();
+    let status = &mut pod["status"];
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    let Some(existing) = conditions.iter_mut().find(|known| known["type"] == condition["type"]) else {
+        conditions.push(condition);
+        return;
+    };
+    if existing["status"] == condition["status"] {
+        condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
+    }
+    *existing = condition;
 }

@@ -1,1 +1,47 @@
-//! (to come)
+//! CEL as custom resources and admission use it.
+//!
+//! ```text
+//! source --parse--> tree --check (types of a schema)--> program --evaluate (budget)--> value
+//! ```
+//!
+//! Expressions come from whoever may write a CRD and run on whatever anybody may send, so every
+//! step is bounded: the tree in height, the evaluation in cost (upstream's model) and in work and
+//! memory (ours). The object is read in place through a typed view of its schema.
+
+mod ast;
+mod check;
+mod compile;
+mod crd;
+mod decl;
+mod equal;
+mod estimate;
+mod eval;
+mod expression;
+mod field_path;
+mod formats;
+mod functions;
+mod issue;
+mod lexer;
+mod macros;
+mod meter;
+mod names;
+mod net;
+mod parser;
+mod program;
+mod quantities;
+mod regexes;
+mod rules;
+mod signatures;
+mod time;
+mod types;
+mod urls;
+mod value;
+mod versions;
+
+#[cfg(test)]
+mod tests;
+
+pub use crd::check_rules;
+pub use expression::{Environment, EvalError, Expression, ResultType, VarType};
+pub use field_path::valid_field_path;
+pub use rules::{CompiledRules, RuleFindings};

@@ -30,7 +30,11 @@ impl Path {
     /// A field below this path.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() {
+            Self(name.to_owned())
+        } else {
+            Self(format!("{}.{name}", self.0))
+        }
     }
 
     /// A list item below this path.
@@ -166,8 +170,10 @@ impl FieldError {
         value: impl Into<Value>,
         accepted: impl IntoIterator<Item = S>,
     ) -> Self {
-        let accepted: Vec<String> =
-            accepted.into_iter().map(|s| crate::json::go_quote(s.as_ref())).collect();
+        let accepted: Vec<String> = accepted
+            .into_iter()
+            .map(|s| crate::json::go_quote(s.as_ref()))
+            .collect();
         let detail = if accepted.is_empty() {
             String::new()
         } else {
@@ -205,12 +211,22 @@ impl FieldError {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { kind, field: field.clone(), value: Some(value.into()), detail: detail.into() }
+        Self {
+            kind,
+            field: field.clone(),
+            value: Some(value.into()),
+            detail: detail.into(),
+        }
     }
 
     /// An error that does not.
     pub fn without_value(kind: ErrorKind, field: &Path, detail: impl Into<String>) -> Self {
-        Self { kind, field: field.clone(), value: None, detail: detail.into() }
+        Self {
+            kind,
+            field: field.clone(),
+            value: None,
+            detail: detail.into(),
+        }
     }
 
     /// The message without the path, as a cause carries it.

@@ -16,7 +16,11 @@ pub struct GroupVersionKind {
 impl GroupVersionKind {
     /// Puts the three parts together.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
-        Self { group: group.into(), version: version.into(), kind: kind.into() }
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+        }
     }
 
     /// Reads `apiVersion` and `kind`; `None` when the apiVersion has more than one slash.
@@ -55,7 +59,10 @@ pub struct GroupResource {
 impl GroupResource {
     /// Puts the two parts together.
     pub fn new(group: &str, resource: &str) -> Self {
-        Self { group: group.into(), resource: resource.into() }
+        Self {
+            group: group.into(),
+            resource: resource.into(),
+        }
     }
 }
 
@@ -67,7 +74,11 @@ impl fmt::Display for GroupResource {
 
 /// `name.group`, or just `name` in the core group.
 pub fn qualify(name: &str, group: &str) -> String {
-    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
 }
 
 /// Splits `apiVersion` into group and version; `None` when it has more than one slash.
@@ -81,5 +92,9 @@ pub fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
 
 /// Joins group and version into an `apiVersion`.
 pub fn join_api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }

@@ -84,7 +84,10 @@ pub struct Cause {
     pub field: String,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes fields by reference"
+)]
 fn is_zero(number: &u16) -> bool {
     *number == 0
 }
@@ -139,8 +142,12 @@ impl Status {
 
     /// 404: there is no such resource in a group that is served.
     pub fn unknown_resource() -> Self {
-        Self::failure(404, "NotFound", "the server could not find the requested resource")
-            .with_details(Details::default())
+        Self::failure(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with_details(Details::default())
     }
 
     /// 409: the name is taken.
@@ -155,13 +162,19 @@ impl Status {
             "{resource} {} already exists, the server was not able to generate a unique name for the object",
             go_quote(name)
         );
-        let details = Details { retry_after_seconds: 1, ..about(resource, name) };
+        let details = Details {
+            retry_after_seconds: 1,
+            ..about(resource, name)
+        };
         Self::failure(409, "AlreadyExists", message).with_details(details)
     }
 
     /// 409: the operation lost a race or a precondition.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", go_quote(name));
+        let message = format!(
+            "Operation cannot be fulfilled on {resource} {}: {why}",
+            go_quote(name)
+        );
         Self::failure(409, "Conflict", message).with_details(about(resource, name))
     }
 
@@ -210,9 +223,10 @@ impl Status {
     pub fn forbidden(resource: Option<&GroupResource>, name: &str, why: &str) -> Self {
         let (message, details) = match resource {
             None => (format!("forbidden: {why}"), Details::default()),
-            Some(resource) if name.is_empty() => {
-                (format!("{resource} is forbidden: {why}"), about(resource, ""))
-            }
+            Some(resource) if name.is_empty() => (
+                format!("{resource} is forbidden: {why}"),
+                about(resource, ""),
+            ),
             Some(resource) => (
                 format!("{resource} {} is forbidden: {why}", go_quote(name)),
                 about(resource, name),
@@ -223,7 +237,10 @@ impl Status {
 
     /// 405: the resource has no such verb.
     pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
-        let message = format!("{verb} is not supported on resources of kind {}", go_quote(&resource.to_string()));
+        let message = format!(
+            "{verb} is not supported on resources of kind {}",
+            go_quote(&resource.to_string())
+        );
         Self::failure(405, "MethodNotAllowed", message).with_details(about(resource, ""))
     }
 
@@ -256,7 +273,10 @@ impl Status {
     pub fn internal(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         let details = Details {
-            causes: vec![Cause { message: why.into(), ..Cause::default() }],
+            causes: vec![Cause {
+                message: why.into(),
+                ..Cause::default()
+            }],
             ..Details::default()
         };
         Self::failure(500, "InternalError", message).with_details(details)
@@ -269,8 +289,10 @@ impl Status {
 
     /// 504: the request took too long.
     pub fn timeout(message: &str, retry_after_seconds: u16) -> Self {
-        Self::failure(504, "Timeout", format!("Timeout: {message}"))
-            .with_details(Details { retry_after_seconds, ..Details::default() })
+        Self::failure(504, "Timeout", format!("Timeout: {message}")).with_details(Details {
+            retry_after_seconds,
+            ..Details::default()
+        })
     }
 }
 

@@ -25,7 +25,11 @@ pub struct Authenticator {
 impl Authenticator {
     /// An authenticator that issues tokens with `key` in the name of `issuer`.
     pub fn new(issuer: &str, key: SigningKey, tokens: StaticTokens) -> Self {
-        Self { issuer: issuer.to_owned(), key, tokens }
+        Self {
+            issuer: issuer.to_owned(),
+            key,
+            tokens,
+        }
     }
 
     /// In whose name tokens are issued; also their default audience.
@@ -44,7 +48,9 @@ impl Authenticator {
         if let Some(user) = peer.and_then(by_certificate) {
             return Ok(user);
         }
-        let Some(value) = headers.get(AUTHORIZATION) else { return Ok(UserInfo::anonymous()) };
+        let Some(value) = headers.get(AUTHORIZATION) else {
+            return Ok(UserInfo::anonymous());
+        };
         let token = value
             .to_str()
             .ok()
@@ -70,14 +76,25 @@ impl Authenticator {
         now: Timestamp,
     ) -> Result<(UserInfo, Vec<String>), String> {
         if let Some(user) = self.tokens.find(token) {
-            let audiences = if audiences.is_empty() { vec![self.issuer.clone()] } else { audiences.to_vec() };
+            let audiences = if audiences.is_empty() {
+                vec![self.issuer.clone()]
+            } else {
+                audiences.to_vec()
+            };
             return Ok((user, audiences));
         }
         let claims = self.key.verify(token, &self.issuer, now)?;
         let own = [self.issuer.clone()];
-        let wanted = if audiences.is_empty() { &own[..] } else { audiences };
-        let shared: Vec<String> =
-            wanted.iter().filter(|wanted| claims.audiences.contains(wanted)).cloned().collect();
+        let wanted = if audiences.is_empty() {
+            &own[..]
+        } else {
+            audiences
+        };
+        let shared: Vec<String> = wanted
+            .iter()
+            .filter(|wanted| claims.audiences.contains(wanted))
+            .cloned()
+            .collect();
         if shared.is_empty() {
             return Err(format!(
                 "[invalid bearer token, token audiences {:?} is invalid for the target audiences {wanted:?}]",
@@ -105,5 +122,9 @@ fn by_certificate(peer: &PeerCertificate) -> Option<UserInfo> {
         .map(str::to_owned)
         .collect();
     groups.push(AUTHENTICATED.to_owned());
-    Some(UserInfo { name, groups, ..UserInfo::default() })
+    Some(UserInfo {
+        name,
+        groups,
+        ..UserInfo::default()
+    })
 }

@@ -50,8 +50,14 @@ impl TokenClaims {
         if let Some((kind, name, uid)) = &self.bound
             && kind == "Pod"
         {
-            user.extra.insert("authentication.kubernetes.io/pod-name".into(), vec![name.clone()]);
-            user.extra.insert("authentication.kubernetes.io/pod-uid".into(), vec![uid.clone()]);
+            user.extra.insert(
+                "authentication.kubernetes.io/pod-name".into(),
+                vec![name.clone()],
+            );
+            user.extra.insert(
+                "authentication.kubernetes.io/pod-uid".into(),
+                vec![uid.clone()],
+            );
         }
         user
     }
@@ -59,19 +65,31 @@ impl TokenClaims {
     /// A token is worth nothing once its account or the object it is bound to is gone.
     pub(crate) fn check_objects(&self, store: &Store) -> Result<(), String> {
         let alive = |key: String, uid: &str| {
-            store.get(&key).and_then(|entry| entry.object().ok()).is_some_and(|object| meta::uid(&object) == uid)
+            store
+                .get(&key)
+                .and_then(|entry| entry.object().ok())
+                .is_some_and(|object| meta::uid(&object) == uid)
         };
         let (namespace, name) = (&self.namespace, &self.name);
-        if !alive(format!("/registry/serviceaccounts/{namespace}/{name}"), &self.uid) {
+        if !alive(
+            format!("/registry/serviceaccounts/{namespace}/{name}"),
+            &self.uid,
+        ) {
             return Err("service account token has been invalidated".to_owned());
         }
-        let Some((kind, name, uid)) = &self.bound else { return Ok(()) };
+        let Some((kind, name, uid)) = &self.bound else {
+            return Ok(());
+        };
         let key = match kind.as_str() {
             "Pod" => format!("/registry/pods/{namespace}/{name}"),
             "Secret" => format!("/registry/secrets/{namespace}/{name}"),
             _ => format!("/registry/minions/{name}"),
         };
-        if alive(key, uid) { Ok(()) } else { Err("service account token has been invalidated".to_owned()) }
+        if alive(key, uid) {
+            Ok(())
+        } else {
+            Err("service account token has been invalidated".to_owned())
+        }
     }
 }
 
@@ -93,7 +111,8 @@ impl SigningKey {
     pub fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, String> {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8)
             .map_err(|error| format!("reading the token key: {error}"))?;
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, pair.public_key().as_ref());
+        let digest =
+            aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, pair.public_key().as_ref());
         let id = URL_SAFE_NO_PAD.encode(digest.as_ref());
         Ok(Self { pair, id })
     }
@@ -124,11 +143,19 @@ impl SigningKey {
             .pair
             .sign(&SystemRandom::new(), signed.as_bytes())
             .map_err(|error| format!("signing a token: {error}"))?;
-        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref())))
+        Ok(format!(
+            "{signed}.{}",
+            URL_SAFE_NO_PAD.encode(signature.as_ref())
+        ))
     }
 
     /// Reads a token of ours; the error says what is wrong with it.
-    pub(crate) fn verify(&self, token: &str, issuer: &str, now: Timestamp) -> Result<TokenClaims, String> {
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        issuer: &str,
+        now: Timestamp,
+    ) -> Result<TokenClaims, String> {
         const INVALID: &str = "invalid bearer token";
         let (signed, signature) = token.rsplit_once('.').ok_or(INVALID)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| INVALID)?;
@@ -142,7 +169,10 @@ impl SigningKey {
             return Err(INVALID.to_owned());
         }
         let time = |field: &str| {
-            body[field].as_i64().and_then(|second| Timestamp::from_second(second).ok()).ok_or(INVALID)
+            body[field]
+                .as_i64()
+                .and_then(|second| Timestamp::from_second(second).ok())
+                .ok_or(INVALID)
         };
         let (issued, expires) = (time("iat")?, time("exp")?);
         if now >= expires {
@@ -150,10 +180,12 @@ impl SigningKey {
         }
         let private = &body["kubernetes.io"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let bound = [("pod", "Pod"), ("secret", "Secret"), ("node", "Node")].into_iter().find_map(|(field, kind)| {
-            let object = private.get(field)?;
-            Some((kind.to_owned(), text(&object["name"]), text(&object["uid"])))
-        });
+        let bound = [("pod", "Pod"), ("secret", "Secret"), ("node", "Node")]
+            .into_iter()
+            .find_map(|(field, kind)| {
+                let object = private.get(field)?;
+                Some((kind.to_owned(), text(&object["name"]), text(&object["uid"])))
+            });
         Ok(TokenClaims {
             namespace: text(&private["namespace"]),
             name: text(&private["serviceaccount"]["name"]),
@@ -189,10 +221,23 @@ mod tests {
     fn a_token_says_what_was_signed_until_it_expires() {
         let key = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
         let token = key.sign(&claims(), "https://issuer").unwrap();
-        let at = |second| key.verify(&token, "https://issuer", Timestamp::from_second(second).unwrap());
+        let at = |second| {
+            key.verify(
+                &token,
+                "https://issuer",
+                Timestamp::from_second(second).unwrap(),
+            )
+        };
         assert_eq!(at(1500).unwrap(), claims());
         assert!(at(2000).is_err());
-        assert!(key.verify(&token, "https://other", Timestamp::from_second(1500).unwrap()).is_err());
+        assert!(
+            key.verify(
+                &token,
+                "https://other",
+                Timestamp::from_second(1500).unwrap()
+            )
+            .is_err()
+        );
     }
 
     #[test]
@@ -201,7 +246,14 @@ mod tests {
         let other = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
         let token = other.sign(&claims(), "i").unwrap();
         let now = Timestamp::from_second(1500).unwrap();
-        for bad in [token.as_str(), "", "a.b", "a.b.c", "...", &format!("{token}x")] {
+        for bad in [
+            token.as_str(),
+            "",
+            "a.b",
+            "a.b.c",
+            "...",
+            &format!("{token}x"),
+        ] {
             assert!(key.verify(bad, "i", now).is_err(), "{bad}");
         }
     }

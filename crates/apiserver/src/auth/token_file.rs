@@ -8,7 +8,9 @@ use super::{AUTHENTICATED, UserInfo};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// Too few columns.
-    #[error("line {line} of the token file has {found} columns, at least 3 are needed: token, user name, user uid")]
+    #[error(
+        "line {line} of the token file has {found} columns, at least 3 are needed: token, user name, user uid"
+    )]
     Columns {
         /// Line number from 1.
         line: usize,
@@ -36,17 +38,26 @@ impl StaticTokens {
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }
-            let columns =
-                split_columns(line).ok_or(TokenFileError::Quote { line: line_number })?;
+            let columns = split_columns(line).ok_or(TokenFileError::Quote { line: line_number })?;
             let [token, name, uid, rest @ ..] = columns.as_slice() else {
-                return Err(TokenFileError::Columns { line: line_number, found: columns.len() });
+                return Err(TokenFileError::Columns {
+                    line: line_number,
+                    found: columns.len(),
+                });
             };
             if token.is_empty() {
                 continue;
             }
             let mut groups: Vec<String> = rest
                 .first()
-                .map(|groups| groups.split(',').map(str::trim).filter(|g| !g.is_empty()).map(str::to_owned).collect())
+                .map(|groups| {
+                    groups
+                        .split(',')
+                        .map(str::trim)
+                        .filter(|g| !g.is_empty())
+                        .map(str::to_owned)
+                        .collect()
+                })
                 .unwrap_or_default();
             groups.push(AUTHENTICATED.to_owned());
             let user = UserInfo {
@@ -111,7 +122,10 @@ mod tests {
         assert_eq!((alice.name.as_str(), alice.uid.as_str()), ("alice", "1"));
         assert_eq!(alice.groups, ["devs", "ops", "system:authenticated"]);
         assert_eq!(tokens.find("t2").unwrap().groups, ["system:authenticated"]);
-        assert_eq!(tokens.find("t3").unwrap().groups, ["solo", "system:authenticated"]);
+        assert_eq!(
+            tokens.find("t3").unwrap().groups,
+            ["solo", "system:authenticated"]
+        );
         assert!(tokens.find("").is_none());
     }
 

@@ -18,7 +18,9 @@ pub(crate) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// A path of several fields.
 pub(crate) fn path(fields: &str) -> Path {
-    fields.split('.').fold(Path::root(), |path, field| path.child(field))
+    fields
+        .split('.')
+        .fold(Path::root(), |path, field| path.child(field))
 }
 
 /// One error for each message about a value.
@@ -27,7 +29,10 @@ pub(crate) fn invalid_each(
     value: &str,
     messages: impl IntoIterator<Item = String>,
 ) -> Errors {
-    messages.into_iter().map(|message| FieldError::invalid(path, value, message)).collect()
+    messages
+        .into_iter()
+        .map(|message| FieldError::invalid(path, value, message))
+        .collect()
 }
 
 /// Any name at all; the kind checks it elsewhere or not.
@@ -88,7 +93,9 @@ pub(crate) fn one_of(path: &Path, value: &str, accepted: &[&str]) -> Errors {
 
 /// A value out of a fixed set, or absent.
 pub(crate) fn maybe_one_of(path: &Path, value: Option<&str>, accepted: &[&str]) -> Errors {
-    value.map(|value| supported(path, value, accepted)).unwrap_or_default()
+    value
+        .map(|value| supported(path, value, accepted))
+        .unwrap_or_default()
 }
 
 /// A value out of a fixed set.
@@ -102,7 +109,11 @@ pub(crate) fn supported(path: &Path, value: &str, accepted: &[&str]) -> Errors {
 
 /// A text that has to be there.
 pub(crate) fn required(path: &Path, value: &str) -> Errors {
-    if value.is_empty() { vec![FieldError::required(path, "")] } else { Vec::new() }
+    if value.is_empty() {
+        vec![FieldError::required(path, "")]
+    } else {
+        Vec::new()
+    }
 }
 
 /// A number within bounds.
@@ -120,7 +131,9 @@ pub(crate) fn port_number(path: &Path, value: i64) -> Errors {
 
 /// A user or group id.
 pub(crate) fn id(path: &Path, value: Option<i64>) -> Errors {
-    value.map(|value| in_range(path, value, 0, i64::from(i32::MAX))).unwrap_or_default()
+    value
+        .map(|value| in_range(path, value, 0, i64::from(i32::MAX)))
+        .unwrap_or_default()
 }
 
 /// A port by number or name.
@@ -153,7 +166,9 @@ pub(crate) fn header_name(path: &Path, name: &str) -> Errors {
 
 /// The number of a percentage, when the text is one.
 fn percent(text: &str) -> Option<i64> {
-    let digits = text.strip_suffix('%').filter(|_| names::is_valid_percent(text).is_empty())?;
+    let digits = text
+        .strip_suffix('%')
+        .filter(|_| names::is_valid_percent(text).is_empty())?;
     Some(digits.parse().unwrap_or(i64::MAX))
 }
 
@@ -172,7 +187,11 @@ pub(crate) fn count_or_percent(path: &Path, value: &Value) -> Errors {
 pub(crate) fn at_most_all(path: &Path, value: &Value) -> Errors {
     match value.as_str().and_then(percent) {
         Some(percent) if percent > 100 => {
-            vec![FieldError::invalid(path, value.clone(), "must not be greater than 100%")]
+            vec![FieldError::invalid(
+                path,
+                value.clone(),
+                "must not be greater than 100%",
+            )]
         }
         _ => Vec::new(),
     }
@@ -181,7 +200,9 @@ pub(crate) fn at_most_all(path: &Path, value: &Value) -> Errors {
 /// The number of a count or percentage, zero when it is neither.
 pub(crate) fn count_or_percent_value(value: &Value) -> i64 {
     match value {
-        Value::String(text) => percent(text).or_else(|| text.parse().ok()).unwrap_or_default(),
+        Value::String(text) => percent(text)
+            .or_else(|| text.parse().ok())
+            .unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
     }
 }
@@ -191,7 +212,11 @@ pub(crate) fn annotations(path: &Path, map: &Value) -> Errors {
     let mut errors = Errors::new();
     let mut size = 0;
     for (key, value) in map.entries("") {
-        errors.extend(invalid_each(path, key, names::is_qualified_name(&key.to_lowercase())));
+        errors.extend(invalid_each(
+            path,
+            key,
+            names::is_qualified_name(&key.to_lowercase()),
+        ));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > 262_144 {
@@ -235,8 +260,9 @@ pub(crate) fn domain_prefixed_path(path: &Path, value: &str) -> Errors {
     if value.is_empty() {
         return vec![FieldError::required(path, "")];
     }
-    let Some((host, rest)) =
-        value.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    let Some((host, rest)) = value
+        .split_once('/')
+        .filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
     else {
         let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
         return vec![FieldError::invalid(path, value, detail)];

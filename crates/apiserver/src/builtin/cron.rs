@@ -7,24 +7,51 @@ struct Bounds {
     names: &'static [&'static str],
 }
 
-const MONTHS: &[&str] =
-    &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: &[&str] = &[
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 const FIELDS: [Bounds; 5] = [
-    Bounds { min: 0, max: 59, names: &[] },
-    Bounds { min: 0, max: 23, names: &[] },
-    Bounds { min: 1, max: 31, names: &[] },
-    Bounds { min: 1, max: 12, names: MONTHS },
-    Bounds { min: 0, max: 6, names: DAYS },
+    Bounds {
+        min: 0,
+        max: 59,
+        names: &[],
+    },
+    Bounds {
+        min: 0,
+        max: 23,
+        names: &[],
+    },
+    Bounds {
+        min: 1,
+        max: 31,
+        names: &[],
+    },
+    Bounds {
+        min: 1,
+        max: 12,
+        names: MONTHS,
+    },
+    Bounds {
+        min: 0,
+        max: 6,
+        names: DAYS,
+    },
 ];
 
 /// Checks a schedule; the error is the text a client sees.
 pub(crate) fn check(schedule: &str) -> Result<(), String> {
     let mut schedule = schedule;
-    if let Some(rest) = schedule.strip_prefix("CRON_TZ=").or_else(|| schedule.strip_prefix("TZ=")) {
+    if let Some(rest) = schedule
+        .strip_prefix("CRON_TZ=")
+        .or_else(|| schedule.strip_prefix("TZ="))
+    {
         // The zone itself is refused by the caller, so only the rest matters.
-        schedule = rest.split_once(' ').map(|(_, rest)| rest.trim()).unwrap_or_default();
+        schedule = rest
+            .split_once(' ')
+            .map(|(_, rest)| rest.trim())
+            .unwrap_or_default();
     }
     if schedule.is_empty() {
         return Err("empty spec string".to_owned());
@@ -115,13 +142,21 @@ fn check_range(expression: &str, bounds: &Bounds) -> Result<(), String> {
     };
     let Bounds { min, max, .. } = bounds;
     if start < *min {
-        Err(format!("beginning of range ({start}) below minimum ({min}): {expression}"))
+        Err(format!(
+            "beginning of range ({start}) below minimum ({min}): {expression}"
+        ))
     } else if end > *max {
-        Err(format!("end of range ({end}) above maximum ({max}): {expression}"))
+        Err(format!(
+            "end of range ({end}) above maximum ({max}): {expression}"
+        ))
     } else if start > end {
-        Err(format!("beginning of range ({start}) beyond end of range ({end}): {expression}"))
+        Err(format!(
+            "beginning of range ({start}) beyond end of range ({end}): {expression}"
+        ))
     } else if step == 0 {
-        Err(format!("step of range should be a positive number: {expression}"))
+        Err(format!(
+            "step of range should be a positive number: {expression}"
+        ))
     } else {
         Ok(())
     }

@@ -20,7 +20,9 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
     let new: Vec<&str> = new.split('\n').collect();
     let mut out = String::new();
     for group in groups(edits(&old, &new)) {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let (Some(first), Some(last)) = (group.first(), group.last()) else {
+            continue;
+        };
         let from = range(first.old.0, last.old.1);
         let to = range(first.new.0, last.new.1);
         out.push_str(&format!("@@ -{from} +{to} @@\n"));
@@ -31,10 +33,16 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
                 out.push('\n');
             };
             if edit.equal {
-                old[edit.old.0..edit.old.1].iter().for_each(|text| line(' ', text));
+                old[edit.old.0..edit.old.1]
+                    .iter()
+                    .for_each(|text| line(' ', text));
             } else {
-                old[edit.old.0..edit.old.1].iter().for_each(|text| line('-', text));
-                new[edit.new.0..edit.new.1].iter().for_each(|text| line('+', text));
+                old[edit.old.0..edit.old.1]
+                    .iter()
+                    .for_each(|text| line('-', text));
+                new[edit.new.0..edit.new.1]
+                    .iter()
+                    .for_each(|text| line('+', text));
             }
         }
     }
@@ -91,11 +99,19 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     blocks.push((old.len(), new.len(), 0));
     for (from, to, length) in blocks {
         if i < from || j < to {
-            edits.push(Edit { equal: false, old: (i, from), new: (j, to) });
+            edits.push(Edit {
+                equal: false,
+                old: (i, from),
+                new: (j, to),
+            });
         }
         (i, j) = (from + length, to + length);
         if length > 0 {
-            edits.push(Edit { equal: true, old: (from, i), new: (to, j) });
+            edits.push(Edit {
+                equal: true,
+                old: (from, i),
+                new: (to, j),
+            });
         }
     }
     edits
@@ -115,7 +131,8 @@ fn matching_blocks(old: &[&str], new: &[&str]) -> Vec<(usize, usize, usize)> {
     let mut blocks = Vec::new();
     let mut todo = vec![(0, old.len(), 0, new.len())];
     while let Some((old_from, old_to, new_from, new_to)) = todo.pop() {
-        let (i, j, length) = longest_match(old, new, &lines, (old_from, old_to), (new_from, new_to));
+        let (i, j, length) =
+            longest_match(old, new, &lines, (old_from, old_to), (new_from, new_to));
         if length == 0 {
             continue;
         }
@@ -156,7 +173,11 @@ fn longest_match(
             if j >= new_to {
                 break;
             }
-            let before = j.checked_sub(1).and_then(|j| lengths.get(&j)).copied().unwrap_or_default();
+            let before = j
+                .checked_sub(1)
+                .and_then(|j| lengths.get(&j))
+                .copied()
+                .unwrap_or_default();
             let length = before + 1;
             next.insert(j, length);
             if length > best {
@@ -168,7 +189,9 @@ fn longest_match(
     while best_i > old_from && best_j > new_from && old[best_i - 1] == new[best_j - 1] {
         (best_i, best_j, best) = (best_i - 1, best_j - 1, best + 1);
     }
-    while best_i + best < old_to && best_j + best < new_to && old[best_i + best] == new[best_j + best]
+    while best_i + best < old_to
+        && best_j + best < new_to
+        && old[best_i + best] == new[best_j + best]
     {
         best += 1;
     }

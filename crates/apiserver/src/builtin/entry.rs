@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use machinery::field::FieldError;
 use serde_json::Value;
 
-use crate::builtin::value::{keep, remove, same};
 use crate::builtin::print;
+use crate::builtin::value::{keep, remove, same};
 use crate::kind::{Grace, Part, WriteContext};
 
 /// Errors found in an object, in the order they are reported.
@@ -27,7 +27,13 @@ pub(crate) const fn column(
     kind: &'static str,
     description: &'static str,
 ) -> Column {
-    Column { name, kind, format: "", description, priority: 0 }
+    Column {
+        name,
+        kind,
+        format: "",
+        description,
+        priority: 0,
+    }
 }
 
 /// A column of the wide form only.
@@ -36,7 +42,13 @@ pub(crate) const fn wide(
     kind: &'static str,
     description: &'static str,
 ) -> Column {
-    Column { name, kind, format: "", description, priority: 1 }
+    Column {
+        name,
+        kind,
+        format: "",
+        description,
+        priority: 1,
+    }
 }
 
 /// The first column of nearly every table.
@@ -44,16 +56,19 @@ pub(crate) const NAME: Column = Column {
     name: "Name",
     kind: "string",
     format: "name",
-    description: "Name of the object, unique among its kind within its namespace",
+    description: machinery::table::NAME_DESCRIPTION,
     priority: 0,
 };
 
 /// Time since creation.
-pub(crate) const AGE: Column = column("Age", "string", "Time since the object was created");
+pub(crate) const AGE: Column = column("Age", "string", machinery::table::AGE_DESCRIPTION);
 
 /// How far the REST layer goes with a kind.
-#[derive(Debug, Clone, Copy, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of a kind, named by upstream")]
+#[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a kind, named by upstream"
+)]
 pub(crate) struct Facts {
     /// `metadata.generation` is kept.
     pub(crate) generation: bool,
@@ -67,6 +82,18 @@ pub(crate) struct Facts {
     pub(crate) conditional_update: bool,
     /// DELETE answers with the object.
     pub(crate) delete_returns_object: bool,
+}
+
+impl Facts {
+    /// Nothing special.
+    pub(crate) const NONE: Self = Self {
+        generation: false,
+        status: false,
+        scale: false,
+        create_on_update: false,
+        conditional_update: false,
+        delete_returns_object: false,
+    };
 }
 
 /// Reads the value of a selectable field.
@@ -128,14 +155,7 @@ impl Entry {
             short_names: &[],
             categories: &[],
             namespaced: true,
-            facts: Facts {
-                generation: false,
-                status: false,
-                scale: false,
-                create_on_update: false,
-                conditional_update: false,
-                delete_returns_object: false,
-            },
+            facts: Facts::NONE,
             default: |_| (),
             prepare_create: drop_status,
             prepare_update: keep_other_part,
@@ -171,11 +191,19 @@ pub(crate) fn keep_other_part(new: &mut Value, old: &Value, part: Part<'_>, _: W
 
 /// Whether anything but metadata and status changed.
 pub(crate) fn content_changed(new: &Value, old: &Value) -> bool {
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return false };
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return false;
+    };
     let matters = |key: &str| !matches!(key, "metadata" | "status" | "kind" | "apiVersion");
-    new.keys().chain(old.keys()).filter(|key| matters(key)).any(|key| {
-        !same(new.get(key).unwrap_or(&Value::Null), old.get(key).unwrap_or(&Value::Null))
-    })
+    new.keys()
+        .chain(old.keys())
+        .filter(|key| matters(key))
+        .any(|key| {
+            !same(
+                new.get(key).unwrap_or(&Value::Null),
+                old.get(key).unwrap_or(&Value::Null),
+            )
+        })
 }
 
 /// Runs a check on both create and update of the main endpoint, and nothing on `/status`.

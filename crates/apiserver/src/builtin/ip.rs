@@ -11,7 +11,11 @@ pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
         return Some(address);
     }
     let octets: Vec<&str> = text.split('.').collect();
-    if octets.len() != 4 || octets.iter().any(|octet| octet.is_empty() || octet.len() > 9) {
+    if octets.len() != 4
+        || octets
+            .iter()
+            .any(|octet| octet.is_empty() || octet.len() > 9)
+    {
         return None;
     }
     let mut bytes = [0_u8; 4];
@@ -19,14 +23,20 @@ pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
         if !octet.bytes().all(|c| c.is_ascii_digit()) {
             return None;
         }
-        *byte = octet.parse::<u32>().ok().and_then(|n| u8::try_from(n).ok())?;
+        *byte = octet
+            .parse::<u32>()
+            .ok()
+            .and_then(|n| u8::try_from(n).ok())?;
     }
     Some(IpAddr::V4(Ipv4Addr::from(bytes)))
 }
 
 /// Whether the text is an IPv6 address; an IPv4 address in IPv6 clothes is not.
 pub(crate) fn is_v6(text: &str) -> bool {
-    matches!(parse_sloppy(text).map(|ip| ip.to_canonical()), Some(IpAddr::V6(_)))
+    matches!(
+        parse_sloppy(text).map(|ip| ip.to_canonical()),
+        Some(IpAddr::V6(_))
+    )
 }
 
 /// Errors in an address; addresses the old object had are let through.
@@ -41,7 +51,11 @@ pub(crate) fn check(path: &Path, text: &str, existing: &[&str]) -> Vec<FieldErro
     match text.parse::<IpAddr>() {
         Err(_) => vec![FieldError::invalid(path, text, "must not have leading 0s")],
         Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
-            vec![FieldError::invalid(path, text, "must not be an IPv4-mapped IPv6 address")]
+            vec![FieldError::invalid(
+                path,
+                text,
+                "must not be an IPv4-mapped IPv6 address",
+            )]
         }
         Ok(_) => Vec::new(),
     }
@@ -63,7 +77,11 @@ pub(crate) fn check_canonical(path: &Path, text: &str) -> Vec<FieldError> {
 /// Addresses that can never be an endpoint.
 pub(crate) fn check_endpoint(path: &Path, text: &str) -> Vec<FieldError> {
     let Some(address) = parse_sloppy(text) else {
-        return vec![FieldError::invalid(path, text, "must be a valid IP address")];
+        return vec![FieldError::invalid(
+            path,
+            text,
+            "must be a valid IP address",
+        )];
     };
     let mut details = Vec::new();
     if address.is_unspecified() {
@@ -86,7 +104,10 @@ pub(crate) fn check_endpoint(path: &Path, text: &str) -> Vec<FieldError> {
         let range = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)";
         details.push(range.to_owned());
     }
-    details.into_iter().map(|detail| FieldError::invalid(path, text, detail)).collect()
+    details
+        .into_iter()
+        .map(|detail| FieldError::invalid(path, text, detail))
+        .collect()
 }
 
 /// A range: the address as written and the prefix length.
@@ -97,7 +118,10 @@ pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     }
     let address = parse_sloppy(address)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.parse::<u32>().ok().filter(|length| *length <= most)?;
+    let length = length
+        .parse::<u32>()
+        .ok()
+        .filter(|length| *length <= most)?;
     Some((address, u8::try_from(length).ok()?))
 }
 
@@ -110,7 +134,9 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 fn masked(address: IpAddr, length: u8) -> u128 {
-    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or_default();
+    let mask = u128::MAX
+        .checked_shl(128 - u32::from(length))
+        .unwrap_or_default();
     bits(address) & mask
 }
 

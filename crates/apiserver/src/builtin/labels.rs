@@ -1,6 +1,7 @@
 //! Labels and label selectors in object form.
 
 use machinery::field::{FieldError, Path};
+use machinery::selector::LabelSelector;
 use serde_json::Value;
 
 use crate::builtin::check;
@@ -52,57 +53,27 @@ pub(crate) fn is_empty(selector: &Value) -> bool {
     selector.count("matchLabels") + selector.count("matchExpressions") == 0
 }
 
+/// The selector as something that can be asked; an absent one selects nothing, an empty one
+/// everything.
+fn readable(selector: &Value) -> Option<LabelSelector> {
+    if selector.is_null() {
+        return Some(LabelSelector::nothing());
+    }
+    LabelSelector::from_label_selector_object(selector).ok()
+}
+
 /// Whether a selector could be read at all (`LabelSelectorAsSelector`).
 pub(crate) fn is_readable(selector: &Value) -> bool {
-    check_selector(&Path::root(), selector).is_empty()
+    readable(selector).is_some()
 }
 
-/// Whether a selector selects something with these labels. An absent selector selects nothing, an
-/// empty one everything.
+/// Whether a selector selects something with these labels.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
-    if selector.is_null() {
-        return false;
-    }
     let value_of = |key: &str| labels.get(key).and_then(Value::as_str);
-    selector.entries("matchLabels").iter().all(|(key, value)| value_of(key) == value.as_str())
-        && selector.items("matchExpressions").iter().all(|expression| {
-            let value = value_of(expression.text("key"));
-            let listed = |value: &str| expression.texts("values").contains(&value);
-            match expression.text("operator") {
-                "In" => value.is_some_and(listed),
-                "NotIn" => !value.is_some_and(listed),
-                "Exists" => value.is_some(),
-                _ => value.is_none(),
-            }
-        })
+    readable(selector).is_some_and(|selector| selector.matches(value_of))
 }
 
-/// The string form of a selector, requirements in key order; the error is a selector that cannot be
-/// read.
-pub(crate) fn format(selector: &Value) -> Result<String, ()> {
-    if !is_readable(selector) {
-        return Err(());
-    }
-    let mut parts: Vec<(&str, String)> = selector
-        .entries("matchLabels")
-        .into_iter()
-        .map(|(key, value)| (key, format!("{key}={}", value.as_str().unwrap_or_default())))
-        .collect();
-    for expression in selector.items("matchExpressions") {
-        let key = expression.text("key");
-        let mut values = expression.texts("values");
-        values.sort_unstable();
-        let values = values.join(",");
-        parts.push((
-            key,
-            match expression.text("operator") {
-                "In" => format!("{key} in ({values})"),
-                "NotIn" => format!("{key} notin ({values})"),
-                "Exists" => key.to_owned(),
-                _ => format!("!{key}"),
-            },
-        ));
-    }
-    parts.sort_by(|a, b| a.0.cmp(b.0));
-    Ok(parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(","))
+/// The string form of a selector, requirements in key order; `None` when it cannot be read.
+pub(crate) fn format(selector: &Value) -> Option<String> {
+    readable(selector).map(|selector| selector.to_string())
 }

@@ -56,15 +56,21 @@ pub(crate) fn difference(kind: &str, old: &Value, new: &Value) -> String {
 }
 
 fn fields_of(kind: &str) -> Option<&'static str> {
-    let at = tables::TYPES.binary_search_by(|(name, _)| (*name).cmp(kind)).ok()?;
+    let at = tables::TYPES
+        .binary_search_by(|(name, _)| (*name).cmp(kind))
+        .ok()?;
     Some(tables::TYPES[at].1)
 }
 
 fn of_type(kind: &str, value: &Value, outer: &Value) -> Ordered {
-    let Some(fields) = fields_of(kind) else { return leaf(value) };
+    let Some(fields) = fields_of(kind) else {
+        return leaf(value);
+    };
     let mut object = Vec::new();
     for field in fields.split_whitespace() {
-        let Some((name, shape)) = field.split_once(':') else { continue };
+        let Some((name, shape)) = field.split_once(':') else {
+            continue;
+        };
         let (go, served) = match name.split_once('=') {
             Some((go, served)) => (go.to_owned(), served.to_owned()),
             None => (name.to_owned(), lower_first(name)),
@@ -83,7 +89,13 @@ fn of_type(kind: &str, value: &Value, outer: &Value) -> Ordered {
 }
 
 fn of_shape(shape: &str, value: &Value, owner: &Value) -> Ordered {
-    let or = |zero: &str| if value.is_null() { Ordered::Leaf(zero.to_owned()) } else { leaf(value) };
+    let or = |zero: &str| {
+        if value.is_null() {
+            Ordered::Leaf(zero.to_owned())
+        } else {
+            leaf(value)
+        }
+    };
     match shape {
         "s" => or("\"\""),
         "i" | "n" => or("0"),
@@ -94,13 +106,20 @@ fn of_shape(shape: &str, value: &Value, owner: &Value) -> Ordered {
         _ => {
             if let Some(kind) = shape.strip_prefix('[') {
                 match value.as_array() {
-                    Some(items) => {
-                        Ordered::List(items.iter().map(|item| of_type(kind, item, owner)).collect())
-                    }
+                    Some(items) => Ordered::List(
+                        items
+                            .iter()
+                            .map(|item| of_type(kind, item, owner))
+                            .collect(),
+                    ),
                     None => leaf(&Value::Null),
                 }
             } else if let Some(kind) = shape.strip_prefix('*') {
-                if value.is_null() { leaf(value) } else { of_type(kind, value, owner) }
+                if value.is_null() {
+                    leaf(value)
+                } else {
+                    of_type(kind, value, owner)
+                }
             } else {
                 of_type(shape, value, owner)
             }
@@ -122,7 +141,10 @@ fn selector(value: &Value) -> Ordered {
         let list = expressions.iter().map(|expression| {
             let mut fields = vec![
                 ("key".to_owned(), leaf(&expression.text("key").into())),
-                ("operator".to_owned(), leaf(&expression.text("operator").into())),
+                (
+                    "operator".to_owned(),
+                    leaf(&expression.text("operator").into()),
+                ),
             ];
             if expression.count("values") > 0 {
                 fields.push(("values".to_owned(), leaf(expression.at("values"))));
@@ -148,7 +170,10 @@ fn leaf(value: &Value) -> Ordered {
     match value {
         Value::Array(items) => Ordered::List(items.iter().map(leaf).collect()),
         Value::Object(entries) => Ordered::Object(
-            entries.iter().map(|(key, value)| (key.clone(), leaf(value))).collect(),
+            entries
+                .iter()
+                .map(|(key, value)| (key.clone(), leaf(value)))
+                .collect(),
         ),
         other => Ordered::Leaf(json::to_string(other)),
     }
@@ -156,18 +181,28 @@ fn leaf(value: &Value) -> Ordered {
 
 fn lower_first(name: &str) -> String {
     let mut letters = name.chars();
-    letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
+    letters
+        .next()
+        .into_iter()
+        .flat_map(char::to_lowercase)
+        .chain(letters)
+        .collect()
 }
 
 fn compact(value: &Ordered) -> String {
     match value {
         Ordered::Leaf(text) => text.clone(),
         Ordered::List(items) => {
-            format!("[{}]", items.iter().map(compact).collect::<Vec<_>>().join(","))
+            format!(
+                "[{}]",
+                items.iter().map(compact).collect::<Vec<_>>().join(",")
+            )
         }
         Ordered::Object(fields) => {
-            let fields: Vec<String> =
-                fields.iter().map(|(key, value)| format!("{}:{}", quoted(key), compact(value))).collect();
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(key, value)| format!("{}:{}", quoted(key), compact(value)))
+                .collect();
             format!("{{{}}}", fields.join(","))
         }
     }

@@ -9,16 +9,13 @@ use crate::builtin::value::Read;
 
 /// Time since a timestamp, or `<unknown>` without one.
 pub(crate) fn since(timestamp: &Value, now: Timestamp) -> String {
-    match timestamp.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
-        Some(then) => time::human_duration(now.duration_since(then)),
-        None => "<unknown>".to_owned(),
-    }
+    time::age(timestamp.as_str(), now)
 }
 
 /// Time between two timestamps.
 pub(crate) fn between(from: &Value, to: &Value) -> Option<String> {
-    let from: Timestamp = from.as_str()?.parse().ok()?;
-    let to: Timestamp = to.as_str()?.parse().ok()?;
+    let from = time::parse_time(from.as_str()?).ok()?;
+    let to = time::parse_time(to.as_str()?).ok()?;
     Some(time::human_duration(to.duration_since(from)))
 }
 
@@ -29,7 +26,10 @@ pub(crate) fn age(object: &Value, now: Timestamp) -> Value {
 
 /// The cells of kinds without a table of their own.
 pub(crate) fn name_and_creation(object: &Value, _: Timestamp) -> Vec<Value> {
-    vec![object.name().into(), object.text("metadata.creationTimestamp").into()]
+    vec![
+        object.name().into(),
+        object.text("metadata.creationTimestamp").into(),
+    ]
 }
 
 /// Name and age.
@@ -39,7 +39,11 @@ pub(crate) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// A text, or what stands for an empty one.
 pub(crate) fn or(text: &str, otherwise: &str) -> Value {
-    if text.is_empty() { otherwise.into() } else { text.into() }
+    if text.is_empty() {
+        otherwise.into()
+    } else {
+        text.into()
+    }
 }
 
 /// A text that may be absent, or what stands for that.
@@ -50,7 +54,12 @@ pub(crate) fn maybe(text: Option<&str>, otherwise: &str) -> Value {
 /// Names and images of containers.
 pub(crate) fn containers(containers: &[Value]) -> [Value; 2] {
     let join = |field: &str| -> Value {
-        containers.iter().map(|c| c.text(field)).collect::<Vec<_>>().join(",").into()
+        containers
+            .iter()
+            .map(|c| c.text(field))
+            .collect::<Vec<_>>()
+            .join(",")
+            .into()
     };
     [join("name"), join("image")]
 }
@@ -58,8 +67,8 @@ pub(crate) fn containers(containers: &[Value]) -> [Value; 2] {
 /// A label selector, or `<none>`.
 pub(crate) fn selector(selector: &Value) -> Value {
     match labels::format(selector) {
-        Ok(text) => or(&text, "<none>"),
-        Err(()) => "<error>".into(),
+        Some(text) => or(&text, "<none>"),
+        None => "<error>".into(),
     }
 }
 
@@ -103,7 +112,9 @@ pub(crate) fn count_text(value: &Value) -> String {
 
 /// Whether a condition is true.
 pub(crate) fn condition_is_true(conditions: &[Value], kind: &str) -> bool {
-    conditions.iter().any(|c| c.text("type") == kind && c.text("status") == "True")
+    conditions
+        .iter()
+        .any(|c| c.text("type") == kind && c.text("status") == "True")
 }
 
 /// A number, zero when absent.

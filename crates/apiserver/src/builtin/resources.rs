@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use machinery::field::{FieldError, Path};
 use machinery::names;
-use machinery::quantity::Quantity;
+use machinery::quantity::{Format, Quantity};
 use serde_json::{Map, Value};
 
 use crate::builtin::check;
@@ -13,7 +13,20 @@ use crate::builtin::value::Read;
 
 /// Reads a quantity; what cannot be read counts as zero, decoding has refused it before.
 pub(crate) fn quantity(value: &Value) -> Quantity {
-    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+    value
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(nothing)
+}
+
+/// Zero.
+pub(crate) fn nothing() -> Quantity {
+    Quantity::from_i64(0, Format::DecimalSi)
+}
+
+/// Whether the amount is a whole number, as far as thousandths tell.
+pub(crate) fn is_whole(amount: &Quantity) -> bool {
+    amount.milli_value() % 1000 == 0
 }
 
 /// The text of a quantity; `0` when absent.
@@ -116,7 +129,11 @@ pub(crate) fn check_pod_level_name(path: &Path, name: &str) -> Errors {
     if !errors.is_empty() || matches!(name, "cpu" | "memory") || is_huge_page(name) {
         return errors;
     }
-    vec![FieldError::not_supported(path, name, ["cpu", "hugepages-", "memory"])]
+    vec![FieldError::not_supported(
+        path,
+        name,
+        ["cpu", "hugepages-", "memory"],
+    )]
 }
 
 /// Errors in the name of a resource that a quota limits.
@@ -138,21 +155,33 @@ pub(crate) fn is_standard_quota(name: &str) -> bool {
 pub(crate) fn check_amount(path: &Path, name: &str, value: &Value) -> Errors {
     let mut errors = Errors::new();
     let amount = quantity(value);
-    if amount.cmp(&Quantity::default()) == Ordering::Less {
-        errors.push(FieldError::invalid(path, value.clone(), check::NOT_NEGATIVE));
+    if amount.sign() < 0 {
+        errors.push(FieldError::invalid(
+            path,
+            value.clone(),
+            check::NOT_NEGATIVE,
+        ));
     }
-    if (COUNTED.contains(&name) || is_extended(name)) && !amount.is_integer() {
-        errors.push(FieldError::invalid(path, value.clone(), "must be an integer"));
+    if (COUNTED.contains(&name) || is_extended(name)) && !is_whole(&amount) {
+        errors.push(FieldError::invalid(
+            path,
+            value.clone(),
+            "must be an integer",
+        ));
     }
     errors
 }
 
 /// An amount that has to be more than nothing.
 pub(crate) fn check_positive(path: &Path, value: &Value) -> Errors {
-    if quantity(value).cmp(&Quantity::default()) == Ordering::Greater {
+    if quantity(value).sign() > 0 {
         Vec::new()
     } else {
-        vec![FieldError::invalid(path, value.clone(), "must be greater than zero")]
+        vec![FieldError::invalid(
+            path,
+            value.clone(),
+            "must be greater than zero",
+        )]
     }
 }
 
@@ -203,14 +232,23 @@ pub(crate) fn check_requirements(
         compute |= matches!(name, "cpu" | "memory");
     }
     if huge_pages && !compute {
-        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
+        errors.push(FieldError::forbidden(
+            path,
+            "HugePages require cpu or memory",
+        ));
     }
-    errors.extend(check_claims(&path.child("claims"), requirements.items("claims"), claims));
+    errors.extend(check_claims(
+        &path.child("claims"),
+        requirements.items("claims"),
+        claims,
+    ));
     errors
 }
 
 fn check_huge_page(path: &Path, name: &str, value: &Value) -> Errors {
-    let Some(size) = name.strip_prefix("hugepages-") else { return Vec::new() };
+    let Some(size) = name.strip_prefix("hugepages-") else {
+        return Vec::new();
+    };
     let divisible = size.parse::<Quantity>().is_ok_and(|size| {
         let (page, amount) = (size.value(), quantity(value).value());
         page > 0 && amount % page == 0
@@ -218,7 +256,10 @@ fn check_huge_page(path: &Path, name: &str, value: &Value) -> Errors {
     if divisible {
         return Vec::new();
     }
-    let detail = format!("{} is not positive integer multiple of {name}", text(Some(value)));
+    let detail = format!(
+        "{} is not positive integer multiple of {name}",
+        text(Some(value))
+    );
     vec![FieldError::invalid(path, value.clone(), detail)]
 }
 
@@ -266,9 +307,13 @@ fn check_claims(path: &Path, claims: &[Value], known: &[&str]) -> Errors {
 /// Rounds amounts up to thousandths, as defaulting does with every resource list.
 pub(crate) fn round_up(list: Option<&mut Map<String, Value>>) {
     for value in list.into_iter().flat_map(|list| list.values_mut()) {
-        if let Some(amount) = value.as_str().and_then(|text| text.parse::<Quantity>().ok()) {
-            let rounded = amount.round_up_to_milli();
-            if rounded != amount {
+        if let Some(amount) = value
+            .as_str()
+            .and_then(|text| text.parse::<Quantity>().ok())
+        {
+            let rounded = Quantity::from_milli(amount.milli_value(), amount.format());
+            // Amounts too large to count in thousandths have no such fractions.
+            if rounded > amount && amount.milli_value() < i64::MAX {
                 *value = Value::String(rounded.to_string());
             }
         }

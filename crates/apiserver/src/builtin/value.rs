@@ -75,7 +75,10 @@ impl Read for Value {
     }
 
     fn items(&self, path: &str) -> &[Value] {
-        self.at(path).as_array().map(Vec::as_slice).unwrap_or_default()
+        self.at(path)
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
     }
 
     fn texts(&self, path: &str) -> Vec<&str> {
@@ -87,7 +90,11 @@ impl Read for Value {
     }
 
     fn entries(&self, path: &str) -> Vec<(&str, &Value)> {
-        self.map(path).into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect()
+        self.map(path)
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value))
+            .collect()
     }
 
     fn entry(&self, path: &str, key: &str) -> Option<&Value> {
@@ -107,7 +114,8 @@ impl Read for Value {
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {
-        self.entry("metadata.annotations", key).and_then(Value::as_str)
+        self.entry("metadata.annotations", key)
+            .and_then(Value::as_str)
     }
 
     fn name(&self) -> &str {
@@ -125,7 +133,10 @@ pub(crate) fn existing<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut V
 }
 
 /// The object at a path, made when absent; `None` when something else is in the way.
-pub(crate) fn object_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
+pub(crate) fn object_at<'a>(
+    value: &'a mut Value,
+    path: &str,
+) -> Option<&'a mut Map<String, Value>> {
     let mut here = value;
     for key in path.split('.').filter(|key| !key.is_empty()) {
         here = here.as_object_mut()?.entry(key).or_insert(Value::Null);
@@ -138,7 +149,10 @@ pub(crate) fn object_at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut 
 
 /// The items of a list for changing; nothing when there is no list.
 pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &str) -> &'a mut [Value] {
-    existing(value, path).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
+    existing(value, path)
+        .and_then(Value::as_array_mut)
+        .map(Vec::as_mut_slice)
+        .unwrap_or_default()
 }
 
 /// Puts a value at a path.
@@ -152,7 +166,11 @@ pub(crate) fn set(value: &mut Value, path: &str, new: impl Into<Value>) {
 /// Takes away what is at a path.
 pub(crate) fn remove(value: &mut Value, path: &str) {
     let (parent, key) = split(path);
-    let parent = if parent.is_empty() { Some(value) } else { existing(value, parent) };
+    let parent = if parent.is_empty() {
+        Some(value)
+    } else {
+        existing(value, parent)
+    };
     if let Some(object) = parent.and_then(Value::as_object_mut) {
         object.remove(key);
     }
@@ -197,11 +215,18 @@ pub(crate) fn is_zero(value: &Value) -> bool {
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
-            left.iter().all(|(key, value)| same(value, right.get(key).unwrap_or(&NULL)))
-                && right.iter().all(|(key, value)| left.contains_key(key) || is_nothing(value))
+            left.iter()
+                .all(|(key, value)| same(value, right.get(key).unwrap_or(&NULL)))
+                && right
+                    .iter()
+                    .all(|(key, value)| left.contains_key(key) || is_nothing(value))
         }
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| same(left, right))
         }
         (left, right) => left == right || (is_nothing(left) && is_nothing(right)),
     }

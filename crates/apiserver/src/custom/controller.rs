@@ -30,8 +30,9 @@ const CLEANUP_RETRY: Duration = Duration::from_millis(200);
 /// Serves the definitions there are, then follows them until the store closes.
 pub(crate) async fn follow(state: Arc<State>) {
     let snapshot = state.registry.snapshot();
-    let Some(resource) =
-        snapshot.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned()
+    let Some(resource) = snapshot
+        .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        .cloned()
     else {
         return;
     };
@@ -50,7 +51,11 @@ async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled,
         };
         let mut again = sync(&state, &resource, &mut compiled).await;
         loop {
-            let wait = if again { CLEANUP_RETRY } else { Duration::from_secs(3600) };
+            let wait = if again {
+                CLEANUP_RETRY
+            } else {
+                Duration::from_hours(1)
+            };
             tokio::select! {
                 event = watch.next() => match event {
                     Ok(_) => {}
@@ -82,7 +87,9 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
         let outcome = if meta::is_deleting(definition) {
             finalize(state, resource, definition).await
         } else {
-            settle(state, resource, definition, &definitions).await.map(|()| false)
+            settle(state, resource, definition, &definitions)
+                .await
+                .map(|()| false)
         };
         match outcome {
             Ok(pending) => again |= pending,
@@ -106,12 +113,17 @@ fn read_all(state: &State, resource: &Resource) -> Result<Vec<Value>, Status> {
         .store
         .list(&resource.prefix, Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
-    let mut definitions =
-        page.entries.iter().map(|entry| resource.read(entry)).collect::<Result<Vec<_>, _>>()?;
+    let mut definitions = page
+        .entries
+        .iter()
+        .map(|entry| resource.read(entry))
+        .collect::<Result<Vec<_>, _>>()?;
     // Who came first keeps a name.
     definitions.sort_by(|a, b| {
         let created = |d: &Value| meta::creation_timestamp(d).unwrap_or_default().to_owned();
-        created(a).cmp(&created(b)).then_with(|| meta::name(a).cmp(meta::name(b)))
+        created(a)
+            .cmp(&created(b))
+            .then_with(|| meta::name(a).cmp(meta::name(b)))
     });
     Ok(definitions)
 }
@@ -172,11 +184,25 @@ async fn settle(
     if value == "True" {
         if !established {
             let text = "the initial names have been accepted";
-            changed |= set_condition(&mut status, "Established", "True", "InitialNamesAccepted", text, now);
+            changed |= set_condition(
+                &mut status,
+                "Established",
+                "True",
+                "InitialNamesAccepted",
+                text,
+                now,
+            );
         }
     } else if !established {
         let text = "not all names are accepted";
-        changed |= set_condition(&mut status, "Established", "False", "NotAccepted", text, now);
+        changed |= set_condition(
+            &mut status,
+            "Established",
+            "False",
+            "NotAccepted",
+            text,
+            now,
+        );
     }
     if changed || status != definition["status"] {
         write_status(state, resource, meta::name(definition), status).await?;
@@ -185,16 +211,28 @@ async fn settle(
 }
 
 /// Removes the instances of a deleted definition, then lets it go.
-async fn finalize(state: &Arc<State>, resource: &Resource, definition: &Value) -> Result<bool, Status> {
+async fn finalize(
+    state: &Arc<State>,
+    resource: &Resource,
+    definition: &Value,
+) -> Result<bool, Status> {
     if !meta::finalizers(definition).contains(&CLEANUP) {
         return Ok(false);
     }
     let name = meta::name(definition);
     let now = Timestamp::now();
     let mut status = definition["status"].clone();
-    let text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    let text =
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     if !crd::is_condition_true(definition, "Terminating") {
-        set_condition(&mut status, "Terminating", "True", "InstanceDeletionPending", text, now);
+        set_condition(
+            &mut status,
+            "Terminating",
+            "True",
+            "InstanceDeletionPending",
+            text,
+            now,
+        );
         write_status(state, resource, name, status.clone()).await?;
         return Ok(true);
     }
@@ -209,7 +247,15 @@ async fn finalize(state: &Arc<State>, resource: &Resource, definition: &Value) -
             let object = instances.read(entry)?;
             let (namespace, name) = (meta::namespace(&object), meta::name(&object));
             if !meta::is_deleting(&object) {
-                match delete_object(&context, instances, namespace, name, &DeleteOptions::default()).await {
+                match delete_object(
+                    &context,
+                    instances,
+                    namespace,
+                    name,
+                    &DeleteOptions::default(),
+                )
+                .await
+                {
                     Err(status) if status.code != 404 => return Err(status),
                     _ => {}
                 }
@@ -229,7 +275,13 @@ async fn finalize(state: &Arc<State>, resource: &Resource, definition: &Value) -
         now,
     );
     write_status(state, resource, name, status).await?;
-    let job = UpdateJob { resource, namespace: "", name, part: Part::Main, dry_run: false };
+    let job = UpdateJob {
+        resource,
+        namespace: "",
+        name,
+        part: Part::Main,
+        dry_run: false,
+    };
     let change = |live: &Value| {
         let mut object = live.clone();
         let rest: Vec<String> = meta::finalizers(live)
@@ -251,7 +303,13 @@ async fn write_status(
     status: Value,
 ) -> Result<(), Status> {
     let context = Context::internal(Arc::clone(state), Timestamp::now());
-    let job = UpdateJob { resource, namespace: "", name, part: Part::Status, dry_run: false };
+    let job = UpdateJob {
+        resource,
+        namespace: "",
+        name,
+        part: Part::Status,
+        dry_run: false,
+    };
     let change = |live: &Value| {
         let mut object = live.clone();
         object["status"] = status.clone();
@@ -280,19 +338,20 @@ fn set_condition(
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
-    let Some(conditions) = status["conditions"].as_array_mut() else { return false };
-    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
-        Some(existing) => {
-            if existing["status"] == value {
-                condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
-            }
-            let changed = *existing != condition;
-            *existing = condition;
-            changed
-        }
-        None => {
-            conditions.push(condition);
-            true
-        }
+    let Some(conditions) = status["conditions"].as_array_mut() else {
+        return false;
+    };
+    let Some(existing) = conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == kind)
+    else {
+        conditions.push(condition);
+        return true;
+    };
+    if existing["status"] == value {
+        condition["lastTransitionTime"] = existing["lastTransitionTime"].clone();
     }
+    let changed = *existing != condition;
+    *existing = condition;
+    changed
 }

@@ -20,7 +20,10 @@ pub(crate) struct Versions {
 
 impl Versions {
     fn find(&self, api_version: &str) -> Option<&Arc<CustomStrategy>> {
-        self.all.iter().find(|(name, _)| name == api_version).map(|(_, strategy)| strategy)
+        self.all
+            .iter()
+            .find(|(name, _)| name == api_version)
+            .map(|(_, strategy)| strategy)
     }
 }
 
@@ -59,11 +62,15 @@ impl Conversion for CustomConversion {
     fn to_version(&self, object: &Value, api_version: &str) -> Option<Value> {
         self.versions.find(api_version)?;
         let mut object = object.clone();
-        object.as_object_mut()?.insert("apiVersion".into(), api_version.into());
+        object
+            .as_object_mut()?
+            .insert("apiVersion".into(), api_version.into());
         Some(object)
     }
 
     fn merge_type_of(&self, api_version: &str) -> Option<(Arc<Schema>, TypeRef)> {
-        self.versions.find(api_version).map(|strategy| strategy.merge_type())
+        self.versions
+            .find(api_version)
+            .map(|strategy| strategy.merge_type())
     }
 }

@@ -26,7 +26,9 @@ fn checks() -> Checks<'static> {
     Checks {
         rules: &|schema: &Schema, path: &Path| cel::check_rules(schema, path),
         default_rules: &|schema: &Schema, value: &Value, path: &Path| -> Vec<FieldError> {
-            CompiledRules::compile(schema).validate(path, value, None).errors
+            CompiledRules::compile(schema)
+                .validate(path, value, None)
+                .errors
         },
         object_meta: &check_embedded_meta,
     }
@@ -45,7 +47,13 @@ impl Strategy for DefinitionStrategy {
         crd::prepare_create(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, part: Part<'_>, context: WriteContext<'_>) {
+    fn prepare_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        context: WriteContext<'_>,
+    ) {
         if part == Part::Main {
             crd::prepare_update(new, old);
         } else {
@@ -129,7 +137,9 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
         }
         match strategy_of(spec, version) {
             Ok(strategy) => all.push((api_version, Arc::new(strategy))),
-            Err(error) => tracing::warn!(definition = meta::name(definition), %error, "a version is not served"),
+            Err(error) => {
+                tracing::warn!(definition = meta::name(definition), %error, "a version is not served");
+            }
         }
     }
     let versions_of = Arc::new(Versions { storage, all });
@@ -139,20 +149,34 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
     for version in versions.iter().filter(|version| version["served"] == true) {
         let name = version["name"].as_str().unwrap_or_default();
         let api_version = join_api_version(group, name);
-        let Some((_, strategy)) = versions_of.all.iter().find(|(name, _)| *name == api_version) else {
+        let Some((_, strategy)) = versions_of
+            .all
+            .iter()
+            .find(|(name, _)| *name == api_version)
+        else {
             continue;
         };
-        let newer = newest.filter(|newest| *newest != name).map(|newest| join_api_version(group, newest));
+        let newer = newest
+            .filter(|newest| *newest != name)
+            .map(|newest| join_api_version(group, newest));
         let verbatim = single && !has_defaults(strategy.schema.schema());
         resources.push(Arc::new(Resource {
-            info: info(spec, names, version, GroupVersionKind::new(group, name, kind)),
+            info: info(
+                spec,
+                names,
+                version,
+                GroupVersionKind::new(group, name, kind),
+            ),
             strategy: Arc::clone(strategy) as Arc<dyn Strategy>,
             conversion: Arc::new(CustomConversion {
                 served: api_version.clone(),
                 versions: Arc::clone(&versions_of),
                 verbatim,
             }),
-            prefix: format!("/registry/{group}/{}/", names["plural"].as_str().unwrap_or_default()),
+            prefix: format!(
+                "/registry/{group}/{}/",
+                names["plural"].as_str().unwrap_or_default()
+            ),
             custom: Some(CustomTraits {
                 terminating: crd::is_condition_true(definition, "Terminating"),
                 deprecation: deprecation(version, &api_version, kind, newer.as_deref()),
@@ -178,16 +202,25 @@ fn has_defaults(schema: &Schema) -> bool {
     schema.default.is_some()
         || schema.properties.values().any(has_defaults)
         || schema.items.as_deref().is_some_and(has_defaults)
-        || schema.additional_properties.as_deref().is_some_and(has_defaults)
+        || schema
+            .additional_properties
+            .as_deref()
+            .is_some_and(has_defaults)
 }
 
 fn strategy_of(spec: &Value, version: &Value) -> Result<CustomStrategy, String> {
-    let json = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
+    let json = version
+        .pointer("/schema/openAPIV3Schema")
+        .cloned()
+        .unwrap_or_else(|| json!({"type": "object"}));
     let schema = CompiledSchema::parse(&json)?;
     let preserve_unknown = spec["preserveUnknownFields"] == true;
     let merge = apply::crd_schema(schema.schema(), preserve_unknown);
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    let columns = custom_columns(columns.map_or(&[], Vec::as_slice)).map_err(|error| error.to_string())?;
+    let columns = version
+        .get("additionalPrinterColumns")
+        .and_then(Value::as_array);
+    let columns =
+        custom_columns(columns.map_or(&[], Vec::as_slice)).map_err(|error| error.to_string())?;
     let selectable = version
         .get("selectableFields")
         .and_then(Value::as_array)
@@ -212,11 +245,13 @@ fn info(spec: &Value, names: &Value, version: &Value, gvk: GroupVersionKind) -> 
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().map(text).collect()
     };
-    let scale = version.pointer("/subresources/scale").map(|scale| ScalePaths {
-        spec_replicas: text(&scale["specReplicasPath"]),
-        status_replicas: text(&scale["statusReplicasPath"]),
-        label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
-    });
+    let scale = version
+        .pointer("/subresources/scale")
+        .map(|scale| ScalePaths {
+            spec_replicas: text(&scale["specReplicasPath"]),
+            status_replicas: text(&scale["statusReplicasPath"]),
+            label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
+        });
     KindInfo {
         gvk,
         plural: text(&names["plural"]),

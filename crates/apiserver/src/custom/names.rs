@@ -25,13 +25,24 @@ pub(super) fn accept(definition: &Value, others: &[Value]) -> Accepted {
     let resource_names: Vec<&str> = others
         .iter()
         .flat_map(|names| {
-            let short = names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            [names["plural"].as_str(), names["singular"].as_str()].into_iter().flatten().chain(short)
+            let short = names["shortNames"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            [names["plural"].as_str(), names["singular"].as_str()]
+                .into_iter()
+                .flatten()
+                .chain(short)
         })
         .collect();
     let kinds: Vec<&str> = others
         .iter()
-        .flat_map(|names| [names["kind"].as_str(), names["listKind"].as_str()].into_iter().flatten())
+        .flat_map(|names| {
+            [names["kind"].as_str(), names["listKind"].as_str()]
+                .into_iter()
+                .flatten()
+        })
         .collect();
     let taken = |name: &str, used: &[&str]| -> Option<String> {
         (!name.is_empty() && used.contains(&name))
@@ -52,11 +63,24 @@ pub(super) fn accept(definition: &Value, others: &[Value]) -> Accepted {
             }
         }
     };
-    settle("plural", "PluralConflict", taken(text("plural"), &resource_names), text("plural").into());
-    settle("singular", "SingularConflict", taken(text("singular"), &resource_names), text("singular").into());
+    settle(
+        "plural",
+        "PluralConflict",
+        taken(text("plural"), &resource_names),
+        text("plural").into(),
+    );
+    settle(
+        "singular",
+        "SingularConflict",
+        taken(text("singular"), &resource_names),
+        text("singular").into(),
+    );
     let short = wanted["shortNames"].as_array().cloned().unwrap_or_default();
-    let problems: Vec<String> =
-        short.iter().filter_map(Value::as_str).filter_map(|name| taken(name, &resource_names)).collect();
+    let problems: Vec<String> = short
+        .iter()
+        .filter_map(Value::as_str)
+        .filter_map(|name| taken(name, &resource_names))
+        .collect();
     if !short.is_empty() {
         let problem = match problems.as_slice() {
             [] => None,
@@ -65,8 +89,18 @@ pub(super) fn accept(definition: &Value, others: &[Value]) -> Accepted {
         };
         settle("shortNames", "ShortNamesConflict", problem, short.into());
     }
-    settle("kind", "KindConflict", taken(text("kind"), &kinds), text("kind").into());
-    settle("listKind", "ListKindConflict", taken(text("listKind"), &kinds), text("listKind").into());
+    settle(
+        "kind",
+        "KindConflict",
+        taken(text("kind"), &kinds),
+        text("kind").into(),
+    );
+    settle(
+        "listKind",
+        "ListKindConflict",
+        taken(text("listKind"), &kinds),
+        text("listKind").into(),
+    );
     if let Some(categories) = wanted.get("categories") {
         names["categories"] = categories.clone();
     }

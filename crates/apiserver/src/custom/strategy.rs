@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use machinery::apply::{FieldSet, Schema as MergeSchema, TypeRef};
 use machinery::cel::CompiledRules;
 use machinery::field::{FieldError, Path};
+use machinery::jsonpath::SimplePath;
 use machinery::meta;
+use machinery::names;
 use machinery::patch::StrategicType;
 use machinery::schema::{self, CompiledSchema};
 use machinery::table::{Column, PrinterColumn};
-use machinery::jsonpath::SimplePath;
-use machinery::names;
 use serde_json::Value;
 
 use crate::kind::{Decoded, Findings, Part, Strategy, WriteContext};
@@ -35,9 +35,9 @@ impl CustomStrategy {
             (Part::Status, _) => {
                 let status = |object: &Value| object.get("status").cloned().unwrap_or_default();
                 match new.get("status") {
-                    Some(new_status) => {
-                        self.schema.validate_status(new_status, old.map(status).as_ref())
-                    }
+                    Some(new_status) => self
+                        .schema
+                        .validate_status(new_status, old.map(status).as_ref()),
                     None => Vec::new(),
                 }
             }
@@ -45,7 +45,13 @@ impl CustomStrategy {
             (_, None) => self.schema.validate(new, &root),
         };
         let structural = self.schema.schema();
-        errors.extend(schema::check_embedded(new, structural, &root, false, &check_embedded_meta));
+        errors.extend(schema::check_embedded(
+            new,
+            structural,
+            &root,
+            false,
+            &check_embedded_meta,
+        ));
         errors.extend(match old {
             Some(old) => schema::check_lists_update(new, old, structural, &root),
             None => schema::check_lists(new, structural, &root),
@@ -59,13 +65,25 @@ impl CustomStrategy {
         }
         let found = self.rules.validate(&root, new, old);
         errors.extend(found.errors);
-        Findings { errors, warnings: found.warnings }
+        Findings {
+            errors,
+            warnings: found.warnings,
+        }
     }
 }
 
 /// Metadata of objects embedded in others, whose names are just path segments.
-pub(crate) fn check_embedded_meta(metadata: &Value, namespaced: bool, path: &Path) -> Vec<FieldError> {
-    meta::validate_object_meta(metadata, namespaced, |name, _| names::is_path_segment_name(name), path)
+pub(crate) fn check_embedded_meta(
+    metadata: &Value,
+    namespaced: bool,
+    path: &Path,
+) -> Vec<FieldError> {
+    meta::validate_object_meta(
+        metadata,
+        namespaced,
+        |name, _| names::is_path_segment_name(name),
+        path,
+    )
 }
 
 impl Strategy for CustomStrategy {
@@ -87,7 +105,11 @@ impl Strategy for CustomStrategy {
         unknown.extend(embedded);
         schema::prune_nulls(&mut raw, structural);
         unknown.sort();
-        Ok(Decoded { object: raw, unknown, warnings: Vec::new() })
+        Ok(Decoded {
+            object: raw,
+            unknown,
+            warnings: Vec::new(),
+        })
     }
 
     fn default(&self, object: &mut Value) {
@@ -102,14 +124,25 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, part: Part<'_>, _context: WriteContext<'_>) {
+    fn prepare_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        _context: WriteContext<'_>,
+    ) {
         if !self.has_status {
             return;
         }
-        let (Some(fields), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
+        let (Some(fields), Some(old)) = (new.as_object_mut(), old.as_object()) else {
+            return;
+        };
         if part == Part::Status {
             // Everything stays but status and who owns it.
-            let managed = fields.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
+            let managed = fields
+                .get("metadata")
+                .and_then(|metadata| metadata.get("managedFields"))
+                .cloned();
             let status = fields.remove("status");
             *fields = old.clone();
             match status {
@@ -171,7 +204,9 @@ impl Strategy for CustomStrategy {
     }
 
     fn is_selectable(&self, field: &str) -> bool {
-        self.selectable.iter().any(|path| path.strip_prefix('.') == Some(field))
+        self.selectable
+            .iter()
+            .any(|path| path.strip_prefix('.') == Some(field))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -188,16 +223,20 @@ impl Strategy for CustomStrategy {
 }
 
 /// The warning for a version on its way out.
-pub(crate) fn deprecation(version: &Value, api_version: &str, kind: &str, newer: Option<&str>) -> Option<String> {
+pub(crate) fn deprecation(
+    version: &Value,
+    api_version: &str,
+    kind: &str,
+    newer: Option<&str>,
+) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
     if let Some(text) = version["deprecationWarning"].as_str() {
         return Some(text.to_owned());
     }
-    let mut warning = format!("{api_version} {kind} is deprecated");
-    if let Some(newer) = newer {
-        warning.push_str(&format!("; use {newer} {kind}"));
-    }
-    Some(warning)
+    Some(match newer {
+        Some(newer) => format!("{api_version} {kind} is deprecated; use {newer} {kind}"),
+        None => format!("{api_version} {kind} is deprecated"),
+    })
 }

@@ -7,7 +7,7 @@ use super::options::Query;
 
 /// What a request wants done. The names are RBAC's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Read one object.
     Get,
     /// Read a collection.
@@ -30,7 +30,7 @@ pub enum Verb {
 
 impl Verb {
     /// The name as authorization and error messages use it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::List => "list",
@@ -47,7 +47,7 @@ impl Verb {
 
 /// A resource path taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourcePath {
+pub(crate) struct ResourcePath {
     /// API group, empty for core.
     pub group: String,
     /// Version.
@@ -66,7 +66,7 @@ pub struct ResourcePath {
 
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// Verb.
     pub verb: Verb,
     /// Path as sent.
@@ -77,8 +77,12 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     /// Reads method, path and query.
-    pub fn parse(method: &Method, path: &str, query: &Query) -> Self {
-        let mut info = Self { verb: plain_verb(method), path: path.to_owned(), resource: None };
+    pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
+        let mut info = Self {
+            verb: plain_verb(method),
+            path: path.to_owned(),
+            resource: None,
+        };
         let mut segments: Vec<String> = path
             .trim_matches('/')
             .split('/')
@@ -134,7 +138,11 @@ impl RequestInfo {
         if path.name.is_empty() {
             match info.verb {
                 Verb::Get => {
-                    info.verb = if query.flag("watch") { Verb::Watch } else { Verb::List };
+                    info.verb = if query.flag("watch") {
+                        Verb::Watch
+                    } else {
+                        Verb::List
+                    };
                 }
                 Verb::Delete => info.verb = Verb::DeleteCollection,
                 _ => {}

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 /// The query of a request, decoded.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads the part of the URL behind the question mark.
-    pub fn parse(query: Option<&str>) -> Self {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
         Self(
             url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
                 .into_owned()
@@ -21,24 +21,32 @@ impl Query {
     }
 
     /// First value of a parameter.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// First value, absent and empty alike being empty.
-    pub fn text(&self, name: &str) -> &str {
+    pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
     /// All values of a parameter.
-    pub fn all(&self, name: &str) -> Vec<String> {
-        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0
+            .iter()
+            .filter(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+            .collect()
     }
 
     /// A boolean as the API reads it: absent, `false` and `0` are false, everything else is true
     /// (a parameter without a value too).
-    pub fn flag(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value, "false" | "0"))
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name)
+            .is_some_and(|value| !matches!(value, "false" | "0"))
     }
 
     fn optional_flag(&self, name: &str) -> Option<bool> {
@@ -48,22 +56,27 @@ impl Query {
     fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
-                let why = match error.kind() {
-                    std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
-                        "value out of range"
-                    }
-                    _ => "invalid syntax",
-                };
-                Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
-            }),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error: std::num::ParseIntError| {
+                    let why = match error.kind() {
+                        std::num::IntErrorKind::PosOverflow
+                        | std::num::IntErrorKind::NegOverflow => "value out of range",
+                        _ => "invalid syntax",
+                    };
+                    Status::bad_request(format!(
+                        "strconv.ParseInt: parsing {}: {why}",
+                        go_quote(text)
+                    ))
+                }),
         }
     }
 }
 
 /// How a given resourceVersion is meant on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionMatch {
+pub(crate) enum VersionMatch {
     /// Exactly that one.
     Exact,
     /// That one or newer.
@@ -72,7 +85,7 @@ pub enum VersionMatch {
 
 /// Options of list, watch and deletecollection.
 #[derive(Debug, Clone, Default)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     /// Label selector as sent.
     pub label_selector: String,
     /// Field selector as sent.
@@ -97,7 +110,7 @@ pub struct ListOptions {
 
 impl ListOptions {
     /// Reads and checks the query of a list (`watch` false) or watch.
-    pub fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
         let options = Self {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
@@ -185,7 +198,12 @@ impl ListOptions {
             }
         }
         if !errors.is_empty() {
-            return Err(Status::invalid_as("meta.k8s.io", "ListOptions", "", &errors));
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                "ListOptions",
+                "",
+                &errors,
+            ));
         }
         self.version_match = parsed;
         Ok(self)
@@ -194,7 +212,7 @@ impl ListOptions {
 
 /// What to do with fields nobody knows and keys given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Drop them silently.
     Ignore,
     /// Drop them and say so.
@@ -206,7 +224,7 @@ pub enum FieldValidation {
 
 /// Which write a [`WriteOptions`] belongs to; only the error texts and allowed options differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteKind {
+pub(crate) enum WriteKind {
     /// POST.
     Create,
     /// PUT.
@@ -229,7 +247,7 @@ impl WriteKind {
 
 /// Options of create, update and patch.
 #[derive(Debug, Clone, Default)]
-pub struct WriteOptions {
+pub(crate) struct WriteOptions {
     /// Go through everything but store nothing.
     pub dry_run: bool,
     /// Name for ownership, empty when not given.
@@ -242,7 +260,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// Reads and checks the query of a write.
-    pub fn parse(query: &Query, kind: WriteKind) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, kind: WriteKind) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let force = query.optional_flag("force");
         let manager = query.text("fieldManager");
@@ -275,7 +293,12 @@ impl WriteOptions {
             }
         };
         if !errors.is_empty() {
-            return Err(Status::invalid_as("meta.k8s.io", kind.options_kind(), "", &errors));
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                kind.options_kind(),
+                "",
+                &errors,
+            ));
         }
         Ok(Self {
             dry_run,
@@ -290,14 +313,18 @@ impl WriteOptions {
 fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     if values.iter().any(|value| value != "All") || values.len() > 1 {
         let shown = Value::from(values.to_vec());
-        errors.push(FieldError::not_supported(&Path::new("dryRun"), shown, ["All"]));
+        errors.push(FieldError::not_supported(
+            &Path::new("dryRun"),
+            shown,
+            ["All"],
+        ));
     }
     !values.is_empty()
 }
 
 /// What happens to dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// They go first, the owner waits.
     Foreground,
     /// The owner goes at once, they follow.
@@ -308,7 +335,7 @@ pub enum Propagation {
 
 /// What has to be true of an object for it to be deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Preconditions {
+pub(crate) struct Preconditions {
     /// Expected uid.
     pub uid: Option<String>,
     /// Expected resourceVersion.
@@ -317,7 +344,7 @@ pub struct Preconditions {
 
 /// Options of delete.
 #[derive(Debug, Clone, Default)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     /// How long the object may take to end.
     pub grace_period_seconds: Option<i64>,
     /// Preconditions.
@@ -332,36 +359,42 @@ pub struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads options from the body, or from the query when there is no body.
-    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let mut errors = Vec::new();
-        let (policy, dry_run, mut options) = match body {
-            Some(body) => {
-                let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
-                let dry_run: Vec<String> = body
-                    .get("dryRun")
-                    .and_then(Value::as_array)
-                    .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-                    .unwrap_or_default();
-                let options = Self {
-                    grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
-                    preconditions: Preconditions {
-                        uid: text("/preconditions/uid"),
-                        resource_version: text("/preconditions/resourceVersion"),
-                    },
-                    orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
-                    ..Self::default()
-                };
-                (text("/propagationPolicy"), dry_run, options)
-            }
-            None => {
-                let options = Self {
-                    grace_period_seconds: query.integer("gracePeriodSeconds")?,
-                    orphan_dependents: query.optional_flag("orphanDependents"),
-                    ..Self::default()
-                };
-                let policy = query.get("propagationPolicy").map(str::to_owned);
-                (policy, query.all("dryRun"), options)
-            }
+        let (policy, dry_run, mut options) = if let Some(body) = body {
+            let text = |path: &str| {
+                body.pointer(path)
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+            };
+            let dry_run: Vec<String> = body
+                .get("dryRun")
+                .and_then(Value::as_array)
+                .map(|list| {
+                    list.iter()
+                        .filter_map(Value::as_str)
+                        .map(str::to_owned)
+                        .collect()
+                })
+                .unwrap_or_default();
+            let options = Self {
+                grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
+                preconditions: Preconditions {
+                    uid: text("/preconditions/uid"),
+                    resource_version: text("/preconditions/resourceVersion"),
+                },
+                orphan_dependents: body.get("orphanDependents").and_then(Value::as_bool),
+                ..Self::default()
+            };
+            (text("/propagationPolicy"), dry_run, options)
+        } else {
+            let options = Self {
+                grace_period_seconds: query.integer("gracePeriodSeconds")?,
+                orphan_dependents: query.optional_flag("orphanDependents"),
+                ..Self::default()
+            };
+            let policy = query.get("propagationPolicy").map(str::to_owned);
+            (policy, query.all("dryRun"), options)
         };
         if policy.is_some() && options.orphan_dependents.is_some() {
             errors.push(FieldError::invalid(
@@ -386,7 +419,12 @@ impl DeleteOptions {
         };
         options.dry_run = check_dry_run(&dry_run, &mut errors);
         if !errors.is_empty() {
-            return Err(Status::invalid_as("meta.k8s.io", "DeleteOptions", "", &errors));
+            return Err(Status::invalid_as(
+                "meta.k8s.io",
+                "DeleteOptions",
+                "",
+                &errors,
+            ));
         }
         Ok(options)
     }

@@ -19,7 +19,10 @@ impl Template {
     pub(crate) fn new(object: &Value, type_first: bool) -> Self {
         let empty = Map::new();
         let fields = object.as_object().unwrap_or(&empty);
-        let metadata = fields.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        let metadata = fields
+            .get("metadata")
+            .and_then(Value::as_object)
+            .unwrap_or(&empty);
         let mut head = Vec::with_capacity(1024);
         let mut tail = Vec::with_capacity(1024);
         head.push(b'{');
@@ -30,18 +33,27 @@ impl Template {
             }
         }
         let leads = |name: &str| type_first && matches!(name, "kind" | "apiVersion");
-        for (name, value) in fields.iter().filter(|(name, _)| name.as_str() < "metadata" && !leads(name)) {
+        for (name, value) in fields
+            .iter()
+            .filter(|(name, _)| name.as_str() < "metadata" && !leads(name))
+        {
             write_field(&mut head, name, value);
             head.push(b',');
         }
         head.extend_from_slice(b"\"metadata\":{");
-        for (name, value) in metadata.iter().filter(|(name, _)| name.as_str() < "resourceVersion") {
+        for (name, value) in metadata
+            .iter()
+            .filter(|(name, _)| name.as_str() < "resourceVersion")
+        {
             write_field(&mut head, name, value);
             head.push(b',');
         }
         head.extend_from_slice(b"\"resourceVersion\":\"");
         tail.push(b'"');
-        for (name, value) in metadata.iter().filter(|(name, _)| name.as_str() > "resourceVersion") {
+        for (name, value) in metadata
+            .iter()
+            .filter(|(name, _)| name.as_str() > "resourceVersion")
+        {
             tail.push(b',');
             write_field(&mut tail, name, value);
         }

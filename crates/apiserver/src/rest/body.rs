@@ -34,7 +34,9 @@ where
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
             Err(Status::too_large(BODY_LIMIT))
         }
-        Err(error) => Err(Status::bad_request(format!("reading the request body: {error}"))),
+        Err(error) => Err(Status::bad_request(format!(
+            "reading the request body: {error}"
+        ))),
     }
 }
 
@@ -56,7 +58,9 @@ pub(crate) fn decode_object(
     let (mut raw, duplicates) = match content.media_type.as_str() {
         JSON => {
             let decoded = json::decode(&content.bytes).map_err(|error| {
-                unrecognised(&format!("couldn't get version/kind; json parse error: {error}"))
+                unrecognised(&format!(
+                    "couldn't get version/kind; json parse error: {error}"
+                ))
             })?;
             (decoded.value, decoded.duplicates)
         }
@@ -85,17 +89,25 @@ pub(crate) fn decode_object(
         return Err(unrecognised(&why));
     };
     let text = |fields: &serde_json::Map<String, Value>, name: &str| {
-        fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+        fields
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     let (mut api_version, mut kind) = (text(fields, "apiVersion"), text(fields, "kind"));
     if resource.custom.is_some() {
         if kind.is_empty() {
             let shown = String::from_utf8_lossy(&content.bytes);
-            return Err(unrecognised(&format!("Object 'Kind' is missing in '{shown}'")));
+            return Err(unrecognised(&format!(
+                "Object 'Kind' is missing in '{shown}'"
+            )));
         }
         if api_version.is_empty() {
             let shown = String::from_utf8_lossy(&content.bytes);
-            return Err(unrecognised(&format!("Object 'apiVersion' is missing in '{shown}'")));
+            return Err(unrecognised(&format!(
+                "Object 'apiVersion' is missing in '{shown}'"
+            )));
         }
     } else {
         if api_version.is_empty() {
@@ -107,7 +119,11 @@ pub(crate) fn decode_object(
             fields.insert("kind".into(), kind.clone().into());
         }
     }
-    let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    let version = api_version
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     let unfit = |why: &str| {
         Status::bad_request(format!(
             "{kind} in version {} cannot be handled as a {}: {why}",
@@ -123,7 +139,10 @@ pub(crate) fn decode_object(
     }
     if resource.custom.is_none() && kind != gvk.kind {
         let why = if context.state.knows_kind(&api_version, &kind) {
-            format!("converting (v1.{kind}) to (core.{}): unknown conversion", gvk.kind)
+            format!(
+                "converting (v1.{kind}) to (core.{}): unknown conversion",
+                gvk.kind
+            )
         } else {
             format!(
                 "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
@@ -141,7 +160,10 @@ pub(crate) fn decode_object(
         FieldValidation::Warn => context.warn_all(findings),
         FieldValidation::Strict if findings.is_empty() => {}
         FieldValidation::Strict => {
-            return Err(unfit(&format!("strict decoding error: {}", findings.join(", "))));
+            return Err(unfit(&format!(
+                "strict decoding error: {}",
+                findings.join(", ")
+            )));
         }
     }
     Ok(decoded.object)

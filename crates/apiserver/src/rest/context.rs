@@ -16,7 +16,7 @@ use crate::respond::Form;
 use crate::server::State;
 
 /// A request on its way through the server.
-pub struct Context {
+pub(crate) struct Context {
     /// The server.
     pub state: Arc<State>,
     /// What is asked.
@@ -34,7 +34,7 @@ pub struct Context {
 
 impl Context {
     /// Puts a context together.
-    pub fn new(
+    pub(crate) fn new(
         state: Arc<State>,
         info: RequestInfo,
         query: Query,
@@ -42,11 +42,19 @@ impl Context {
         user: UserInfo,
         now: Timestamp,
     ) -> Self {
-        Self { state, info, query, headers, user, now, warnings: Mutex::default() }
+        Self {
+            state,
+            info,
+            query,
+            headers,
+            user,
+            now,
+            warnings: Mutex::default(),
+        }
     }
 
     /// A context for what the server does of its own accord.
-    pub fn internal(state: Arc<State>, now: Timestamp) -> Self {
+    pub(crate) fn internal(state: Arc<State>, now: Timestamp) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
         let query = Query::default();
@@ -56,27 +64,30 @@ impl Context {
     }
 
     /// Adds a warning to the answer.
-    pub fn warn(&self, text: impl Into<String>) {
+    pub(crate) fn warn(&self, text: impl Into<String>) {
         self.warnings.lock().push(text.into());
     }
 
     /// Adds several.
-    pub fn warn_all(&self, texts: impl IntoIterator<Item = String>) {
+    pub(crate) fn warn_all(&self, texts: impl IntoIterator<Item = String>) {
         self.warnings.lock().extend(texts);
     }
 
     /// The warnings so far.
-    pub fn take_warnings(&self) -> Vec<String> {
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock())
     }
 
     /// Time and user, for hooks.
-    pub fn write_context(&self) -> WriteContext<'_> {
-        WriteContext { now: self.now, user: &self.user.name }
+    pub(crate) fn write_context(&self) -> WriteContext<'_> {
+        WriteContext {
+            now: self.now,
+            user: &self.user.name,
+        }
     }
 
     /// The field manager: the parameter, else the first part of the user agent.
-    pub fn manager(&self, given: &str) -> String {
+    pub(crate) fn manager(&self, given: &str) -> String {
         if given.is_empty() {
             let agent = self.headers.get(USER_AGENT).and_then(|v| v.to_str().ok());
             machinery::apply::manager_from_user_agent(agent.unwrap_or_default())
@@ -86,13 +97,16 @@ impl Context {
     }
 
     /// The representation the client asked for.
-    pub fn representation(&self, offer: Offer) -> Result<Representation, Status> {
+    pub(crate) fn representation(&self, offer: Offer) -> Result<Representation, Status> {
         negotiate(&self.headers, offer)
     }
 
     /// How to write an answer.
-    pub fn form(&self, representation: Representation) -> Form {
-        let pretty = self.query.get("pretty").map(|value| !matches!(value, "false" | "0"));
+    pub(crate) fn form(&self, representation: Representation) -> Form {
+        let pretty = self
+            .query
+            .get("pretty")
+            .map(|value| !matches!(value, "false" | "0"));
         Form::of(&self.headers, pretty, representation.encoding)
     }
 }

@@ -35,8 +35,12 @@ pub(crate) async fn create(
     match_namespace(resource, namespace, &mut object)?;
     fill_system_fields(&mut object, context);
     resource.strategy.default(&mut object);
-    Ownership::new(context, resource, &options.field_manager, Part::Main)
-        .update(context, resource, None, &mut object);
+    Ownership::new(context, resource, &options.field_manager, Part::Main).update(
+        context,
+        resource,
+        None,
+        &mut object,
+    );
     let created = create_object(context, resource, namespace, object, options.dry_run).await?;
     object_response(context, resource, StatusCode::CREATED, created)
 }
@@ -45,7 +49,11 @@ pub(crate) async fn create(
 pub(crate) fn fill_system_fields(object: &mut Value, context: &Context) {
     meta::set_uid(object, &Uuid::new_v4().to_string());
     meta::set_creation_timestamp(object, context.now);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
         meta::remove(object, field);
     }
 }
@@ -85,7 +93,9 @@ pub(crate) async fn create_object(
 ) -> Result<Value, Status> {
     let given = meta::resource_version(&object);
     if !given.is_empty() && given != "0" {
-        return Err(Status::plain_500("resourceVersion should not be set on objects to be created"));
+        return Err(Status::plain_500(
+            "resourceVersion should not be set on objects to be created",
+        ));
     }
     meta::remove(&mut object, "resourceVersion");
     if let Some(custom) = &resource.custom
@@ -116,7 +126,11 @@ pub(crate) async fn create_object(
             }
         } else {
             let content = object.clone();
-            match context.state.store_object(resource, key, Expect::Absent, content).await {
+            match context
+                .state
+                .store_object(resource, key, Expect::Absent, content)
+                .await
+            {
                 Ok(stored) => return resource.read(&stored),
                 Err(Refused::Race(current)) => current,
                 Err(Refused::Failed(status)) => return Err(status),
@@ -126,7 +140,10 @@ pub(crate) async fn create_object(
             if attempt < NAME_TRIES {
                 continue;
             }
-            return Err(Status::generate_name_conflict(&resource.group_resource(), &name));
+            return Err(Status::generate_name_conflict(
+                &resource.group_resource(),
+                &name,
+            ));
         }
         let mut status = Status::already_exists(&resource.group_resource(), &name);
         let deleting = taken
@@ -148,7 +165,9 @@ fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result
     } else {
         meta::remove(object, "generation");
     }
-    resource.strategy.prepare_create(object, context.write_context());
+    resource
+        .strategy
+        .prepare_create(object, context.write_context());
     context.state.allocate(resource, object)
 }
 
@@ -190,12 +209,20 @@ pub(super) fn warn_of_finalizers(context: &Context, resource: &Resource, object:
 /// A custom resource of another kind passes decoding, and fails here under its own name.
 pub(super) fn type_errors(resource: &Resource, object: &Value) -> Result<(), Status> {
     let expected = &resource.info.gvk.kind;
-    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let kind = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if resource.custom.is_none() || kind == expected {
         return Ok(());
     }
     let error = FieldError::invalid(&Path::new("kind"), kind, format!("must be {expected}"));
-    Err(Status::invalid_as(&resource.info.gvk.group, kind, meta::name(object), &[error]))
+    Err(Status::invalid_as(
+        &resource.info.gvk.group,
+        kind,
+        meta::name(object),
+        &[error],
+    ))
 }
 
 /// Creates an object the server itself needs, as if it had been posted.
@@ -206,7 +233,10 @@ pub(crate) async fn create_internal(context: &Context, object: Value) -> Result<
         .and_then(|(group, version)| snapshot.find_kind(group, version, meta::kind(&object)))
         .ok_or_else(Status::unknown_resource)?;
     let namespace = meta::namespace(&object).to_owned();
-    let decoded = resource.strategy.decode(object).map_err(Status::bad_request)?;
+    let decoded = resource
+        .strategy
+        .decode(object)
+        .map_err(Status::bad_request)?;
     let mut object = decoded.object;
     fill_system_fields(&mut object, context);
     resource.strategy.default(&mut object);

@@ -79,7 +79,10 @@ pub(crate) async fn delete_collection(
     let mut items = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
         let object = resource.read(entry)?;
-        let (namespace, name) = (meta::namespace(&object).to_owned(), meta::name(&object).to_owned());
+        let (namespace, name) = (
+            meta::namespace(&object).to_owned(),
+            meta::name(&object).to_owned(),
+        );
         match delete_object(context, resource, &namespace, &name, &options).await {
             Ok(_) => items.push(object),
             Err(status) if status.code == 404 => {}
@@ -117,8 +120,16 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
         ))
     };
     let body = match content.media_type.as_str() {
-        JSON => json::decode(&content.bytes).map_err(|error| unreadable(error.to_string()))?.value,
-        YAML => json::decode_yaml(&content.bytes).map_err(|error| unreadable(error.to_string()))?.value,
+        JSON => {
+            json::decode(&content.bytes)
+                .map_err(|error| unreadable(error.to_string()))?
+                .value
+        }
+        YAML => {
+            json::decode_yaml(&content.bytes)
+                .map_err(|error| unreadable(error.to_string()))?
+                .value
+        }
         PROTOBUF => crate::types::decode_protobuf(&content.bytes, None).map_err(unreadable)?,
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
@@ -136,7 +147,10 @@ pub(crate) async fn delete_object(
     let state = &context.state;
     let key = resource.key(namespace, name);
     loop {
-        let entry = state.store.get(&key).ok_or_else(|| resource.not_found(name))?;
+        let entry = state
+            .store
+            .get(&key)
+            .ok_or_else(|| resource.not_found(name))?;
         let live = resource.read(&entry)?;
         check_preconditions(resource, name, &live, &options.preconditions)?;
         admission::on_delete(resource, name)?;
@@ -170,7 +184,10 @@ pub(crate) async fn delete_object(
         if object == live || options.dry_run {
             return Ok(Deletion::Pending(object));
         }
-        let stored = match state.store_object(resource, key.clone(), expect, object).await {
+        let stored = match state
+            .store_object(resource, key.clone(), expect, object)
+            .await
+        {
             Ok(stored) => resource.read(&stored)?,
             Err(Refused::Race(_)) => continue,
             Err(Refused::Failed(status)) => return Err(status),
@@ -201,7 +218,10 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
         return Step::Remove;
     };
     if !meta::is_deleting(live) {
-        return Step::Grace { seconds, ends: now + SignedDuration::from_secs(seconds) };
+        return Step::Grace {
+            seconds,
+            ends: now + SignedDuration::from_secs(seconds),
+        };
     }
     let running = match meta::deletion_grace_period_seconds(live) {
         None | Some(0) => return Step::Remove,
@@ -209,14 +229,22 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
     };
     match requested {
         Some(shorter) if shorter < running => {
-            let end = meta::deletion_timestamp(live).and_then(|text| parse_time(text).ok()).unwrap_or(now)
+            let end = meta::deletion_timestamp(live)
+                .and_then(|text| parse_time(text).ok())
+                .unwrap_or(now)
                 - SignedDuration::from_secs(running)
                 + SignedDuration::from_secs(shorter);
             if end >= now {
-                Step::Grace { seconds: shorter, ends: end }
+                Step::Grace {
+                    seconds: shorter,
+                    ends: end,
+                }
             } else {
                 // The time is up, but whoever ends it has yet to be told.
-                Step::Grace { seconds: shorter.min(1), ends: now }
+                Step::Grace {
+                    seconds: shorter.min(1),
+                    ends: now,
+                }
             }
         }
         _ => Step::Wait,

@@ -51,7 +51,9 @@ pub(crate) async fn list(
     let form = context.form(representation);
     let mut metadata = serde_json::Map::new();
     metadata.insert("resourceVersion".into(), page.revision.to_string().into());
-    if !page.continue_token.is_empty() || (resource.custom.is_some() && representation.shape == Shape::Object) {
+    if !page.continue_token.is_empty()
+        || (resource.custom.is_some() && representation.shape == Shape::Object)
+    {
         metadata.insert("continue".into(), page.continue_token.clone().into());
     }
     if let Some(remaining) = page.remaining {
@@ -75,7 +77,10 @@ pub(crate) async fn list(
             Ok(respond::value(StatusCode::OK, &table.into_value(), form))
         }
         Shape::PartialMetadataList => {
-            let items: Vec<Value> = read_all(resource, &page.entries)?.iter().map(partial_object_metadata).collect();
+            let items: Vec<Value> = read_all(resource, &page.entries)?
+                .iter()
+                .map(partial_object_metadata)
+                .collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1",
@@ -96,7 +101,11 @@ fn read_all(resource: &Resource, entries: &[Arc<Entry>]) -> Result<Vec<Value>, S
 }
 
 /// The list document, put together from stored bytes where they can be sent as they are.
-fn list_bytes(resource: &Resource, entries: &[Arc<Entry>], metadata: &Value) -> Result<Bytes, Status> {
+fn list_bytes(
+    resource: &Resource,
+    entries: &[Arc<Entry>],
+    metadata: &Value,
+) -> Result<Bytes, Status> {
     let size: usize = entries.iter().map(|entry| entry.value.len() + 1).sum();
     let mut body = Vec::with_capacity(size + 256);
     body.extend_from_slice(b"{\"kind\":");
@@ -157,7 +166,9 @@ pub(crate) async fn page(
         }
         let token = ContinueToken::decode(&options.continue_token)?;
         start = Some(format!("{prefix}{}", token.start));
-        at = u64::try_from(token.revision).ok().filter(|revision| *revision > 0);
+        at = u64::try_from(token.revision)
+            .ok()
+            .filter(|revision| *revision > 0);
     }
     // A limit says nothing when any version will do.
     let limit = if options.resource_version == "0" && options.continue_token.is_empty() {
@@ -165,11 +176,25 @@ pub(crate) async fn page(
     } else {
         usize::try_from(options.limit).unwrap_or(0)
     };
-    let mut page = Page { entries: Vec::new(), revision: 0, continue_token: String::new(), remaining: None };
+    let mut page = Page {
+        entries: Vec::new(),
+        revision: 0,
+        continue_token: String::new(),
+        remaining: None,
+    };
     // With a selector a page of matches may take several of keys.
     loop {
-        let wanted = if limit == 0 { 0 } else { limit - page.entries.len() };
-        let keys = match store.list(&prefix, start.as_deref().map_or(Bound::Unbounded, Bound::Included), wanted, at) {
+        let wanted = if limit == 0 {
+            0
+        } else {
+            limit - page.entries.len()
+        };
+        let keys = match store.list(
+            &prefix,
+            start.as_deref().map_or(Bound::Unbounded, Bound::Included),
+            wanted,
+            at,
+        ) {
             Ok(keys) => keys,
             Err(_) => return Err(expired(options, &prefix, start.as_deref())),
         };
@@ -180,7 +205,9 @@ pub(crate) async fn page(
             page.entries.extend(keys.entries);
         } else {
             for entry in keys.entries {
-                let object = entry.object().map_err(|error| Status::internal(&error.to_string()))?;
+                let object = entry
+                    .object()
+                    .map_err(|error| Status::internal(&error.to_string()))?;
                 let matches = if resource.conversion.is_identity() {
                     selection.matches(resource, &object)
                 } else {
@@ -191,12 +218,16 @@ pub(crate) async fn page(
                 }
             }
         }
-        let Some(last) = last.filter(|_| keys.more) else { return Ok(page) };
+        let Some(last) = last.filter(|_| keys.more) else {
+            return Ok(page);
+        };
         let relative = format!("{}\0", &last[prefix.len()..]);
         if limit > 0 && page.entries.len() >= limit {
-            page.continue_token =
-                ContinueToken { revision: i64::try_from(page.revision).unwrap_or(i64::MAX), start: relative }
-                    .encode();
+            page.continue_token = ContinueToken {
+                revision: i64::try_from(page.revision).unwrap_or(i64::MAX),
+                start: relative,
+            }
+            .encode();
             if selection.is_everything() {
                 page.remaining = Some(keys.remaining);
             }
@@ -210,7 +241,10 @@ fn expired(options: &ListOptions, prefix: &str, start: Option<&str>) -> Status {
     let Some(start) = start.filter(|_| !options.continue_token.is_empty()) else {
         return Status::expired("The resourceVersion for the provided list is too old.");
     };
-    let token = ContinueToken { revision: -1, start: start[prefix.len()..].to_owned() };
+    let token = ContinueToken {
+        revision: -1,
+        start: start[prefix.len()..].to_owned(),
+    };
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start \
          a new list without the continue parameter, or use the continue token in this response to \
@@ -231,7 +265,10 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
         let error = FieldError::invalid(
             &Path::new("resourceVersion"),
             text,
-            format!("strconv.ParseUint: parsing {}: invalid syntax", json::go_quote(text)),
+            format!(
+                "strconv.ParseUint: parsing {}: invalid syntax",
+                json::go_quote(text)
+            ),
         );
         Status::bad_request(format!("invalid resource version: {error}"))
     })
@@ -244,10 +281,17 @@ pub(crate) async fn wait_for_version(context: &Context, text: &str) -> Result<()
     if version <= store.revision() {
         return Ok(());
     }
-    if store.wait_for_revision(version, FUTURE_VERSION_WAIT).await.is_ok() {
+    if store
+        .wait_for_revision(version, FUTURE_VERSION_WAIT)
+        .await
+        .is_ok()
+    {
         return Ok(());
     }
-    let message = format!("Too large resource version: {version}, current: {}", store.revision());
+    let message = format!(
+        "Too large resource version: {version}, current: {}",
+        store.revision()
+    );
     Err(Status::timeout(&message, 1).with_cause(
         "ResourceVersionTooLarge",
         "Too large resource version",
@@ -269,12 +313,15 @@ impl ContinueToken {
 
     fn decode(token: &str) -> Result<Self, Status> {
         let bad = |why: &str| {
-            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
         };
         let bytes = URL_SAFE_NO_PAD
             .decode(token.trim_end_matches('='))
             .map_err(|error| bad(&error.to_string()))?;
-        let body: Value = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        let body: Value =
+            serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
         if body["v"] != "meta.k8s.io/v1" {
             let version = body["v"].as_str().unwrap_or_default();
             return Err(Status::bad_request(format!(
@@ -284,9 +331,15 @@ impl ContinueToken {
         }
         let revision = body["rv"].as_i64().unwrap_or_default();
         if revision == 0 {
-            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+            return Err(bad(
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
         }
-        let start = body["start"].as_str().unwrap_or_default().trim_start_matches('/').to_owned();
+        let start = body["start"]
+            .as_str()
+            .unwrap_or_default()
+            .trim_start_matches('/')
+            .to_owned();
         if start.is_empty() {
             return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
         }

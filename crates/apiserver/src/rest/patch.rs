@@ -50,7 +50,11 @@ struct ReadPatch {
 
 impl ReadPatch {
     fn new(patch: Patch, duplicates: Vec<String>) -> Self {
-        Self { patch, findings: strict_findings(&duplicates, &[]), duplicates }
+        Self {
+            patch,
+            findings: strict_findings(&duplicates, &[]),
+            duplicates,
+        }
     }
 }
 
@@ -65,27 +69,47 @@ pub(crate) async fn patch(
 ) -> Result<Response<Body>, Status> {
     check_media_type(resource, &content.media_type)?;
     let applies = content.media_type == APPLY_PATCH;
-    let kind = if applies { WriteKind::Apply } else { WriteKind::Patch };
+    let kind = if applies {
+        WriteKind::Apply
+    } else {
+        WriteKind::Patch
+    };
     let options = WriteOptions::parse(&context.query, kind)?;
     let read = read_patch(content, options.field_validation)?;
     let ownership = Ownership::new(context, resource, &options.field_manager, part);
-    let exists = context.state.store.get(&resource.key(namespace, name)).is_some();
+    let exists = context
+        .state
+        .store
+        .get(&resource.key(namespace, name))
+        .is_some();
     if !exists {
         let (Patch::Apply(config), Part::Main) = (&read.patch, part) else {
             return Err(resource.not_found(name));
         };
-        let object = applied_new(context, resource, namespace, name, config, &ownership, &options)?;
+        let object = applied_new(
+            context, resource, namespace, name, config, &ownership, &options,
+        )?;
         strict_apply(context, &read, &options)?;
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
     }
-    let job = UpdateJob { resource, namespace, name, part, dry_run: options.dry_run };
+    let job = UpdateJob {
+        resource,
+        namespace,
+        name,
+        part,
+        dry_run: options.dry_run,
+    };
     let change = |live: &Value| {
         let mut object = match &read.patch {
             Patch::Apply(config) => {
-                let merged = ownership.apply(context, resource, Some(live), config, options.force)?;
+                let merged =
+                    ownership.apply(context, resource, Some(live), config, options.force)?;
                 strict_apply(context, &read, &options)?;
-                let decoded = resource.strategy.decode(merged).map_err(|why| undecodable(&why))?;
+                let decoded = resource
+                    .strategy
+                    .decode(merged)
+                    .map_err(|why| undecodable(&why))?;
                 let mut object = decoded.object;
                 resource.strategy.default(&mut object);
                 object
@@ -117,7 +141,11 @@ fn check_media_type(resource: &Resource, media_type: &str) -> Result<(), Status>
         known.push(STRATEGIC_PATCH);
     }
     known.push(APPLY_PATCH);
-    if known.contains(&media_type) { Ok(()) } else { Err(Status::unsupported_media_type(&known)) }
+    if known.contains(&media_type) {
+        Ok(())
+    } else {
+        Err(Status::unsupported_media_type(&known))
+    }
 }
 
 fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatch, Status> {
@@ -127,19 +155,32 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
         JSON_PATCH => {
             let patch = JsonPatch::decode(&content.bytes, strict).map_err(as_status)?;
             let findings = patch.findings.clone();
-            Ok(ReadPatch { patch: Patch::Json(patch), findings, duplicates: Vec::new() })
+            Ok(ReadPatch {
+                patch: Patch::Json(patch),
+                findings,
+                duplicates: Vec::new(),
+            })
         }
         MERGE_PATCH => {
             let decoded = decode_merge_patch(&content.bytes, strict).map_err(as_status)?;
-            Ok(ReadPatch::new(Patch::Merge(decoded.value), decoded.duplicates))
+            Ok(ReadPatch::new(
+                Patch::Merge(decoded.value),
+                decoded.duplicates,
+            ))
         }
         STRATEGIC_PATCH => {
             let decoded = decode_strategic_patch(&content.bytes).map_err(as_status)?;
-            Ok(ReadPatch::new(Patch::Strategic(decoded.value), decoded.duplicates))
+            Ok(ReadPatch::new(
+                Patch::Strategic(decoded.value),
+                decoded.duplicates,
+            ))
         }
         _ => {
-            let decoded = json::decode_yaml(&content.bytes)
-                .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+            let decoded = json::decode_yaml(&content.bytes).map_err(|why| {
+                Status::bad_request(format!(
+                    "error decoding YAML: error converting YAML to JSON: {why}"
+                ))
+            })?;
             if !decoded.value.is_object() {
                 return Err(Status::bad_request(format!(
                     "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
@@ -147,7 +188,10 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                     json::go_type(&decoded.value)
                 )));
             }
-            Ok(ReadPatch::new(Patch::Apply(decoded.value), decoded.duplicates))
+            Ok(ReadPatch::new(
+                Patch::Apply(decoded.value),
+                decoded.duplicates,
+            ))
         }
     }
 }
@@ -165,9 +209,14 @@ fn strict_apply(context: &Context, read: &ReadPatch, options: &WriteOptions) -> 
             format!("key {} already set in map", json::go_quote(key))
         })
         .collect();
-    let text = format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {}", keys.join("\n  "));
+    let text = format!(
+        "error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+        keys.join("\n  ")
+    );
     if options.field_validation == FieldValidation::Strict {
-        return Err(Status::bad_request(format!("error strict decoding YAML: {text}")));
+        return Err(Status::bad_request(format!(
+            "error strict decoding YAML: {text}"
+        )));
     }
     context.warn(text);
     Ok(())
@@ -194,7 +243,9 @@ fn patched(
         }
         Patch::Strategic(patch) => {
             let Some(kind) = resource.strategy.strategic() else {
-                return Err(Status::plain_500("strategic merge is not supported for custom resources"));
+                return Err(Status::plain_500(
+                    "strategic merge is not supported for custom resources",
+                ));
             };
             raw = strategic_merge_patch(live, patch, kind).map_err(|error| error.status())?;
             Some(go_print(patch))
@@ -216,7 +267,10 @@ fn patched(
     match options.field_validation {
         FieldValidation::Warn => context.warn_all(findings),
         FieldValidation::Strict if !findings.is_empty() => {
-            return Err(refused(&format!("strict decoding error: {}", findings.join(", "))));
+            return Err(refused(&format!(
+                "strict decoding error: {}",
+                findings.join(", ")
+            )));
         }
         _ => {}
     }
@@ -234,7 +288,10 @@ fn applied_new(
     options: &WriteOptions,
 ) -> Result<Value, Status> {
     let merged = ownership.apply(context, resource, None, config, options.force)?;
-    let decoded = resource.strategy.decode(merged).map_err(|why| undecodable(&why))?;
+    let decoded = resource
+        .strategy
+        .decode(merged)
+        .map_err(|why| undecodable(&why))?;
     let mut object = decoded.object;
     resource.strategy.default(&mut object);
     let uid = meta::uid(&object);

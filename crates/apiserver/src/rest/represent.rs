@@ -15,7 +15,10 @@ use crate::resource::Resource;
 use crate::respond::{self, Body};
 
 /// Everything that can be asked of a resource.
-pub(crate) const ANY: Offer = Offer { table: true, partial: true };
+pub(crate) const ANY: Offer = Offer {
+    table: true,
+    partial: true,
+};
 
 /// Reads `includeObject`.
 pub(crate) fn include_object(context: &Context) -> Result<IncludeObject, Status> {
@@ -41,8 +44,16 @@ pub(crate) fn table_of(
         .iter()
         .map(|object| Row::new(resource.strategy.cells(object, now), object, include))
         .collect();
-    let columns = if with_columns { resource.strategy.columns() } else { Vec::new() };
-    Table { columns, rows, ..Table::default() }
+    let columns = if with_columns {
+        resource.strategy.columns()
+    } else {
+        Vec::new()
+    };
+    Table {
+        columns,
+        rows,
+        ..Table::default()
+    }
 }
 
 /// An object in the shape a watch event or answer shows it.
@@ -63,7 +74,11 @@ pub(crate) fn shaped(
             let include = include_object(context)?;
             let resource_version = meta::resource_version(&object).to_owned();
             let table = table_of(resource, &[object], include, true, context.now);
-            Ok(Table { resource_version, ..table }.into_value())
+            Ok(Table {
+                resource_version,
+                ..table
+            }
+            .into_value())
         }
     }
 }
@@ -110,7 +125,17 @@ pub(crate) fn stored_response(
     let representation = context.representation(ANY)?;
     if representation.shape == Shape::Object && resource.conversion.is_identity() {
         let bytes: Bytes = entry.value.clone();
-        return Ok(respond::json_bytes(StatusCode::OK, bytes, context.form(representation)));
+        return Ok(respond::json_bytes(
+            StatusCode::OK,
+            bytes,
+            context.form(representation),
+        ));
     }
-    respond_shaped(context, resource, StatusCode::OK, resource.read(entry)?, representation)
+    respond_shaped(
+        context,
+        resource,
+        StatusCode::OK,
+        resource.read(entry)?,
+        representation,
+    )
 }

@@ -46,7 +46,11 @@ pub(crate) async fn scale(
         .ok_or_else(|| resource.not_found(name))?;
     let live = resource.read(&entry)?;
     if context.info.verb == Verb::Get {
-        return Ok(respond::value(StatusCode::OK, &scale_of(resource, paths, &live), form));
+        return Ok(respond::value(
+            StatusCode::OK,
+            &scale_of(resource, paths, &live),
+            form,
+        ));
     }
     let kind = match (context.info.verb, content.media_type.as_str()) {
         (Verb::Update, _) => WriteKind::Update,
@@ -63,9 +67,21 @@ pub(crate) async fn scale(
         manager: context.manager(&options.field_manager),
     };
     let part = Part::Other("scale");
-    let job = UpdateJob { resource, namespace, name, part, dry_run: options.dry_run };
-    let updated = update_object(context, &job, &|live| write.change(live)).await?.into_object();
-    Ok(respond::value(StatusCode::OK, &scale_of(resource, paths, &updated), form))
+    let job = UpdateJob {
+        resource,
+        namespace,
+        name,
+        part,
+        dry_run: options.dry_run,
+    };
+    let updated = update_object(context, &job, &|live| write.change(live))
+        .await?
+        .into_object();
+    Ok(respond::value(
+        StatusCode::OK,
+        &scale_of(resource, paths, &updated),
+        form,
+    ))
 }
 
 /// A write to a scale, which may have to be done again when it loses a race.
@@ -81,7 +97,8 @@ struct ScaleWrite<'a> {
 impl ScaleWrite<'_> {
     fn change(&self, live: &Value) -> Result<Changed, Status> {
         let internal = |why: &dyn std::fmt::Display| Status::internal(&why.to_string());
-        let path = SimplePath::parse(&self.paths.spec_replicas).map_err(|error| internal(&error))?;
+        let path =
+            SimplePath::parse(&self.paths.spec_replicas).map_err(|error| internal(&error))?;
         let owners = self.owners(live, &path)?;
         let mut before = scale_of(self.resource, self.paths, live);
         if let Some(fields) = owners.to_subresource() {
@@ -150,8 +167,11 @@ impl ScaleWrite<'_> {
                 .and_then(|patch| merge_patch(&mut scale, &patch.value))
                 .map_err(|error| error.status())?,
             (_, APPLY_PATCH) => {
-                let config = json::decode_yaml(bytes)
-                    .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+                let config = json::decode_yaml(bytes).map_err(|why| {
+                    Status::bad_request(format!(
+                        "error decoding YAML: error converting YAML to JSON: {why}"
+                    ))
+                })?;
                 let request = self.tracking(&reset);
                 return apply::apply(&request, Some(before), &config.value, self.options.force)
                     .map_err(Status::from);
@@ -173,8 +193,12 @@ impl ScaleWrite<'_> {
             ))
         };
         match self.content.media_type.as_str() {
-            JSON => json::decode(bytes).map(|d| d.value).map_err(|error| unreadable(error.to_string())),
-            YAML => json::decode_yaml(bytes).map(|d| d.value).map_err(|error| unreadable(error.to_string())),
+            JSON => json::decode(bytes)
+                .map(|d| d.value)
+                .map_err(|error| unreadable(error.to_string())),
+            YAML => json::decode_yaml(bytes)
+                .map(|d| d.value)
+                .map_err(|error| unreadable(error.to_string())),
             PROTOBUF => types::decode_protobuf(bytes, None).map_err(unreadable),
             _ => Err(Status::unsupported_media_type(&OBJECT_BODIES)),
         }
@@ -197,8 +221,16 @@ impl Versions for ScaleVersions {
 
 /// The scale that an object shows.
 fn scale_of(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
-    let find = |path: &str| SimplePath::parse(path).ok().and_then(|path| path.get(object).cloned());
-    let number = |path: &str| find(path).and_then(|value| value.as_i64()).unwrap_or_default();
+    let find = |path: &str| {
+        SimplePath::parse(path)
+            .ok()
+            .and_then(|path| path.get(object).cloned())
+    };
+    let number = |path: &str| {
+        find(path)
+            .and_then(|value| value.as_i64())
+            .unwrap_or_default()
+    };
     let mut status = json!({"replicas": number(&paths.status_replicas)});
     if let Some(path) = &paths.label_selector {
         let selector = match find(path) {
@@ -216,7 +248,13 @@ fn scale_of(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
         spec["replicas"] = replicas.into();
     }
     let mut metadata = json!({});
-    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
         if let Some(value) = object.pointer(&format!("/metadata/{field}")) {
             metadata[field] = value.clone();
         }
@@ -257,7 +295,10 @@ fn checked_replicas(resource: &Resource, scale: &Value) -> Result<i64, Status> {
         };
         let error = FieldError::invalid(&Path::new(path), replicas, why);
         let (group, kind) = if custom {
-            (resource.info.gvk.group.as_str(), resource.info.gvk.kind.as_str())
+            (
+                resource.info.gvk.group.as_str(),
+                resource.info.gvk.kind.as_str(),
+            )
         } else {
             ("autoscaling", "Scale")
         };

@@ -32,7 +32,11 @@ impl Selection {
                 return Err(Status::bad_request(message));
             }
         }
-        Ok(Self { labels, fields, name: None })
+        Ok(Self {
+            labels,
+            fields,
+            name: None,
+        })
     }
 
     /// Restricts to one name, for a watch of a single object.
@@ -48,16 +52,28 @@ impl Selection {
 
     /// Whether an object matches.
     pub(crate) fn matches(&self, resource: &Resource, object: &Value) -> bool {
-        self.name.as_deref().is_none_or(|name| name == meta::name(object))
+        self.name
+            .as_deref()
+            .is_none_or(|name| name == meta::name(object))
             && self.labels.matches_object(object)
-            && self.fields.matches(|field| resource.field_of(object, field))
+            && self
+                .fields
+                .matches(|field| resource.field_of(object, field))
     }
 }
 
 /// Kinds with field labels of their own refuse others in their own words.
 fn unsupported_builtin(resource: &Resource, field: &str) -> String {
     let gvk = &resource.info.gvk;
-    let own = ["Pod", "Node", "ReplicationController", "Event", "Namespace", "Secret", "Service"];
+    let own = [
+        "Pod",
+        "Node",
+        "ReplicationController",
+        "Event",
+        "Namespace",
+        "Secret",
+        "Service",
+    ];
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("batch", "Job") => format!("field label {} not supported for Job", go_quote(field)),
         ("events.k8s.io" | "certificates.k8s.io", _) => {

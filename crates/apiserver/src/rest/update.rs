@@ -12,10 +12,12 @@ use serde_json::Value;
 use super::body::{Content, decode_object};
 use super::context::Context;
 use super::create::{
-    create_object, dedup_owners, fill_system_fields, match_namespace, type_errors, warn_of_finalizers,
+    create_object, dedup_owners, fill_system_fields, match_namespace, type_errors,
+    warn_of_finalizers,
 };
 use super::ownership::Ownership;
 use super::represent::object_response;
+use crate::admission;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
 use crate::resource::Resource;
@@ -81,7 +83,11 @@ pub(crate) async fn put(
     match_namespace(resource, namespace, &mut given)?;
     resource.strategy.default(&mut given);
     let ownership = Ownership::new(context, resource, &options.field_manager, part);
-    let exists = context.state.store.get(&resource.key(namespace, name)).is_some();
+    let exists = context
+        .state
+        .store
+        .get(&resource.key(namespace, name))
+        .is_some();
     if !exists && resource.info.create_on_update && part == Part::Main {
         let mut object = given.clone();
         fill_system_fields(&mut object, context);
@@ -90,7 +96,13 @@ pub(crate) async fn put(
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
     }
-    let job = UpdateJob { resource, namespace, name, part, dry_run: options.dry_run };
+    let job = UpdateJob {
+        resource,
+        namespace,
+        name,
+        part,
+        dry_run: options.dry_run,
+    };
     let change = |live: &Value| {
         let mut object = given.clone();
         ownership.update(context, resource, Some(live), &mut object);
@@ -124,7 +136,11 @@ pub(crate) async fn update_object(
 ) -> Result<Updated, Status> {
     let key = job.resource.key(job.namespace, job.name);
     for attempt in 1.. {
-        let entry = context.state.store.get(&key).ok_or_else(|| job.resource.not_found(job.name))?;
+        let entry = context
+            .state
+            .store
+            .get(&key)
+            .ok_or_else(|| job.resource.not_found(job.name))?;
         let live = job.resource.read(&entry)?;
         let changed = change(&live)?.object;
         let unconditional = meta::resource_version(&changed).is_empty()
@@ -155,8 +171,15 @@ fn checked(
     meta::set_resource_version(&mut new, meta::resource_version(live));
     keep_system_fields(&mut new, live);
     dedup_owners(context, &mut new);
-    resource.strategy.prepare_update(&mut new, live, job.part, context.write_context());
-    if resource.info.has_generation && generation_moves(&new, live) {
+    if job.part == Part::Main {
+        admission::on_update(context, resource, live, &mut new)?;
+    }
+    resource
+        .strategy
+        .prepare_update(&mut new, live, job.part, context.write_context());
+    // Binding a pod is not a change of what was asked for.
+    let counts = job.part != Part::Other("binding");
+    if resource.info.has_generation && counts && generation_moves(&new, live) {
         let next = meta::generation(live) + 1;
         meta::set_generation(&mut new, next);
     }
@@ -168,7 +191,11 @@ fn checked(
         |name, prefix| resource.strategy.validate_name(name, prefix),
         &path,
     );
-    errors.extend(meta::validate_object_meta_update(&new["metadata"], &live["metadata"], &path));
+    errors.extend(meta::validate_object_meta_update(
+        &new["metadata"],
+        &live["metadata"],
+        &path,
+    ));
     let findings = resource.strategy.validate_update(&new, live, job.part);
     errors.extend(findings.errors);
     if !errors.is_empty() {
@@ -196,7 +223,12 @@ fn check_preconditions(
                 "must be specified for an update",
             );
             let group = &resource.info.gvk.group;
-            return Err(Status::invalid_as(group, &resource.info.plural, job.name, &[error]));
+            return Err(Status::invalid_as(
+                group,
+                &resource.info.plural,
+                job.name,
+                &[error],
+            ));
         }
     } else if given != meta::resource_version(live) {
         return Err(Status::modified(&resource.group_resource(), job.name));
@@ -216,7 +248,9 @@ fn check_preconditions(
 /// What no client may change is put back without a word.
 fn keep_system_fields(new: &mut Value, live: &Value) {
     let old = live.get("metadata").and_then(Value::as_object);
-    let Some(metadata) = meta::metadata_mut(new) else { return };
+    let Some(metadata) = meta::metadata_mut(new) else {
+        return;
+    };
     let mut restore = |field: &str, only_if_absent: bool| match old.and_then(|old| old.get(field)) {
         Some(_) if only_if_absent && metadata.contains_key(field) => {}
         Some(value) => {
@@ -239,12 +273,16 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
 
 /// Whether anything outside metadata and status differs.
 fn generation_moves(new: &Value, live: &Value) -> bool {
-    let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else { return false };
+    let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else {
+        return false;
+    };
     let counts = |name: &&String| !matches!(name.as_str(), "metadata" | "status");
     let mut names: Vec<&String> = new.keys().chain(live.keys()).filter(counts).collect();
     names.sort();
     names.dedup();
-    names.into_iter().any(|name| new.get(name) != live.get(name))
+    names
+        .into_iter()
+        .any(|name| new.get(name) != live.get(name))
 }
 
 /// Writes the outcome: nothing, the new object, or its end.
@@ -264,7 +302,9 @@ async fn commit(
         if job.dry_run {
             return Ok(Updated::Deleted(new));
         }
-        state.remove_object(job.resource, entry, new.clone()).await?;
+        state
+            .remove_object(job.resource, entry, new.clone())
+            .await?;
         return Ok(Updated::Deleted(new));
     }
     if finish(live, &mut new) {
@@ -274,13 +314,21 @@ async fn commit(
         return Ok(Updated::Live(new));
     }
     let expect = Expect::Revision(entry.mod_revision);
-    let stored = state.store_object(job.resource, entry.key.to_string(), expect, new).await?;
-    job.resource.read(&stored).map(Updated::Live).map_err(Refused::Failed)
+    let stored = state
+        .store_object(job.resource, entry.key.to_string(), expect, new)
+        .await?;
+    job.resource
+        .read(&stored)
+        .map(Updated::Live)
+        .map_err(Refused::Failed)
 }
 
 /// Namespaces have finalizers in their spec besides those in metadata.
 pub(super) fn has_own_finalizers(resource: &Resource, object: &Value) -> bool {
     resource.info.gvk.group.is_empty()
         && resource.info.gvk.kind == "Namespace"
-        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty())
+        && object
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|f| !f.is_empty())
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use http::header::{CONTENT_TYPE, HeaderValue};
 use http::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use machinery::json;
 use machinery::meta;
 use machinery::status::Status;
@@ -27,7 +27,7 @@ use crate::server::stopped;
 use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
 /// How often a quiet watch says how far it has come.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 /// How long before its end a watch says so once more.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Shortest default length of a watch; the longest is twice that.
@@ -75,7 +75,10 @@ pub(crate) async fn watch(
     let from: u64 = match options.resource_version.as_str() {
         "" => 0,
         text => text.parse().map_err(|_| {
-            Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json::go_quote(text)))
+            Status::plain_500(format!(
+                "strconv.ParseUint: parsing {}: invalid syntax",
+                json::go_quote(text)
+            ))
         })?,
     };
     let store = context.state.store.clone();
@@ -84,7 +87,10 @@ pub(crate) async fn watch(
         Some(wanted) => wanted,
         None => from == 0,
     };
-    let seconds = match options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()) {
+    let seconds = match options
+        .timeout_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+    {
         Some(seconds) if seconds > 0 => seconds,
         // Spread, so that many watchers do not come back at once.
         _ => DEFAULT_SECONDS + context.state.random_below(DEFAULT_SECONDS),
@@ -133,20 +139,27 @@ pub(crate) async fn watch(
     }
     watcher.initial = initial.into_iter();
     let mut response = Response::new(respond::streaming(frames(watcher)));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
 /// A watch that ends with the news that its start has been compacted away.
 fn expired_stream(from: u64, oldest: u64) -> Response<Body> {
     let mut response = Response::new(respond::full(expired_frame(from, oldest)));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 fn expired_frame(from: u64, oldest: u64) -> Bytes {
     let status = Status::expired(format!("too old resource version: {from} ({oldest})"));
-    event_line("ERROR", &json::to_vec(&serde_json::to_value(status).unwrap_or_default()))
+    event_line(
+        "ERROR",
+        &json::to_vec(&serde_json::to_value(status).unwrap_or_default()),
+    )
 }
 
 fn event_line(kind: &str, object: &[u8]) -> Bytes {
@@ -175,7 +188,8 @@ impl Watcher {
             return None;
         }
         loop {
-            let last_bookmark = self.ends - LAST_BOOKMARK.min(self.ends.saturating_duration_since(Instant::now()) / 2);
+            let last_bookmark = self.ends
+                - LAST_BOOKMARK.min(self.ends.saturating_duration_since(Instant::now()) / 2);
             let bookmark_at = if self.last_bookmark_sent {
                 self.ends
             } else {
@@ -203,7 +217,10 @@ impl Watcher {
                 Err(StoreError::Closed) => return None,
                 Err(_) => {
                     self.done = true;
-                    return Some(expired_frame(self.watch.progress(), self.store.compacted_revision()));
+                    return Some(expired_frame(
+                        self.watch.progress(),
+                        self.store.compacted_revision(),
+                    ));
                 }
             }
         }
@@ -222,8 +239,13 @@ impl Watcher {
         }
         let object = self.resource.read(&event.entry).ok()?;
         let matches = self.selection.matches(&self.resource, &object);
-        let previous = event.previous.as_ref().and_then(|entry| self.resource.read(entry).ok());
-        let matched = previous.as_ref().is_some_and(|old| self.selection.matches(&self.resource, old));
+        let previous = event
+            .previous
+            .as_ref()
+            .and_then(|entry| self.resource.read(entry).ok());
+        let matched = previous
+            .as_ref()
+            .is_some_and(|old| self.selection.matches(&self.resource, old));
         match (event.kind, matched, matches) {
             (EventKind::Put { .. }, false, true) => Some(self.frame("ADDED", object)),
             (EventKind::Put { .. }, true, true) => Some(self.frame("MODIFIED", object)),
@@ -254,8 +276,18 @@ impl Watcher {
     fn table(&mut self, object: &Value, include: IncludeObject, resource_version: String) -> Value {
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         let now = jiff::Timestamp::now();
-        let table = table_of(&self.resource, std::slice::from_ref(object), include, columns, now);
-        Table { resource_version, ..table }.into_value()
+        let table = table_of(
+            &self.resource,
+            std::slice::from_ref(object),
+            include,
+            columns,
+            now,
+        );
+        Table {
+            resource_version,
+            ..table
+        }
+        .into_value()
     }
 
     fn bookmark(&mut self, revision: u64, initial_end: bool) -> Bytes {
@@ -264,12 +296,14 @@ impl Watcher {
             metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
         }
         let (kind, api_version) = match self.shape {
-            Shape::Object | Shape::Table => {
-                (self.resource.info.gvk.kind.clone(), self.resource.api_version())
-            }
-            Shape::PartialMetadata | Shape::PartialMetadataList => {
-                ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned())
-            }
+            Shape::Object | Shape::Table => (
+                self.resource.info.gvk.kind.clone(),
+                self.resource.api_version(),
+            ),
+            Shape::PartialMetadata | Shape::PartialMetadataList => (
+                "PartialObjectMetadata".to_owned(),
+                "meta.k8s.io/v1".to_owned(),
+            ),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         if self.resource.custom.is_none() && self.shape == Shape::Object {

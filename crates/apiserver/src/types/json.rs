@@ -319,7 +319,7 @@ impl Decoder {
             // Types with an `UnmarshalJSON` of their own; what they return ends the decoding.
             (Scalar::Time, value) => self.time(value, scalars::time),
             (Scalar::MicroTime, value) => self.time(value, scalars::micro_time),
-            (Scalar::Quantity, value) => Self::quantity(value),
+            (Scalar::Quantity, value) => Self::quantity(&value),
             (Scalar::IntOrString, value) => self.int_or_string(value),
             (Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json, value) => Ok(value),
             (Scalar::SchemaOrBool, value) => match value {
@@ -382,13 +382,11 @@ impl Decoder {
         }
     }
 
-    fn quantity(value: Value) -> Result<Value, String> {
-        let text = match value {
-            Value::Null => return Ok(Value::String("0".to_owned())),
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        scalars::quantity(&text).map(Value::String)
+    fn quantity(value: &Value) -> Result<Value, String> {
+        match value {
+            Value::Null => Ok(Value::String("0".to_owned())),
+            other => scalars::quantity(other).map(Value::String),
+        }
     }
 
     fn int_or_string(&self, value: Value) -> Result<Value, String> {

@@ -76,8 +76,16 @@ fn field_type(table: &Table, scalars: &Scalars, field: &Field) -> TypeRef {
         Shape::Map(_, value) => TypeRef::from(MapType {
             fields: BTreeMap::new(),
             element: Some(item_type(table, scalars, *value)),
-            atomic: field.atomic(),
+            atomic: field.atomic() == Some(true),
         }),
+        // The field has the last word, so its type is a variant of the named one.
+        Shape::Struct(structure) if field.atomic().is_some() => {
+            let atomic = field.atomic() == Some(true);
+            TypeRef::from(MapType {
+                atomic,
+                ..struct_type(table, scalars, structure)
+            })
+        }
         _ => item_type(table, scalars, field.ty),
     }
 }

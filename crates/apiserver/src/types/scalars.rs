@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use jiff::civil;
 use jiff::tz::Offset;
 use machinery::json::go_quote;
+use machinery::quantity::Quantity;
+use serde_json::Value;
 
 const SECONDS_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
@@ -261,19 +263,9 @@ pub(super) fn base64(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What upstream says of any text that is not a quantity.
-const NOT_A_QUANTITY: &str = "quantities must match the regular expression \
-     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-
-/// The text of a quantity, which has to look like one.
-pub(super) fn quantity(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let suffix = unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let exponent = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
-    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    if unsigned.len() == suffix.len() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(NOT_A_QUANTITY.to_owned());
-    }
-    Ok(text.to_owned())
+/// Canonical text of a quantity.
+pub(super) fn quantity(value: &Value) -> Result<String, String> {
+    Quantity::from_json(value)
+        .map(|quantity| quantity.canonical())
+        .map_err(|error| error.to_string())
 }

@@ -236,9 +236,14 @@ impl Field {
         })
     }
 
-    /// Whether the field's map or struct is replaced as a whole.
-    pub fn atomic(&self) -> bool {
-        self.facts.split(' ').any(|fact| fact == "atomic")
+    /// Whether the field's map or struct is replaced as a whole (`true`) or merged (`false`),
+    /// whatever its type says; `None` when the field does not say.
+    pub fn atomic(&self) -> Option<bool> {
+        self.facts.split(' ').find_map(|fact| match fact {
+            "atomic" => Some(true),
+            "granular" => Some(false),
+            _ => None,
+        })
     }
 
     /// The documented default, as JSON text.
@@ -345,6 +350,12 @@ impl Table {
             .collect();
         kinds.sort_unstable();
         kinds
+    }
+
+    /// Group and version of a package's kinds.
+    pub(super) fn group_version(&self, package: &str) -> (&'static str, &'static str) {
+        self.package(package)
+            .map_or(("", ""), |p| (p.group, p.version))
     }
 
     fn package(&self, name: &str) -> Option<&Package> {
@@ -490,7 +501,7 @@ impl Table {
                         "always" => field.always = true,
                         "required" => field.required = true,
                         "omitzero" => field.omit_zero = true,
-                        "atomic" => {}
+                        "atomic" | "granular" => {}
                         known if known.contains('=') => {}
                         _ => self.problems.push(line.to_owned()),
                     }

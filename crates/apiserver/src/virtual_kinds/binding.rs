@@ -5,10 +5,9 @@ use machinery::field::{FieldError, Path};
 use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
-use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use super::created;
+use super::{created, set_pod_condition};
 use crate::kind::Part;
 use crate::respond::Body;
 use crate::rest::{Changed, Context, UpdateJob, update_object};
@@ -26,7 +25,11 @@ pub(super) async fn bind(
     let path = Path::new("target");
     let mut errors = Vec::new();
     if !matches!(kind, "" | "Node") {
-        errors.push(FieldError::not_supported(&path.child("kind"), kind, ["Node", "<empty>"]));
+        errors.push(FieldError::not_supported(
+            &path.child("kind"),
+            kind,
+            ["Node", "<empty>"],
+        ));
     }
     if node.is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
@@ -35,52 +38,53 @@ pub(super) async fn bind(
         return Err(Status::invalid_as("", "Binding", name, &errors));
     }
     let snapshot = context.state.registry.snapshot();
-    let pods = snapshot.find("", "v1", "pods").ok_or_else(Status::unknown_resource)?;
+    let pods = snapshot
+        .find("", "v1", "pods")
+        .ok_or_else(Status::unknown_resource)?;
     let refused = |why: &str| Status::conflict(&GroupResource::new("", "pods/binding"), name, why);
-    let job = UpdateJob { resource: pods, namespace, name, part: Part::Other("binding"), dry_run: false };
+    let job = UpdateJob {
+        resource: pods,
+        namespace,
+        name,
+        part: Part::Other("binding"),
+        dry_run: false,
+    };
     let change = |live: &Value| {
         if meta::is_deleting(live) {
-            return Err(refused(&format!("pod {name} is being deleted, cannot be assigned to a host")));
+            return Err(refused(&format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            )));
         }
         if let Some(assigned) = live.pointer("/spec/nodeName").and_then(Value::as_str) {
-            return Err(refused(&format!("pod {name} is already assigned to node \"{assigned}\"")));
+            return Err(refused(&format!(
+                "pod {name} is already assigned to node \"{assigned}\""
+            )));
         }
-        if live.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty()) {
-            return Err(refused(&format!("pod {name} has non-empty .spec.schedulingGates")));
+        if live
+            .pointer("/spec/schedulingGates")
+            .and_then(Value::as_array)
+            .is_some_and(|g| !g.is_empty())
+        {
+            return Err(refused(&format!(
+                "pod {name} has non-empty .spec.schedulingGates"
+            )));
         }
         let mut object = live.clone();
         object["spec"]["nodeName"] = node.into();
         for kept in ["labels", "annotations"] {
-            for (key, value) in binding.pointer(&format!("/metadata/{kept}")).and_then(Value::as_object).into_iter().flatten() {
+            for (key, value) in binding
+                .pointer(&format!("/metadata/{kept}"))
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
                 object["metadata"][kept][key] = value.clone();
             }
         }
-        set_scheduled(&mut object, context.now);
+        let scheduled = json!({"type": "PodScheduled", "status": "True"});
+        set_pod_condition(&mut object, scheduled, context.now);
         Ok(Changed { object })
     };
     update_object(context, &job, &change).await?;
     Ok(created(context))
-}
-
-fn set_scheduled(pod: &mut Value, now: jiff::Timestamp) {
-    let condition = json!({
-        "type": "PodScheduled",
-        "status": "True",
-        "observedGeneration": meta::generation(pod),
-        "lastProbeTime": null,
-        "lastTransitionTime": format_time(now),
-    });
-    let status = &mut pod["status"];
-    let conditions = match status.get_mut("conditions").and_then(Value::as_array_mut) {
-        Some(conditions) => conditions,
-        None => {
-            status["conditions"] = json!([]);
-            match status["conditions"].as_array_mut() {
-                Some(conditions) => conditions,
-                None => return,
-            }
-        }
-    };
-    conditions.retain(|condition| condition["type"] != "PodScheduled");
-    conditions.push(condition);
 }

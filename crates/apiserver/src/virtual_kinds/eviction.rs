@@ -8,9 +8,9 @@ use machinery::meta;
 use machinery::selector::LabelSelector;
 use machinery::status::{Details, Status};
 use machinery::time::format_time;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::created;
+use super::{created, set_pod_condition};
 use crate::kind::Part;
 use crate::request::{DeleteOptions, Query};
 use crate::resource::Resource;
@@ -29,21 +29,49 @@ pub(super) async fn evict(
 ) -> Result<Response<Body>, Status> {
     let given = meta::name(eviction);
     if given != name {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        return Err(Status::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
     }
     let options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
-    let entry = context.state.store.get(&pods.key(namespace, name)).ok_or_else(|| pods.not_found(name))?;
+    let entry = context
+        .state
+        .store
+        .get(&pods.key(namespace, name))
+        .ok_or_else(|| pods.not_found(name))?;
     let pod = pods.read(&entry)?;
     if !ignores_budget(&pod) {
         take_from_budget(context, namespace, name, &pod, options.dry_run).await?;
     }
+    let job = UpdateJob {
+        resource: pods,
+        namespace,
+        name,
+        part: Part::Status,
+        dry_run: options.dry_run,
+    };
+    let change = |live: &Value| {
+        let mut object = live.clone();
+        let evicted = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        });
+        set_pod_condition(&mut object, evicted, context.now);
+        Ok(Changed { object })
+    };
+    update_object(context, &job, &change).await?;
     delete_object(context, pods, namespace, name, &options).await?;
     Ok(created(context))
 }
 
 /// Pods that no longer count, or do not count yet.
 fn ignores_budget(pod: &Value) -> bool {
-    let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    let phase = pod
+        .pointer("/status/phase")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_deleting(pod)
 }
 
@@ -55,7 +83,9 @@ async fn take_from_budget(
     dry_run: bool,
 ) -> Result<(), Status> {
     let snapshot = context.state.registry.snapshot();
-    let Some(budgets) = snapshot.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+    let Some(budgets) = snapshot.find("policy", "v1", "poddisruptionbudgets") else {
+        return Ok(());
+    };
     let matching = matching_budgets(context, budgets, namespace, pod)?;
     let budget = match matching.as_slice() {
         [] => return Ok(()),
@@ -67,14 +97,24 @@ async fn take_from_budget(
         }
     };
     let budget_name = meta::name(budget).to_owned();
-    let job = UpdateJob { resource: budgets, namespace, name: &budget_name, part: Part::Status, dry_run };
+    let job = UpdateJob {
+        resource: budgets,
+        namespace,
+        name: &budget_name,
+        part: Part::Status,
+        dry_run,
+    };
     let change = |live: &Value| {
         let mut object = live.clone();
         let status = |field: &str| {
-            live.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or_default()
+            live.pointer(&format!("/status/{field}"))
+                .and_then(Value::as_i64)
+                .unwrap_or_default()
         };
         if status("observedGeneration") < meta::generation(live) {
-            let why = format!("The disruption budget {budget_name} is still being processed by the server.");
+            let why = format!(
+                "The disruption budget {budget_name} is still being processed by the server."
+            );
             return Err(refused(10, &why));
         }
         let allowed = status("disruptionsAllowed");
@@ -96,7 +136,10 @@ async fn take_from_budget(
 
 fn refused(retry_after_seconds: u16, why: &str) -> Status {
     Status::failure(429, "TooManyRequests", REFUSED)
-        .with_details(Details { retry_after_seconds, ..Details::default() })
+        .with_details(Details {
+            retry_after_seconds,
+            ..Details::default()
+        })
         .with_cause("DisruptionBudget", why, "")
 }
 
@@ -114,7 +157,9 @@ fn matching_budgets(
     let mut matching = Vec::new();
     for entry in page.entries {
         let budget = budgets.read(&entry)?;
-        let Some(selector) = budget.pointer("/spec/selector") else { continue };
+        let Some(selector) = budget.pointer("/spec/selector") else {
+            continue;
+        };
         let selected = LabelSelector::from_label_selector_object(selector)
             .is_ok_and(|selector| selector.matches_object(pod));
         if selected {

@@ -21,19 +21,31 @@ fn user_object(user: &UserInfo) -> Value {
 
 /// TokenReview: whose token this is.
 pub(super) fn token(context: &Context, mut review: Value) -> Value {
-    let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
+    let token = review
+        .pointer("/spec/token")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let audiences: Vec<String> = review
         .pointer("/spec/audiences")
         .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .map(|list| {
+            list.iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        })
         .unwrap_or_default();
     let state = &context.state;
-    review["status"] = match state.authenticator.by_token(&state.store, token, &audiences, context.now) {
-        Ok((user, audiences)) => {
-            json!({"authenticated": true, "user": user_object(&user), "audiences": audiences})
-        }
-        Err(why) => json!({"user": {}, "error": why}),
-    };
+    review["status"] =
+        match state
+            .authenticator
+            .by_token(&state.store, token, &audiences, context.now)
+        {
+            Ok((user, audiences)) => {
+                json!({"authenticated": true, "user": user_object(&user), "audiences": audiences})
+            }
+            Err(why) => json!({"user": {}, "error": why}),
+        };
     review
 }
 
@@ -64,7 +76,9 @@ pub(super) fn access(mut review: Value) -> Result<Value, Status> {
     let spec = &review["spec"];
     let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
     let named = spec["user"].as_str().is_some_and(|user| !user.is_empty())
-        || spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+        || spec["groups"]
+            .as_array()
+            .is_some_and(|groups| !groups.is_empty());
     let path = Path::new("spec");
     let mut errors = Vec::new();
     if has("resourceAttributes") == has("nonResourceAttributes") {
@@ -73,7 +87,11 @@ pub(super) fn access(mut review: Value) -> Result<Value, Status> {
         } else {
             "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         };
-        let field = if has("resourceAttributes") { "nonResourceAttributes" } else { "resourceAttributes" };
+        let field = if has("resourceAttributes") {
+            "nonResourceAttributes"
+        } else {
+            "resourceAttributes"
+        };
         errors.push(FieldError::invalid(&path.child(field), Value::Null, why));
     }
     if !named {
@@ -82,10 +100,16 @@ pub(super) fn access(mut review: Value) -> Result<Value, Status> {
     }
     if !errors.is_empty() {
         let kind = review["kind"].as_str().unwrap_or_default().to_owned();
-        return Err(Status::invalid_as("authorization.k8s.io", &kind, "", &errors));
+        return Err(Status::invalid_as(
+            "authorization.k8s.io",
+            &kind,
+            "",
+            &errors,
+        ));
     }
     let groups = spec["groups"].as_array().cloned().unwrap_or_default();
-    let anonymous = spec["user"] == "system:anonymous" || groups.contains(&"system:unauthenticated".into());
+    let anonymous =
+        spec["user"] == "system:anonymous" || groups.contains(&"system:unauthenticated".into());
     review["status"] = json!({"allowed": !anonymous});
     Ok(review)
 }

@@ -26,16 +26,27 @@ pub(super) fn issue(
     mut request: Value,
 ) -> Result<Value, Status> {
     let state = &context.state;
-    let entry = state.store.get(&accounts.key(namespace, name)).ok_or_else(|| accounts.not_found(name))?;
+    let entry = state
+        .store
+        .get(&accounts.key(namespace, name))
+        .ok_or_else(|| accounts.not_found(name))?;
     let account = accounts.read(&entry)?;
-    let seconds = match request.pointer("/spec/expirationSeconds").and_then(Value::as_i64) {
+    let seconds = match request
+        .pointer("/spec/expirationSeconds")
+        .and_then(Value::as_i64)
+    {
         None | Some(0) => DEFAULT,
         Some(seconds) => seconds,
     };
     let path = Path::new("spec").child("expirationSeconds");
     let refused = |why: &str| {
         let error = FieldError::invalid(&path, seconds, why);
-        Err(Status::invalid_as("authentication.k8s.io", "TokenRequest", "", &[error]))
+        Err(Status::invalid_as(
+            "authentication.k8s.io",
+            "TokenRequest",
+            "",
+            &[error],
+        ))
     };
     if seconds < SHORTEST {
         return refused("may not specify a duration less than 10 minutes");
@@ -46,7 +57,12 @@ pub(super) fn issue(
     let mut audiences: Vec<String> = request
         .pointer("/spec/audiences")
         .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .map(|list| {
+            list.iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        })
         .unwrap_or_default();
     if audiences.is_empty() {
         audiences.push(state.authenticator.issuer().to_owned());
@@ -62,7 +78,10 @@ pub(super) fn issue(
         expires,
         bound,
     };
-    let token = state.authenticator.issue(&claims).map_err(|why| Status::internal(&why))?;
+    let token = state
+        .authenticator
+        .issue(&claims)
+        .map_err(|why| Status::internal(&why))?;
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     request["metadata"] = json!({
         "name": name,
@@ -84,10 +103,18 @@ fn bound_object(
     namespace: &str,
     request: &Value,
 ) -> Result<Option<(String, String, String)>, Status> {
-    let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|value| !value.is_null()) else {
+    let Some(reference) = request
+        .pointer("/spec/boundObjectRef")
+        .filter(|value| !value.is_null())
+    else {
         return Ok(None);
     };
-    let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+    let text = |field: &str| {
+        reference
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let plural = match (text("apiVersion"), text("kind")) {
         ("v1", "Pod") => "pods",
         ("v1", "Secret") => "secrets",
@@ -99,7 +126,9 @@ fn bound_object(
         }
     };
     let snapshot = context.state.registry.snapshot();
-    let resource = snapshot.find("", "v1", plural).ok_or_else(Status::unknown_resource)?;
+    let resource = snapshot
+        .find("", "v1", plural)
+        .ok_or_else(Status::unknown_resource)?;
     let entry = context
         .state
         .store
@@ -108,8 +137,19 @@ fn bound_object(
     let object = resource.read(&entry)?;
     let uid = meta::uid(&object);
     if !text("uid").is_empty() && text("uid") != uid {
-        let why = format!("the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated", text("uid"));
-        return Err(Status::conflict(&resource.group_resource(), text("name"), &why));
+        let why = format!(
+            "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
+            text("uid")
+        );
+        return Err(Status::conflict(
+            &resource.group_resource(),
+            text("name"),
+            &why,
+        ));
     }
-    Ok(Some((text("kind").to_owned(), text("name").to_owned(), uid.to_owned())))
+    Ok(Some((
+        text("kind").to_owned(),
+        text("name").to_owned(),
+        uid.to_owned(),
+    )))
 }

@@ -27,17 +27,28 @@ pub(crate) enum Kind {
     /// A variable or a type name.
     Ident(String),
     /// `operand.field`, or `has(operand.field)` if `test`.
-    Select { operand: Box<Expr>, field: String, test: bool },
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        test: bool,
+    },
     /// `operand.?field`.
     OptSelect { operand: Box<Expr>, field: String },
     /// Operators, functions and methods. `&&` and `||` hold all terms of a chain.
-    Call { target: Option<Box<Expr>>, name: String, args: Vec<Expr> },
+    Call {
+        target: Option<Box<Expr>>,
+        name: String,
+        args: Vec<Expr>,
+    },
     /// `[a, ?b]`.
     List(Vec<Element>),
     /// `{k: v, ?k: v}`.
     Map(Vec<Entry>),
     /// `Name{field: value}`.
-    Struct { name: String, fields: Vec<FieldInit> },
+    Struct {
+        name: String,
+        fields: Vec<FieldInit>,
+    },
     /// A macro that binds variables.
     Macro(Box<Macro>),
 }
@@ -139,9 +150,11 @@ impl Expr {
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             Kind::Ident(name) => Some(name.clone()),
-            Kind::Select { operand, field, test: false } => {
-                Some(format!("{}.{field}", operand.qualified_name()?))
-            }
+            Kind::Select {
+                operand,
+                field,
+                test: false,
+            } => Some(format!("{}.{field}", operand.qualified_name()?)),
             _ => None,
         }
     }
@@ -150,12 +163,17 @@ impl Expr {
     pub(crate) fn is_attribute(&self) -> bool {
         match &self.kind {
             Kind::Ident(_) => true,
-            Kind::Select { operand, test: false, .. } | Kind::OptSelect { operand, .. } => {
-                operand.is_attribute()
+            Kind::Select {
+                operand,
+                test: false,
+                ..
             }
-            Kind::Call { target: None, name, args } if name == "_[_]" || name == "_[?_]" => {
-                args.first().is_some_and(Self::is_attribute)
-            }
+            | Kind::OptSelect { operand, .. } => operand.is_attribute(),
+            Kind::Call {
+                target: None,
+                name,
+                args,
+            } if name == "_[_]" || name == "_[?_]" => args.first().is_some_and(Self::is_attribute),
             _ => false,
         }
     }
@@ -169,30 +187,6 @@ impl Expr {
                 .iter()
                 .all(|e| !e.optional && e.key.is_constant() && e.value.is_constant()),
             _ => false,
-        }
-    }
-
-    /// Calls `visit` for every node below and including this one, until it says `false`.
-    pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Self) -> bool) -> bool {
-        if !visit(self) {
-            return false;
-        }
-        match &self.kind {
-            Kind::Literal(_) | Kind::Ident(_) => true,
-            Kind::Select { operand, .. } | Kind::OptSelect { operand, .. } => operand.walk(visit),
-            Kind::Call { target, args, .. } => {
-                target.as_ref().is_none_or(|t| t.walk(visit)) && args.iter().all(|a| a.walk(visit))
-            }
-            Kind::List(items) => items.iter().all(|e| e.value.walk(visit)),
-            Kind::Map(entries) => {
-                entries.iter().all(|e| e.key.walk(visit) && e.value.walk(visit))
-            }
-            Kind::Struct { fields, .. } => fields.iter().all(|f| f.value.walk(visit)),
-            Kind::Macro(m) => {
-                m.range.walk(visit)
-                    && m.filter.as_ref().is_none_or(|f| f.walk(visit))
-                    && m.body.walk(visit)
-            }
         }
     }
 }

@@ -51,7 +51,11 @@ pub(crate) fn check(
         return Err(checker.issues);
     }
     let result = checker.bindings.substitute(&result, true);
-    Ok(Checked { types: checker.types, result, references: checker.references })
+    Ok(Checked {
+        types: checker.types,
+        result,
+        references: checker.references,
+    })
 }
 
 /// The type that a type name denotes.
@@ -66,7 +70,7 @@ pub(crate) fn named_type(name: &str) -> Option<Type> {
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "null_type" => Type::Null,
-        "type" => Type::Type(Arc::new(Type::Dyn)),
+        "type" => Type::Meta(Arc::new(Type::Dyn)),
         "dyn" => Type::Dyn,
         "optional_type" => Type::optional(Type::Dyn),
         "google.protobuf.Timestamp" => Type::Timestamp,
@@ -103,11 +107,17 @@ impl Checker<'_> {
     }
 
     fn mismatch(&mut self, pos: usize, expected: &Type, found: &Type) -> Type {
-        self.report(pos, format!("expected type '{expected}' but found '{found}'"))
+        self.report(
+            pos,
+            format!("expected type '{expected}' but found '{found}'"),
+        )
     }
 
     fn undeclared(&mut self, pos: usize, name: &str) -> Type {
-        self.report(pos, format!("undeclared reference to '{name}' (in container '')"))
+        self.report(
+            pos,
+            format!("undeclared reference to '{name}' (in container '')"),
+        )
     }
 
     fn resolved(&self, t: &Type) -> Type {
@@ -126,13 +136,14 @@ impl Checker<'_> {
         let pos = expr.pos;
         match &mut expr.kind {
             Kind::Literal(literal) => literal_type(literal),
-            Kind::Ident(name) => match self.lookup(name) {
-                Some(found) => found,
-                None => {
+            Kind::Ident(name) => {
+                if let Some(found) = self.lookup(name) {
+                    found
+                } else {
                     let name = name.clone();
                     self.undeclared(pos, &name)
                 }
-            },
+            }
             Kind::Select { .. } => self.select(expr),
             Kind::OptSelect { operand, field } => {
                 let operand = self.expr(operand);
@@ -195,7 +206,7 @@ impl Checker<'_> {
             self.references.insert(name.to_owned());
             return Some(t.clone());
         }
-        named_type(name).map(|t| Type::Type(Arc::new(t)))
+        named_type(name).map(|t| Type::Meta(Arc::new(t)))
     }
 
     fn select(&mut self, expr: &mut Expr) -> Type {
@@ -205,9 +216,16 @@ impl Checker<'_> {
             && let Some(t) = named_type(&name)
         {
             expr.kind = Kind::Ident(name);
-            return Type::Type(Arc::new(t));
+            return Type::Meta(Arc::new(t));
         }
-        let Kind::Select { operand, field, test } = &mut expr.kind else { return Type::Error };
+        let Kind::Select {
+            operand,
+            field,
+            test,
+        } = &mut expr.kind
+        else {
+            return Type::Error;
+        };
         let operand = self.expr(operand);
         let found = self.field(pos, &operand, field, false);
         if *test { Type::Bool } else { found }
@@ -227,7 +245,10 @@ impl Checker<'_> {
             },
             // Types of the libraries are messages without fields.
             Type::Opaque(Opaque::Ip | Opaque::Cidr) => {
-                self.report(pos, format!("type '{target}' does not support field selection"));
+                self.report(
+                    pos,
+                    format!("type '{target}' does not support field selection"),
+                );
                 Type::Dyn
             }
             Type::Opaque(_) => self.report(pos, format!("undefined field '{field}'")),
@@ -242,7 +263,11 @@ impl Checker<'_> {
             }
         };
         let found = self.resolved(&found);
-        if is_optional || optional { Type::optional(found) } else { found }
+        if is_optional || optional {
+            Type::optional(found)
+        } else {
+            found
+        }
     }
 
     fn unwrap_optional(&mut self, pos: usize, t: Type) -> Type {
@@ -266,7 +291,9 @@ impl Checker<'_> {
 
     fn call(&mut self, expr: &mut Expr) -> Type {
         let pos = expr.pos;
-        let Kind::Call { target, name, args } = &mut expr.kind else { return Type::Error };
+        let Kind::Call { target, name, args } = &mut expr.kind else {
+            return Type::Error;
+        };
         let mut types: Vec<Type> = args.iter_mut().map(|a| self.expr(a)).collect();
         if matches!(name.as_str(), "_&&_" | "_||_") {
             let positions: Vec<usize> = args.iter().map(|a| a.pos).collect();
@@ -339,10 +366,15 @@ impl Checker<'_> {
     }
 
     fn no_overload(&mut self, pos: usize, name: &str, types: &[Type], member: bool) -> Type {
-        let mut texts: Vec<String> =
-            types.iter().map(|t| self.bindings.substitute(t, true).to_string()).collect();
-        let receiver =
-            if member && !texts.is_empty() { format!("{}.", texts.remove(0)) } else { String::new() };
+        let mut texts: Vec<String> = types
+            .iter()
+            .map(|t| self.bindings.substitute(t, true).to_string())
+            .collect();
+        let receiver = if member && !texts.is_empty() {
+            format!("{}.", texts.remove(0))
+        } else {
+            String::new()
+        };
         let applied = format!("{receiver}({})", texts.join(", "));
         self.report(
             pos,
@@ -401,9 +433,13 @@ impl Checker<'_> {
             }
             MacroKind::SortBy => {
                 let keys = Type::list(body);
-                let Some(sortable) = signatures::overloads("sort") else { return Type::Error };
+                let Some(sortable) = signatures::overloads("sort") else {
+                    return Type::Error;
+                };
                 let fits = sortable.iter().any(|o| {
-                    o.args.first().is_some_and(|wanted| self.bindings.assign(&keys, wanted))
+                    o.args
+                        .first()
+                        .is_some_and(|wanted| self.bindings.assign(&keys, wanted))
                 });
                 if !fits {
                     return self.no_overload(pos, "@sortByAssociatedKeys", &[range, keys], true);
@@ -419,7 +455,11 @@ impl Checker<'_> {
             return self.no_overload(pos, "_?_:_", &[found, result.clone(), result], false);
         }
         let result = self.resolved(&result);
-        if node.kind == MacroKind::ExistsOne { Type::Bool } else { result }
+        if node.kind == MacroKind::ExistsOne {
+            Type::Bool
+        } else {
+            result
+        }
     }
 
     fn optional_macro(&mut self, pos: usize, node: &mut Macro, range: &Type) -> Type {
@@ -542,7 +582,7 @@ fn equivalent(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => equivalent(a, b),
         (Type::Map(a), Type::Map(b)) => equivalent(&a.0, &b.0) && equivalent(&a.1, &b.1),
-        (Type::Type(_), Type::Type(_)) => true,
+        (Type::Meta(_), Type::Meta(_)) => true,
         _ => a.same(b),
     }
 }

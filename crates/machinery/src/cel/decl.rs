@@ -17,7 +17,7 @@ pub(crate) struct Decl {
     pub(crate) shape: Shape,
     /// Whether null is a value.
     pub(crate) nullable: bool,
-    /// Most elements, entries or bytes a value can have.
+    /// Most elements, entries or bytes a value can have; zero for what has no size.
     pub(crate) max_elements: u64,
     /// Fewest bytes of a serialized value.
     pub(crate) min_size: u64,
@@ -88,12 +88,20 @@ pub(crate) struct FieldDecl {
 impl Decl {
     /// A node without further structure.
     pub(crate) fn simple(shape: Shape, min_size: u64, max_elements: u64) -> Self {
-        Self { shape, nullable: false, max_elements, min_size }
+        Self {
+            shape,
+            nullable: false,
+            max_elements,
+            min_size,
+        }
     }
 
     /// The view of a value without a schema.
     pub(crate) fn dynamic() -> Self {
-        Self { nullable: true, ..Self::simple(Shape::Dyn, 1, MAX_REQUEST - 2) }
+        Self {
+            nullable: true,
+            ..Self::simple(Shape::Dyn, 1, MAX_REQUEST - 2)
+        }
     }
 
     /// The view of `schema`, `None` if rules cannot see such values. `root` adds what is known of
@@ -106,7 +114,9 @@ impl Decl {
 
     fn shape_of(schema: &Schema, root: bool, name: &str) -> Option<Self> {
         if schema.int_or_string.is_some() {
-            let max = schema.max_length.map_or(MAX_REQUEST - 2, |max| max.saturating_mul(4));
+            let max = schema
+                .max_length
+                .map_or(MAX_REQUEST - 2, |max| max.saturating_mul(4));
             return Some(Self::simple(Shape::IntOrString, 1, max));
         }
         let schema_type = match (root, schema.schema_type) {
@@ -114,9 +124,9 @@ impl Decl {
             (_, found) => found?,
         };
         Some(match schema_type {
-            SchemaType::Boolean => Self::simple(Shape::Bool, 4, 1),
-            SchemaType::Integer => Self::simple(Shape::Int, 1, 1),
-            SchemaType::Number => Self::simple(Shape::Double, 1, 1),
+            SchemaType::Boolean => Self::simple(Shape::Bool, 4, 0),
+            SchemaType::Integer => Self::simple(Shape::Int, 1, 0),
+            SchemaType::Number => Self::simple(Shape::Double, 1, 0),
             SchemaType::String => Self::string(schema),
             SchemaType::Array => Self::list(schema, name)?,
             SchemaType::Object => match &schema.additional_properties {
@@ -130,12 +140,20 @@ impl Decl {
 
     fn string(schema: &Schema) -> Self {
         match schema.format.as_str() {
-            "byte" => Self::simple(Shape::Bytes, 2, schema.max_length.unwrap_or(MAX_REQUEST - 2)),
+            "byte" => Self::simple(
+                Shape::Bytes,
+                2,
+                schema.max_length.unwrap_or(MAX_REQUEST - 2),
+            ),
             "duration" => Self::simple(Shape::Duration, 3, 32),
             "date" => Self::simple(Shape::Date, 12, 12),
             "date-time" => Self::simple(Shape::DateTime, 21, 32),
             _ => {
-                let longest = schema.enum_values.iter().filter_map(|v| v.as_str()).map(str::len);
+                let longest = schema
+                    .enum_values
+                    .iter()
+                    .filter_map(|v| v.as_str())
+                    .map(str::len);
                 let max = match schema.max_length {
                     // A code point takes up to four bytes.
                     Some(max) => max.saturating_mul(4),
@@ -150,7 +168,9 @@ impl Decl {
     fn list(schema: &Schema, name: &str) -> Option<Self> {
         let items = schema.items.as_deref()?;
         let items = Self::of(items, items.embedded_resource, &format!("{name}.@idx"))?;
-        let max = schema.max_items.unwrap_or((MAX_REQUEST - 2) / (items.min_size + 1));
+        let max = schema
+            .max_items
+            .unwrap_or((MAX_REQUEST - 2) / (items.min_size + 1));
         let list = ListDecl {
             items: Arc::new(items),
             list_type: schema.list_type.unwrap_or_default(),
@@ -161,7 +181,9 @@ impl Decl {
 
     fn map(schema: &Schema, values: &Schema, name: &str) -> Option<Self> {
         let values = Self::of(values, values.embedded_resource, &format!("{name}.@elem"))?;
-        let max = schema.max_properties.unwrap_or((MAX_REQUEST - 2) / (values.min_size + 6));
+        let max = schema
+            .max_properties
+            .unwrap_or((MAX_REQUEST - 2) / (values.min_size + 6));
         Some(Self::simple(Shape::Map(Arc::new(values)), 2, max))
     }
 
@@ -172,13 +194,18 @@ impl Decl {
         let mut add = |property: &str, decl: Self| {
             if let Some(escaped) = escape(property) {
                 escaped_names.insert(property.to_owned(), escaped.clone());
-                let field = FieldDecl { property: property.to_owned(), decl: Arc::new(decl) };
+                let field = FieldDecl {
+                    property: property.to_owned(),
+                    decl: Arc::new(decl),
+                };
                 fields.insert(escaped, field);
             }
         };
         for (property, sub) in &schema.properties {
             let sub_name = format!("{name}.{property}");
-            let Some(decl) = Self::of(sub, sub.embedded_resource, &sub_name) else { continue };
+            let Some(decl) = Self::of(sub, sub.embedded_resource, &sub_name) else {
+                continue;
+            };
             if schema.required.contains(property) && sub.default.is_none() {
                 min_size += property.len() as u64 + decl.min_size + 4;
             }
@@ -190,15 +217,18 @@ impl Decl {
             add("kind", text());
             add("metadata", Self::metadata(schema, name));
         }
-        let object = ObjectDecl { type_name: name.to_owned(), fields, escaped: escaped_names };
-        Self::simple(Shape::Object(Arc::new(object)), min_size, 1)
+        let object = ObjectDecl {
+            type_name: name.to_owned(),
+            fields,
+            escaped: escaped_names,
+        };
+        Self::simple(Shape::Object(Arc::new(object)), min_size, 0)
     }
 
     /// Of metadata only the names are visible, unless the schema itself declares both of them.
     fn metadata(schema: &Schema, name: &str) -> Self {
-        let string = |s: Option<&Schema>| {
-            s.is_some_and(|s| s.schema_type == Some(SchemaType::String))
-        };
+        let string =
+            |s: Option<&Schema>| s.is_some_and(|s| s.schema_type == Some(SchemaType::String));
         let name = format!("{name}.metadata");
         if let Some(metadata) = schema.properties.get("metadata")
             && string(metadata.properties.get("name"))
@@ -206,9 +236,15 @@ impl Decl {
         {
             return Self::object(metadata, false, &name);
         }
-        let text = Schema { schema_type: Some(SchemaType::String), ..Schema::default() };
+        let text = Schema {
+            schema_type: Some(SchemaType::String),
+            ..Schema::default()
+        };
         let properties = ["name", "generateName"].map(|n| (n.to_owned(), text.clone()));
-        let metadata = Schema { properties: properties.into(), ..Schema::default() };
+        let metadata = Schema {
+            properties: properties.into(),
+            ..Schema::default()
+        };
         Self::object(&metadata, false, &name)
     }
 

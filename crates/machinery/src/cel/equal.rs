@@ -14,7 +14,7 @@ use crate::schema::ListType;
 pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &mut Meter) -> Result<bool, Fail> {
     meter.burn(1)?;
     Ok(match (a, b) {
-        (Val::Null, Val::Null) => true,
+        (Val::Null, Val::Null) | (Val::Optional(None), Val::Optional(None)) => true,
         (Val::Str(a), Val::Str(b)) => {
             meter.burn_bytes(a.len().min(b.len()))?;
             **a == **b
@@ -22,7 +22,6 @@ pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &mut Meter) -> Result<bool,
         (Val::Bytes(a), Val::Bytes(b)) => a == b,
         (Val::List(a), Val::List(b)) => lists(a, b, meter)?,
         (Val::Map(a), Val::Map(b)) => maps(a, b, meter)?,
-        (Val::Optional(None), Val::Optional(None)) => true,
         (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(a, b, meter)?,
         (Val::Type(a), Val::Type(b)) => a == b,
         (Val::Url(a), Val::Url(b)) => a.source == b.source,
@@ -90,12 +89,10 @@ fn lists(a: &List<'_>, b: &List<'_>, meter: &mut Meter) -> Result<bool, Fail> {
 }
 
 /// The key of an item in a list of type map.
-pub(crate) fn item_key(
-    item: &Val<'_>,
-    keys: &[String],
-    meter: &mut Meter,
-) -> Result<String, Fail> {
-    let Val::Map(map) = item else { return Err(Fail::no_overload()) };
+pub(crate) fn item_key(item: &Val<'_>, keys: &[String], meter: &mut Meter) -> Result<String, Fail> {
+    let Val::Map(map) = item else {
+        return Err(Fail::no_overload());
+    };
     let mut text = String::new();
     for key in keys {
         // Keys are property names; fields go by their name in expressions.
@@ -190,7 +187,10 @@ fn maps(a: &Map<'_>, b: &Map<'_>, meter: &mut Meter) -> Result<bool, Fail> {
         // What rules cannot see still makes objects differ.
         for (name, value) in *x {
             let hidden = !object.escaped.contains_key(name);
-            if hidden && y.get(name).is_some_and(|other| !same_json(value, other, meter)) {
+            if hidden
+                && y.get(name)
+                    .is_some_and(|other| !same_json(value, other, meter))
+            {
                 return Ok(false);
             }
         }

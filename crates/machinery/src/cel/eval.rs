@@ -30,7 +30,11 @@ pub(crate) struct Evaluator<'a> {
 impl<'a> Evaluator<'a> {
     /// Starts with the given variables.
     pub(crate) fn new(variables: Vec<(&'a str, Val<'a>)>, meter: Meter) -> Self {
-        Self { variables, meter, regexes: BTreeMap::new() }
+        Self {
+            variables,
+            meter,
+            regexes: BTreeMap::new(),
+        }
     }
 
     /// The value of `expr`.
@@ -38,8 +42,16 @@ impl<'a> Evaluator<'a> {
         match &expr.kind {
             Kind::Literal(literal) => Ok(constant(literal)),
             Kind::Ident(name) => self.ident(name),
-            Kind::Select { operand, field, test: true } => self.has(operand, field),
-            Kind::Select { operand, field, test: false } => self.select(operand, field),
+            Kind::Select {
+                operand,
+                field,
+                test: true,
+            } => self.has(operand, field),
+            Kind::Select {
+                operand,
+                field,
+                test: false,
+            } => self.select(operand, field),
             Kind::OptSelect { operand, field } => self.opt_select(operand, field),
             Kind::Call { target, name, args } => self.call(target.as_deref(), name, args),
             Kind::List(_) => self.list(expr),
@@ -63,7 +75,8 @@ impl<'a> Evaluator<'a> {
 
     /// A qualifier costs one; starting from something that is no variable costs another.
     fn qualify(&mut self, operand: &Expr) -> Result<(), Fail> {
-        self.meter.charge(if operand.is_attribute() { 1 } else { 2 })
+        self.meter
+            .charge(if operand.is_attribute() { 1 } else { 2 })
     }
 
     fn has(&mut self, operand: &'a Expr, field: &str) -> Result<Val<'a>, Fail> {
@@ -160,7 +173,7 @@ impl<'a> Evaluator<'a> {
             match self.eval(term) {
                 Ok(Val::Bool(b)) if b == decisive => return Ok(Val::Bool(decisive)),
                 Ok(Val::Bool(_)) => {}
-                Ok(_) => error = error.or(Some(Fail::no_overload())),
+                Ok(_) => error = error.or_else(|| Some(Fail::no_overload())),
                 Err(Fail::Limit) => return Err(Fail::Limit),
                 Err(fail) => error = error.or(Some(fail)),
             }
@@ -174,7 +187,9 @@ impl<'a> Evaluator<'a> {
         name: &str,
         other: &'a Expr,
     ) -> Result<Val<'a>, Fail> {
-        let Some(target) = target else { return Err(Fail::no_overload()) };
+        let Some(target) = target else {
+            return Err(Fail::no_overload());
+        };
         match self.eval(target)? {
             Val::Optional(Some(value)) if name == "or" => Ok(Val::Optional(Some(value))),
             Val::Optional(Some(value)) => Ok((*value).clone()),
@@ -199,7 +214,9 @@ impl<'a> Evaluator<'a> {
         self.qualify(operand)?;
         match value {
             Val::Optional(None) => Ok(Val::Optional(None)),
-            Val::Optional(Some(inner)) => Ok(at(&inner, &key)?.map_or(Val::Optional(None), Val::some)),
+            Val::Optional(Some(inner)) => {
+                Ok(at(&inner, &key)?.map_or(Val::Optional(None), Val::some))
+            }
             value if optional => Ok(at(&value, &key)?.map_or(Val::Optional(None), Val::some)),
             value => match at(&value, &key)? {
                 Some(found) => Ok(found),
@@ -214,7 +231,9 @@ impl<'a> Evaluator<'a> {
     }
 
     fn list(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
-        let Kind::List(items) = &expr.kind else { return Err(Fail::no_overload()) };
+        let Kind::List(items) = &expr.kind else {
+            return Err(Fail::no_overload());
+        };
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             let value = self.eval(&item.value)?;
@@ -230,7 +249,9 @@ impl<'a> Evaluator<'a> {
     }
 
     fn map(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
-        let Kind::Map(entries) = &expr.kind else { return Err(Fail::no_overload()) };
+        let Kind::Map(entries) = &expr.kind else {
+            return Err(Fail::no_overload());
+        };
         let mut map = OwnedMap::new();
         for entry in entries {
             let key = self.eval(&entry.key)?;
@@ -247,7 +268,9 @@ impl<'a> Evaluator<'a> {
     }
 
     fn message(&mut self, expr: &'a Expr) -> Result<Val<'a>, Fail> {
-        let Kind::Struct { fields, .. } = &expr.kind else { return Err(Fail::no_overload()) };
+        let Kind::Struct { fields, .. } = &expr.kind else {
+            return Err(Fail::no_overload());
+        };
         let mut map = OwnedMap::new();
         for field in fields {
             let value = self.eval(&field.value)?;
@@ -318,15 +341,11 @@ fn present(value: Val<'_>, optional: bool) -> Result<Option<Val<'_>>, Fail> {
     }
 }
 
-/// Adds an entry that must not be there yet.
+/// Adds an entry; of repeated keys the last one wins.
 fn insert<'a>(map: &mut OwnedMap<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), Fail> {
-    let index = key.key().ok_or_else(|| {
-        Fail::error(format!("unsupported key type: {}", key.type_name()))
-    })?;
-    if map.contains_key(&index) {
-        let key = functions::display(&key);
-        return Err(Fail::error(format!("Failed with repeated key {key}")));
-    }
+    let index = key
+        .key()
+        .ok_or_else(|| Fail::error(format!("unsupported key type: {}", key.type_name())))?;
     map.insert(index, (key, value));
     Ok(())
 }

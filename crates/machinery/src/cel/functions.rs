@@ -50,28 +50,29 @@ pub(crate) fn call<'a>(
             _,
         ) => convert::date_part(name, args),
         ("optional.of", [value]) => Ok(Val::some(value.clone())),
-        ("optional.ofNonZeroValue", [value]) => {
-            Ok(if value.is_zero() { Val::Optional(None) } else { Val::some(value.clone()) })
-        }
+        ("optional.ofNonZeroValue", [value]) => Ok(if value.is_zero() {
+            Val::Optional(None)
+        } else {
+            Val::some(value.clone())
+        }),
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(Some(value))]) => Ok((**value).clone()),
         ("value", [Val::Optional(None)]) => Err(Fail::error("optional.none() dereference")),
         ("matches" | "find" | "findAll", _) => kube::regex(ev, name, args),
-        ("indexOf" | "lastIndexOf", [Val::List(_), ..]) => lists::call(name, args, meter),
         ("format", [Val::Str(template), Val::List(items)]) if member => {
             format::format(template, items, meter)
         }
         (
-            "contains" | "startsWith" | "endsWith" | "charAt" | "indexOf" | "lastIndexOf"
-            | "lowerAscii" | "upperAscii" | "replace" | "split" | "substring" | "trim" | "join"
-            | "strings.quote",
+            "contains" | "startsWith" | "endsWith" | "charAt" | "lowerAscii" | "upperAscii"
+            | "replace" | "split" | "substring" | "trim" | "join" | "strings.quote",
             _,
-        ) => strings::call(name, args, meter),
+        )
+        | ("indexOf" | "lastIndexOf", [Val::Str(_), ..]) => strings::call(name, args, meter),
         (
-            "isSorted" | "sum" | "min" | "max" | "slice" | "flatten" | "sort" | "lists.range"
-            | "reverse" | "distinct" | "first" | "last" | "sets.contains" | "sets.equivalent"
-            | "sets.intersects" | "optional.unwrap" | "unwrapOpt",
+            "indexOf" | "lastIndexOf" | "isSorted" | "sum" | "min" | "max" | "slice" | "flatten"
+            | "sort" | "lists.range" | "reverse" | "distinct" | "first" | "last" | "sets.contains"
+            | "sets.equivalent" | "sets.intersects" | "optional.unwrap" | "unwrapOpt",
             _,
         ) => lists::call(name, args, meter),
         _ => kube::call(name, args, meter),
@@ -83,16 +84,13 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
     let size = |i: usize| args.get(i).map_or(0, Val::size);
     let kind = args.first();
     Some(match name {
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-            kind.map_or(0, traversal)
-        }
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => kind.map_or(0, traversal),
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
         | "quantity" | "isQuantity" | "semver" | "isSemver" | "startsWith" | "endsWith"
         | "strings.quote" => tenths(size(0), 1),
         "format" if args.len() == 2 => tenths(size(0), 1),
         "replace" | "split" | "ip.isCanonical" => tenths(size(0), 2),
-        "ip" if matches!(kind, Some(Val::Str(_))) => tenths(size(0), 1),
-        "bytes" if matches!(kind, Some(Val::Str(_))) => tenths(size(0), 1),
+        "ip" | "bytes" if matches!(kind, Some(Val::Str(_))) => tenths(size(0), 1),
         "string" if matches!(kind, Some(Val::Bytes(_))) => tenths(size(0), 1),
         "find" | "findAll" | "matches" => regex_cost(size(0), size(1)),
         "validate" => match kind {
@@ -103,7 +101,11 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
             let text = matches!(args.get(1), Some(Val::Str(_)));
             let other = if text { tenths(size(1), 1) } else { 0 };
             let compare = tenths(size(0), 2).saturating_add(other);
-            if name == "containsIP" { compare } else { compare + tenths(size(0), 1) + 1 }
+            if name == "containsIP" {
+                compare
+            } else {
+                compare + tenths(size(0), 1) + 1
+            }
         }
         "_==_" | "_!=_" => match kind {
             Some(
@@ -128,9 +130,10 @@ fn cost_before(name: &str, args: &[Val<'_>]) -> Option<u64> {
         }
         "contains" => tenths(size(0), 1).saturating_mul(tenths(size(1), 1)),
         "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)).saturating_add(1),
-        "sets.equivalent" => {
-            size(0).saturating_mul(size(1)).saturating_mul(2).saturating_add(1)
-        }
+        "sets.equivalent" => size(0)
+            .saturating_mul(size(1))
+            .saturating_mul(2)
+            .saturating_add(1),
         "join" | "slice" | "flatten" | "sort" | "lists.range" | "reverse" | "distinct" => {
             return None;
         }
@@ -148,9 +151,10 @@ fn traversal(value: &Val<'_>) -> u64 {
     match value {
         Val::Str(text) => text.len() as u64 / 10,
         Val::Bytes(bytes) => bytes.len() as u64 / 10,
-        Val::List(list) => {
-            list.iter().map(|i| i.as_ref().map_or(1, traversal)).fold(0, u64::saturating_add)
-        }
+        Val::List(list) => list
+            .iter()
+            .map(|i| i.as_ref().map_or(1, traversal))
+            .fold(0, u64::saturating_add),
         Val::Map(map) => map
             .keys()
             .iter()
@@ -163,11 +167,7 @@ fn traversal(value: &Val<'_>) -> u64 {
     }
 }
 
-fn contains<'a>(
-    item: &Val<'a>,
-    container: &Val<'a>,
-    meter: &mut Meter,
-) -> Result<Val<'a>, Fail> {
+fn contains<'a>(item: &Val<'a>, container: &Val<'a>, meter: &mut Meter) -> Result<Val<'a>, Fail> {
     match container {
         Val::List(list) => {
             for other in list.iter() {

@@ -28,13 +28,21 @@ impl Issue {
                 column += 1;
             }
         }
-        Self { line, column, message: message.into() }
+        Self {
+            line,
+            column,
+            message: message.into(),
+        }
     }
 
     /// The message with its place and a copy of the line, a caret under the column.
     fn display(&self, source: &str) -> String {
-        let mut text =
-            format!("ERROR: <input>:{}:{}: {}", self.line, self.column + 1, self.message);
+        let mut text = format!(
+            "ERROR: <input>:{}:{}: {}",
+            self.line,
+            self.column + 1,
+            self.message
+        );
         let Some(snippet) = source.split('\n').nth(self.line.saturating_sub(1)) else {
             return text;
         };
@@ -62,7 +70,11 @@ pub(crate) fn display_all(source: &str, issues: &[Issue]) -> String {
     let mut sorted: Vec<&Issue> = issues.iter().collect();
     sorted.sort_by_key(|i| (i.line, i.column));
     let more = sorted.len().saturating_sub(LIMIT);
-    let mut lines: Vec<String> = sorted.iter().take(LIMIT).map(|i| i.display(source)).collect();
+    let mut lines: Vec<String> = sorted
+        .iter()
+        .take(LIMIT)
+        .map(|i| i.display(source))
+        .collect();
     if more > 0 {
         lines.push(format!("{more} more errors were truncated"));
     }

@@ -42,7 +42,12 @@ const PUNCTUATION: [&str; 25] = [
 
 /// Splits `source` into tokens.
 pub(crate) fn tokenize(source: &str) -> Result<Vec<Token>, Issue> {
-    Lexer { source, chars: source.chars().collect(), at: 0 }.run()
+    Lexer {
+        source,
+        chars: source.chars().collect(),
+        at: 0,
+    }
+    .run()
 }
 
 struct Lexer<'s> {
@@ -66,7 +71,10 @@ impl Lexer<'_> {
             self.skip_blank();
             let pos = self.at;
             let Some(c) = self.peek(0) else {
-                tokens.push(Token { pos, kind: TokenKind::End });
+                tokens.push(Token {
+                    pos,
+                    kind: TokenKind::End,
+                });
                 return Ok(tokens);
             };
             let kind = if let Some(prefix) = self.string_prefix() {
@@ -83,16 +91,19 @@ impl Lexer<'_> {
             } else if c == '`' {
                 return Err(self.issue(pos, "unsupported syntax: '`'"));
             } else {
-                return Err(
-                    self.issue(pos, format!("Syntax error: token recognition error at: '{c}'"))
-                );
+                return Err(self.issue(
+                    pos,
+                    format!("Syntax error: token recognition error at: '{c}'"),
+                ));
             };
             tokens.push(Token { pos, kind });
         }
     }
 
     fn starts_with(&self, text: &str) -> bool {
-        text.chars().enumerate().all(|(i, c)| self.peek(i) == Some(c))
+        text.chars()
+            .enumerate()
+            .all(|(i, c)| self.peek(i) == Some(c))
     }
 
     fn skip_blank(&mut self) {
@@ -111,7 +122,10 @@ impl Lexer<'_> {
 
     fn ident(&mut self) -> TokenKind {
         let start = self.at;
-        while self.peek(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+        while self
+            .peek(0)
+            .is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
+        {
             self.at += 1;
         }
         TokenKind::Ident(self.chars[start..self.at].iter().collect())
@@ -191,21 +205,29 @@ impl Lexer<'_> {
         let mut out: Vec<u8> = Vec::new();
         let unterminated = |lexer: &Self| {
             let rest: String = lexer.chars[start..].iter().collect();
-            lexer.issue(start, format!("Syntax error: token recognition error at: '{rest}'"))
+            lexer.issue(
+                start,
+                format!("Syntax error: token recognition error at: '{rest}'"),
+            )
         };
         loop {
-            let Some(c) = self.peek(0) else { return Err(unterminated(&self)) };
+            let Some(c) = self.peek(0) else {
+                return Err(unterminated(self));
+            };
             if c == quote && (!triple || (0..3).all(|i| self.peek(i) == Some(quote))) {
                 self.at += width;
                 break;
             }
             if !triple && matches!(c, '\n' | '\r') {
-                return Err(unterminated(&self));
+                return Err(unterminated(self));
             }
             self.at += 1;
             if c == '\\' && !raw {
                 self.escape(&mut out, bytes).map_err(|()| {
-                    self.issue(start, "Syntax error: token recognition error at: invalid escape")
+                    self.issue(
+                        start,
+                        "Syntax error: token recognition error at: invalid escape",
+                    )
                 })?;
             } else if c == '\r' && triple {
                 // Line ends are normalised in long strings.
@@ -265,7 +287,12 @@ impl Lexer<'_> {
     }
 
     fn code(&mut self, width: usize, radix: u32) -> Result<u32, ()> {
-        let text: String = self.chars.get(self.at..self.at + width).ok_or(())?.iter().collect();
+        let text: String = self
+            .chars
+            .get(self.at..self.at + width)
+            .ok_or(())?
+            .iter()
+            .collect();
         if !text.chars().all(|c| c.is_digit(radix)) {
             return Err(());
         }

@@ -14,13 +14,29 @@ pub(crate) fn global(
     if name == "has" && args.len() == 1 {
         let argument = args.remove(0);
         return match argument.kind {
-            Kind::Select { operand, field, test: false } => {
-                parser.node(pos, Kind::Select { operand, field, test: true })
-            }
+            Kind::Select {
+                operand,
+                field,
+                test: false,
+            } => parser.node(
+                pos,
+                Kind::Select {
+                    operand,
+                    field,
+                    test: true,
+                },
+            ),
             _ => Err(parser.issue(argument.pos, "invalid argument to has() macro")),
         };
     }
-    parser.node(pos, Kind::Call { target: None, name, args })
+    parser.node(
+        pos,
+        Kind::Call {
+            target: None,
+            name,
+            args,
+        },
+    )
 }
 
 /// A method call, or a macro on a receiver.
@@ -52,7 +68,14 @@ pub(crate) fn receiver(
         ("optMap", 2) => (MacroKind::OptMap, 1, false),
         ("optFlatMap", 2) => (MacroKind::OptFlatMap, 1, false),
         _ => {
-            return parser.node(pos, Kind::Call { target: Some(Box::new(target)), name, args });
+            return parser.node(
+                pos,
+                Kind::Call {
+                    target: Some(Box::new(target)),
+                    name,
+                    args,
+                },
+            );
         }
     };
     build(parser, pos, target, args, shape)
@@ -95,7 +118,14 @@ fn build(
     match (names.next(), args.next()) {
         (Some(var), Some(body)) => {
             let var2 = names.next();
-            let node = Macro { kind, range, var, var2, filter, body };
+            let node = Macro {
+                kind,
+                range,
+                var,
+                var2,
+                filter,
+                body,
+            };
             parser.node(pos, Kind::Macro(Box::new(node)))
         }
         _ => Err(parser.issue(pos, wrong)),

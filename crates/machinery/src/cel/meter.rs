@@ -39,26 +39,31 @@ pub(crate) struct Meter {
 impl Meter {
     /// A fresh meter.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { cost: 0, limit, fuel: FUEL }
+        Self {
+            cost: 0,
+            limit,
+            fuel: FUEL,
+        }
     }
 
     /// Adds to the cost.
     pub(crate) fn charge(&mut self, cost: u64) -> Result<(), Fail> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.limit { Err(Fail::Limit) } else { Ok(()) }
+        if self.cost > self.limit {
+            Err(Fail::Limit)
+        } else {
+            Ok(())
+        }
     }
 
     /// Uses up fuel before `amount` elements are touched or words allocated.
     pub(crate) fn burn(&mut self, amount: usize) -> Result<(), Fail> {
-        match self.fuel.checked_sub(amount as u64) {
-            Some(left) => {
-                self.fuel = left;
-                Ok(())
-            }
-            None => {
-                self.fuel = 0;
-                Err(Fail::Limit)
-            }
+        if let Some(left) = self.fuel.checked_sub(amount as u64) {
+            self.fuel = left;
+            Ok(())
+        } else {
+            self.fuel = 0;
+            Err(Fail::Limit)
         }
     }
 

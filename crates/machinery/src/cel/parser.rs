@@ -18,8 +18,23 @@ const MAX_WORDED_NESTING: usize = 8;
 
 /// Words that may not name anything.
 const RESERVED: [&str; 17] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-    "package", "namespace", "return", "var", "void", "while",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// A parsed expression.
@@ -38,16 +53,29 @@ pub(crate) fn parse(source: &str) -> Result<Parsed, Vec<Issue>> {
         let message = format!(
             "expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
         );
-        return Err(vec![Issue { line: 1, column: 0, message }]);
+        return Err(vec![Issue {
+            line: 1,
+            column: 0,
+            message,
+        }]);
     }
     let tokens = tokenize(source).map_err(|issue| worded(source, issue))?;
-    let mut parser = Parser { source, tokens, at: 0, nodes: 0, nesting: 0 };
+    let mut parser = Parser {
+        source,
+        tokens,
+        at: 0,
+        nodes: 0,
+        nesting: 0,
+    };
     let result = parser.expr().and_then(|expr| match parser.kind() {
         TokenKind::End => Ok(expr),
         _ => Err(parser.unexpected()),
     });
     match result {
-        Ok(expr) => Ok(Parsed { expr, nodes: parser.nodes }),
+        Ok(expr) => Ok(Parsed {
+            expr,
+            nodes: parser.nodes,
+        }),
         Err(issue) => Err(worded(source, issue)),
     }
 }
@@ -70,7 +98,10 @@ fn worded(source: &str, issue: Issue) -> Vec<Issue> {
     {
         return vec![issue];
     }
-    let Err(errors) = cel::parser::Parser::new().enable_optional_syntax(true).parse(source) else {
+    let Err(errors) = cel::parser::Parser::new()
+        .enable_optional_syntax(true)
+        .parse(source)
+    else {
         return vec![issue];
     };
     let found: Vec<Issue> = errors
@@ -80,7 +111,11 @@ fn worded(source: &str, issue: Issue) -> Vec<Issue> {
         .filter_map(|e| {
             let line = usize::try_from(e.pos.0).ok()?;
             let column = usize::try_from(e.pos.1).ok()?.checked_sub(1)?;
-            Some(Issue { line, column, message: e.msg })
+            Some(Issue {
+                line,
+                column,
+                message: e.msg,
+            })
         })
         .collect();
     if found.is_empty() { vec![issue] } else { found }
@@ -97,7 +132,9 @@ pub(crate) struct Parser<'s> {
 
 impl Parser<'_> {
     fn kind(&self) -> &TokenKind {
-        self.tokens.get(self.at).map_or(&TokenKind::End, |t| &t.kind)
+        self.tokens
+            .get(self.at)
+            .map_or(&TokenKind::End, |t| &t.kind)
     }
 
     fn pos(&self) -> usize {
@@ -118,7 +155,11 @@ impl Parser<'_> {
 
     fn expect(&mut self, punct: &str) -> Result<usize, Issue> {
         let pos = self.pos();
-        if self.eat(punct) { Ok(pos) } else { Err(self.unexpected()) }
+        if self.eat(punct) {
+            Ok(pos)
+        } else {
+            Err(self.unexpected())
+        }
     }
 
     /// An issue at a place.
@@ -145,13 +186,18 @@ impl Parser<'_> {
         let below = match &kind {
             Kind::Literal(_) | Kind::Ident(_) => 0,
             Kind::Select { operand, .. } | Kind::OptSelect { operand, .. } => operand.depth,
-            Kind::Call { target, args, .. } => {
-                args.iter().chain(target.as_deref()).map(|e| e.depth).max().unwrap_or(0)
-            }
+            Kind::Call { target, args, .. } => args
+                .iter()
+                .chain(target.as_deref())
+                .map(|e| e.depth)
+                .max()
+                .unwrap_or(0),
             Kind::List(items) => items.iter().map(|e| e.value.depth).max().unwrap_or(0),
-            Kind::Map(entries) => {
-                entries.iter().map(|e| e.key.depth.max(e.value.depth)).max().unwrap_or(0)
-            }
+            Kind::Map(entries) => entries
+                .iter()
+                .map(|e| e.key.depth.max(e.value.depth))
+                .max()
+                .unwrap_or(0),
             Kind::Struct { fields, .. } => fields.iter().map(|f| f.value.depth).max().unwrap_or(0),
             Kind::Macro(m) => {
                 let filter = m.filter.as_ref().map_or(0, |f| f.depth);
@@ -163,15 +209,30 @@ impl Parser<'_> {
         }
         let id = self.nodes;
         self.nodes += 1;
-        Ok(Expr { id, pos, depth: below + 1, kind })
+        Ok(Expr {
+            id,
+            pos,
+            depth: below + 1,
+            kind,
+        })
     }
 
     fn too_deep(&self, pos: usize) -> Issue {
-        self.issue(pos, format!("expression recursion limit exceeded: {MAX_DEPTH}"))
+        self.issue(
+            pos,
+            format!("expression recursion limit exceeded: {MAX_DEPTH}"),
+        )
     }
 
     fn call(&mut self, pos: usize, name: &str, args: Vec<Expr>) -> Result<Expr, Issue> {
-        self.node(pos, Kind::Call { target: None, name: name.to_owned(), args })
+        self.node(
+            pos,
+            Kind::Call {
+                target: None,
+                name: name.to_owned(),
+                args,
+            },
+        )
     }
 
     fn expr(&mut self) -> Result<Expr, Issue> {
@@ -179,36 +240,23 @@ impl Parser<'_> {
             return Err(self.too_deep(self.pos()));
         }
         self.nesting += 1;
-        let condition = self.chain("||")?;
-        let result = if self.is("?") {
-            let pos = self.expect("?")?;
-            let yes = self.chain("||")?;
-            self.expect(":")?;
-            let no = self.expr()?;
-            self.call(pos, "_?_:_", vec![condition, yes, no])?
-        } else {
-            condition
-        };
+        let mut result = self.binary(0)?;
+        if self.is("?") {
+            result = self.conditional(result)?;
+        }
         self.nesting -= 1;
         Ok(result)
     }
 
-    /// `a || b || c` or, within, `a && b && c`, as one call with all terms.
-    fn chain(&mut self, operator: &str) -> Result<Expr, Issue> {
-        let is_or = operator == "||";
-        let first = if is_or { self.chain("&&")? } else { self.binary(0)? };
-        if !self.is(operator) {
-            return Ok(first);
-        }
-        let pos = self.pos();
-        let mut terms = vec![first];
-        while self.eat(operator) {
-            terms.push(if is_or { self.chain("&&")? } else { self.binary(0)? });
-        }
-        self.call(pos, if is_or { "_||_" } else { "_&&_" }, terms)
+    fn conditional(&mut self, condition: Expr) -> Result<Expr, Issue> {
+        let pos = self.expect("?")?;
+        let yes = self.binary(0)?;
+        self.expect(":")?;
+        let no = self.expr()?;
+        self.call(pos, "_?_:_", vec![condition, yes, no])
     }
 
-    /// Relations, sums and products by precedence climbing.
+    /// All binary operators by precedence climbing.
     fn binary(&mut self, level: u8) -> Result<Expr, Issue> {
         let mut left = self.unary()?;
         while let Some((name, precedence)) = self.binary_operator() {
@@ -218,55 +266,87 @@ impl Parser<'_> {
             let pos = self.pos();
             self.at += 1;
             let right = self.binary(precedence + 1)?;
-            left = self.call(pos, name, vec![left, right])?;
+            left = self.combine(pos, name, left, right)?;
         }
         Ok(left)
     }
 
+    /// A call of an operator; `a || b || c` becomes one call with all terms.
+    fn combine(
+        &mut self,
+        pos: usize,
+        name: &str,
+        mut left: Expr,
+        right: Expr,
+    ) -> Result<Expr, Issue> {
+        if matches!(name, "_||_" | "_&&_")
+            && let Kind::Call {
+                target: None,
+                name: found,
+                args,
+            } = &mut left.kind
+            && found == name
+            && right.depth < MAX_DEPTH
+        {
+            left.depth = left.depth.max(right.depth + 1);
+            args.push(right);
+            return Ok(left);
+        }
+        self.call(pos, name, vec![left, right])
+    }
+
     fn binary_operator(&self) -> Option<(&'static str, u8)> {
         Some(match self.kind() {
-            TokenKind::Ident(name) if name == "in" => ("@in", 0),
-            TokenKind::Punct("==") => ("_==_", 0),
-            TokenKind::Punct("!=") => ("_!=_", 0),
-            TokenKind::Punct("<") => ("_<_", 0),
-            TokenKind::Punct("<=") => ("_<=_", 0),
-            TokenKind::Punct(">") => ("_>_", 0),
-            TokenKind::Punct(">=") => ("_>=_", 0),
-            TokenKind::Punct("+") => ("_+_", 1),
-            TokenKind::Punct("-") => ("_-_", 1),
-            TokenKind::Punct("*") => ("_*_", 2),
-            TokenKind::Punct("/") => ("_/_", 2),
-            TokenKind::Punct("%") => ("_%_", 2),
+            TokenKind::Punct("||") => ("_||_", 0),
+            TokenKind::Punct("&&") => ("_&&_", 1),
+            TokenKind::Ident(name) if name == "in" => ("@in", 2),
+            TokenKind::Punct("==") => ("_==_", 2),
+            TokenKind::Punct("!=") => ("_!=_", 2),
+            TokenKind::Punct("<") => ("_<_", 2),
+            TokenKind::Punct("<=") => ("_<=_", 2),
+            TokenKind::Punct(">") => ("_>_", 2),
+            TokenKind::Punct(">=") => ("_>=_", 2),
+            TokenKind::Punct("+") => ("_+_", 3),
+            TokenKind::Punct("-") => ("_-_", 3),
+            TokenKind::Punct("*") => ("_*_", 4),
+            TokenKind::Punct("/") => ("_/_", 4),
+            TokenKind::Punct("%") => ("_%_", 4),
             _ => return None,
         })
     }
 
     fn unary(&mut self) -> Result<Expr, Issue> {
-        for (punct, name) in [("!", "!_"), ("-", "-_")] {
-            if !self.is(punct) {
-                continue;
-            }
-            let pos = self.pos();
-            let mut count = 0_usize;
-            while self.eat(punct) {
-                count += 1;
-            }
-            // A single minus before a number is its sign.
-            let number = matches!(self.kind(), TokenKind::Int { .. } | TokenKind::Double(_));
-            if punct == "-" && count == 1 && number {
-                let literal = self.number(true)?;
-                return self.member(literal);
-            }
-            let primary = self.primary()?;
-            let operand = self.member(primary)?;
-            // Pairs cancel out.
-            if count.is_multiple_of(2) {
-                return Ok(operand);
-            }
-            return self.call(pos, name, vec![operand]);
+        if self.is("!") || self.is("-") {
+            return self.prefixed();
         }
         let primary = self.primary()?;
         self.member(primary)
+    }
+
+    fn prefixed(&mut self) -> Result<Expr, Issue> {
+        let (punct, name) = if self.is("!") {
+            ("!", "!_")
+        } else {
+            ("-", "-_")
+        };
+        let pos = self.pos();
+        let mut count = 0_usize;
+        while self.eat(punct) {
+            count += 1;
+        }
+        // A single minus before a number is its sign.
+        let number = matches!(self.kind(), TokenKind::Int { .. } | TokenKind::Double(_));
+        if punct == "-" && count == 1 && number {
+            let literal = self.number(true)?;
+            return self.member(literal);
+        }
+        let primary = self.primary()?;
+        let operand = self.member(primary)?;
+        // Pairs cancel out.
+        if count.is_multiple_of(2) {
+            return Ok(operand);
+        }
+        self.call(pos, name, vec![operand])
     }
 
     fn member(&mut self, mut operand: Expr) -> Result<Expr, Issue> {
@@ -277,14 +357,21 @@ impl Parser<'_> {
                 let name_pos = self.pos();
                 let field = self.name(name_pos)?;
                 if optional {
-                    let kind = Kind::OptSelect { operand: Box::new(operand), field };
+                    let kind = Kind::OptSelect {
+                        operand: Box::new(operand),
+                        field,
+                    };
                     operand = self.node(pos, kind)?;
                 } else if self.is("(") {
                     let open = self.expect("(")?;
                     let args = self.arguments(")")?;
                     operand = macros::receiver(self, open, operand, field, args)?;
                 } else {
-                    let kind = Kind::Select { operand: Box::new(operand), field, test: false };
+                    let kind = Kind::Select {
+                        operand: Box::new(operand),
+                        field,
+                        test: false,
+                    };
                     operand = self.node(pos, kind)?;
                 }
             } else if self.eat("[") {
@@ -324,17 +411,24 @@ impl Parser<'_> {
         }
     }
 
+    // Kept small: every level of nesting has one of these on the stack.
     fn primary(&mut self) -> Result<Expr, Issue> {
-        let pos = self.pos();
-        match self.kind().clone() {
+        match self.kind() {
             TokenKind::Punct("(") => {
                 self.at += 1;
                 let inner = self.expr()?;
                 self.expect(")")?;
                 Ok(inner)
             }
-            TokenKind::Punct("[") => self.list(pos),
-            TokenKind::Punct("{") => self.map(pos),
+            TokenKind::Punct("[") => self.list(),
+            TokenKind::Punct("{") => self.map(),
+            _ => self.word(),
+        }
+    }
+
+    fn word(&mut self) -> Result<Expr, Issue> {
+        let pos = self.pos();
+        match self.kind().clone() {
             TokenKind::Punct(".") => {
                 self.at += 1;
                 self.identifier(pos)
@@ -360,15 +454,21 @@ impl Parser<'_> {
         let sign = if negative { "-" } else { "" };
         let (literal, what) = match self.kind() {
             TokenKind::Int { digits, radix } => (
-                i64::from_str_radix(&format!("{sign}{digits}"), *radix).ok().map(Literal::Int),
+                i64::from_str_radix(&format!("{sign}{digits}"), *radix)
+                    .ok()
+                    .map(Literal::Int),
                 "int",
             ),
-            TokenKind::Uint { digits, radix } => {
-                (u64::from_str_radix(digits, *radix).ok().map(Literal::Uint), "uint")
-            }
+            TokenKind::Uint { digits, radix } => (
+                u64::from_str_radix(digits, *radix).ok().map(Literal::Uint),
+                "uint",
+            ),
             TokenKind::Double(digits) => {
                 let parsed = format!("{sign}{digits}").parse::<f64>().ok();
-                (parsed.filter(|d| d.is_finite()).map(Literal::Double), "double")
+                (
+                    parsed.filter(|d| d.is_finite()).map(Literal::Double),
+                    "double",
+                )
             }
             _ => return Err(self.unexpected()),
         };
@@ -380,7 +480,9 @@ impl Parser<'_> {
     }
 
     fn identifier(&mut self, pos: usize) -> Result<Expr, Issue> {
-        let TokenKind::Ident(name) = self.kind().clone() else { return Err(self.unexpected()) };
+        let TokenKind::Ident(name) = self.kind().clone() else {
+            return Err(self.unexpected());
+        };
         let literal = match name.as_str() {
             "true" => Some(Literal::Bool(true)),
             "false" => Some(Literal::Bool(false)),
@@ -442,7 +544,11 @@ impl Parser<'_> {
             let field_pos = self.pos();
             let field = self.name(field_pos)?;
             self.expect(":")?;
-            fields.push(FieldInit { name: field, value: self.expr()?, optional });
+            fields.push(FieldInit {
+                name: field,
+                value: self.expr()?,
+                optional,
+            });
             if !self.is("}") {
                 self.expect(",")?;
             }
@@ -450,12 +556,16 @@ impl Parser<'_> {
         self.node(pos, Kind::Struct { name, fields })
     }
 
-    fn list(&mut self, pos: usize) -> Result<Expr, Issue> {
+    fn list(&mut self) -> Result<Expr, Issue> {
+        let pos = self.pos();
         self.at += 1;
         let mut items = Vec::new();
         while !self.eat("]") {
             let optional = self.eat("?");
-            items.push(Element { value: self.expr()?, optional });
+            items.push(Element {
+                value: self.expr()?,
+                optional,
+            });
             if !self.is("]") {
                 self.expect(",")?;
             }
@@ -463,14 +573,19 @@ impl Parser<'_> {
         self.node(pos, Kind::List(items))
     }
 
-    fn map(&mut self, pos: usize) -> Result<Expr, Issue> {
+    fn map(&mut self) -> Result<Expr, Issue> {
+        let pos = self.pos();
         self.at += 1;
         let mut entries = Vec::new();
         while !self.eat("}") {
             let optional = self.eat("?");
             let key = self.expr()?;
             self.expect(":")?;
-            entries.push(Entry { key, value: self.expr()?, optional });
+            entries.push(Entry {
+                key,
+                value: self.expr()?,
+                optional,
+            });
             if !self.is("}") {
                 self.expect(",")?;
             }

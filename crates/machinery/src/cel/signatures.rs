@@ -49,7 +49,11 @@ fn overload(text: &str) -> Option<Overload> {
     for arg in split_arguments(args) {
         types.push(read_type(arg)?);
     }
-    Some(Overload { member, args: types, result: read_type(result)? })
+    Some(Overload {
+        member,
+        args: types,
+        result: read_type(result)?,
+    })
 }
 
 fn split_arguments(text: &str) -> Vec<&str> {
@@ -80,7 +84,7 @@ fn read_type(text: &str) -> Option<Type> {
         return Some(Type::optional(read_type(inner)?));
     }
     if let Some(inner) = text.strip_prefix("type<").and_then(|t| t.strip_suffix('>')) {
-        return Some(Type::Type(std::sync::Arc::new(read_type(inner)?)));
+        return Some(Type::Meta(std::sync::Arc::new(read_type(inner)?)));
     }
     if let Some(inner) = text.strip_prefix("map<").and_then(|t| t.strip_suffix('>')) {
         let (key, value) = inner.split_once(',')?;
@@ -117,7 +121,7 @@ const TIME: &str = "ts.() -> int; ts.(string) -> int; dur.() -> int";
 const CONSTANT: &str = "() -> format";
 const SETS: &str = "(list<A>, list<A>) -> bool";
 
-/// Types that have an order, for lists.
+/// Name and signatures, the receiver before the dot.
 const TABLE: &[(&str, &str)] = &[
     ("_?_:_", "(bool, A, A) -> A"),
     ("_&&_", "(bool, bool) -> bool"),
@@ -140,8 +144,14 @@ const TABLE: &[(&str, &str)] = &[
         "(double, double) -> double; (dur, dur) -> dur; (int, int) -> int; (ts, dur) -> ts; \
          (ts, ts) -> dur; (uint, uint) -> uint",
     ),
-    ("_*_", "(double, double) -> double; (int, int) -> int; (uint, uint) -> uint"),
-    ("_/_", "(double, double) -> double; (int, int) -> int; (uint, uint) -> uint"),
+    (
+        "_*_",
+        "(double, double) -> double; (int, int) -> int; (uint, uint) -> uint",
+    ),
+    (
+        "_/_",
+        "(double, double) -> double; (int, int) -> int; (uint, uint) -> uint",
+    ),
     ("_%_", "(int, int) -> int; (uint, uint) -> uint"),
     ("-_", "(double) -> double; (int) -> int"),
     (
@@ -163,7 +173,10 @@ const TABLE: &[(&str, &str)] = &[
     ("type", "(A) -> type<A>"),
     ("bool", "(bool) -> bool; (string) -> bool"),
     ("bytes", "(bytes) -> bytes; (string) -> bytes"),
-    ("double", "(double) -> double; (int) -> double; (string) -> double; (uint) -> double"),
+    (
+        "double",
+        "(double) -> double; (int) -> double; (string) -> double; (uint) -> double",
+    ),
     ("duration", "(dur) -> dur; (int) -> dur; (string) -> dur"),
     ("dyn", "(A) -> dyn"),
     (
@@ -177,11 +190,17 @@ const TABLE: &[(&str, &str)] = &[
          (cidr) -> string",
     ),
     ("timestamp", "(ts) -> ts; (int) -> ts; (string) -> ts"),
-    ("uint", "(uint) -> uint; (double) -> uint; (int) -> uint; (string) -> uint"),
+    (
+        "uint",
+        "(uint) -> uint; (double) -> uint; (int) -> uint; (string) -> uint",
+    ),
     ("contains", "string.(string) -> bool"),
     ("endsWith", "string.(string) -> bool"),
     ("startsWith", "string.(string) -> bool"),
-    ("matches", "(string, string) -> bool; string.(string) -> bool"),
+    (
+        "matches",
+        "(string, string) -> bool; string.(string) -> bool",
+    ),
     ("getFullYear", DATE),
     ("getMonth", DATE),
     ("getDayOfYear", DATE),
@@ -206,20 +225,41 @@ const TABLE: &[(&str, &str)] = &[
     ("last", "list<A>.() -> opt<A>"),
     // Strings, version 2.
     ("charAt", "string.(int) -> string"),
-    ("indexOf", "string.(string) -> int; string.(string, int) -> int; list<A>.(A) -> int"),
-    ("lastIndexOf", "string.(string) -> int; string.(string, int) -> int; list<A>.(A) -> int"),
+    (
+        "indexOf",
+        "string.(string) -> int; string.(string, int) -> int; list<A>.(A) -> int",
+    ),
+    (
+        "lastIndexOf",
+        "string.(string) -> int; string.(string, int) -> int; list<A>.(A) -> int",
+    ),
     ("lowerAscii", "string.() -> string"),
     ("upperAscii", "string.() -> string"),
-    ("replace", "string.(string, string) -> string; string.(string, string, int) -> string"),
-    ("split", "string.(string) -> list<string>; string.(string, int) -> list<string>"),
-    ("substring", "string.(int) -> string; string.(int, int) -> string"),
+    (
+        "replace",
+        "string.(string, string) -> string; string.(string, string, int) -> string",
+    ),
+    (
+        "split",
+        "string.(string) -> list<string>; string.(string, int) -> list<string>",
+    ),
+    (
+        "substring",
+        "string.(int) -> string; string.(int, int) -> string",
+    ),
     ("trim", "string.() -> string"),
     ("format", "string.(list<dyn>) -> string"),
     ("strings.quote", "(string) -> string"),
-    ("join", "list<string>.() -> string; list<string>.(string) -> string"),
+    (
+        "join",
+        "list<string>.() -> string; list<string>.(string) -> string",
+    ),
     // Kubernetes regular expressions.
     ("find", "string.(string) -> string"),
-    ("findAll", "string.(string) -> list<string>; string.(string, int) -> list<string>"),
+    (
+        "findAll",
+        "string.(string) -> list<string>; string.(string, int) -> list<string>",
+    ),
     // Kubernetes lists.
     (
         "isSorted",
@@ -236,7 +276,10 @@ const TABLE: &[(&str, &str)] = &[
     ("max", ORDERED),
     // Lists, version 3.
     ("slice", "list<A>.(int, int) -> list<A>"),
-    ("flatten", "list<list<A>>.() -> list<A>; list<dyn>.(int) -> list<dyn>"),
+    (
+        "flatten",
+        "list<list<A>>.() -> list<A>; list<dyn>.(int) -> list<dyn>",
+    ),
     ("sort", SORT),
     ("lists.range", "(int) -> list<int>"),
     ("reverse", "list<A>.() -> list<A>"),
@@ -273,14 +316,29 @@ const TABLE: &[(&str, &str)] = &[
     ("quantity", "(string) -> quantity"),
     ("isQuantity", "(string) -> bool"),
     ("sign", "(quantity) -> int"),
-    ("isGreaterThan", "quantity.(quantity) -> bool; semver.(semver) -> bool"),
-    ("isLessThan", "quantity.(quantity) -> bool; semver.(semver) -> bool"),
-    ("compareTo", "quantity.(quantity) -> int; semver.(semver) -> int"),
+    (
+        "isGreaterThan",
+        "quantity.(quantity) -> bool; semver.(semver) -> bool",
+    ),
+    (
+        "isLessThan",
+        "quantity.(quantity) -> bool; semver.(semver) -> bool",
+    ),
+    (
+        "compareTo",
+        "quantity.(quantity) -> int; semver.(semver) -> int",
+    ),
     ("asApproximateFloat", "quantity.() -> double"),
     ("asInteger", "quantity.() -> int"),
     ("isInteger", "quantity.() -> bool"),
-    ("add", "quantity.(quantity) -> quantity; quantity.(int) -> quantity"),
-    ("sub", "quantity.(quantity) -> quantity; quantity.(int) -> quantity"),
+    (
+        "add",
+        "quantity.(quantity) -> quantity; quantity.(int) -> quantity",
+    ),
+    (
+        "sub",
+        "quantity.(quantity) -> quantity; quantity.(int) -> quantity",
+    ),
     // Versions.
     ("semver", "(string) -> semver; (string, bool) -> semver"),
     ("isSemver", "(string) -> bool; (string, bool) -> bool"),

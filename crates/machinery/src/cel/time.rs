@@ -15,7 +15,9 @@ const MAX_SECOND: i128 = 253_402_300_799;
 /// `nanos` if it is within the years 1 to 9999.
 pub(crate) fn in_range(nanos: i128) -> Option<i128> {
     let seconds = nanos.div_euclid(SECOND);
-    (MIN_SECOND..=MAX_SECOND).contains(&seconds).then_some(nanos)
+    (MIN_SECOND..=MAX_SECOND)
+        .contains(&seconds)
+        .then_some(nanos)
 }
 
 /// Go's `time.ParseDuration`.
@@ -39,7 +41,9 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return None;
         }
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let unit_end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
         let (unit, next) = tail.split_at(unit_end);
         let scale: i128 = match unit {
             "ns" => 1,
@@ -50,8 +54,11 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
             "h" => 3_600 * SECOND,
             _ => return None,
         };
-        let whole: i128 =
-            if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()?.into() };
+        let whole: i128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse::<i64>().ok()?.into()
+        };
         total = total.checked_add(whole.checked_mul(scale)?)?;
         // Digits beyond a nanosecond of an hour change nothing.
         let digits: String = fraction.chars().take(18).collect();
@@ -64,7 +71,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// Durations of OpenAPI: Go's, and numbers with spelled out units (`strfmt.ParseDuration`).
+/// Durations of `OpenAPI`: Go's, and numbers with spelled out units (`strfmt.ParseDuration`).
 pub(crate) fn parse_openapi_duration(text: &str) -> Option<i64> {
     if let Some(found) = parse_duration(text) {
         return Some(found);
@@ -112,19 +119,24 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i128> {
     let date = parse_civil_date(date)?;
     let [hour, minute, second] = fixed_fields(clock, ':')?;
     let date_time = date.to_datetime(civil::Time::new(hour, minute, second, 0).ok()?);
-    let offset = if zone == "Z" { 0 } else { i128::from(parse_offset(zone)?) };
+    let offset = if zone == "Z" {
+        0
+    } else {
+        i128::from(parse_offset(zone)?)
+    };
     let nanos = match fraction {
         None => 0,
         Some(digits) if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) => {
             return None;
         }
-        Some(digits) => format!("{:0<9}", digits.get(..9.min(digits.len()))?).parse().ok()?,
+        Some(digits) => format!("{:0<9}", digits.get(..9.min(digits.len()))?)
+            .parse()
+            .ok()?,
     };
-    let utc = Offset::UTC.to_timestamp(date_time).ok()?;
-    in_range(utc.as_nanosecond() - offset * SECOND + nanos)
+    in_range(since_epoch(date_time) - offset * SECOND + nanos)
 }
 
-/// `date-time` of OpenAPI, where the zone may be absent.
+/// `date-time` of `OpenAPI`, where the zone may be absent.
 pub(crate) fn parse_openapi_timestamp(text: &str) -> Option<i128> {
     parse_timestamp(text)
         .or_else(|| parse_timestamp(&text.replacen('t', "T", 1).replace('z', "Z")))
@@ -134,8 +146,7 @@ pub(crate) fn parse_openapi_timestamp(text: &str) -> Option<i128> {
 /// `2006-01-02`, at midnight in UTC.
 pub(crate) fn parse_date(text: &str) -> Option<i128> {
     let date = parse_civil_date(text)?;
-    let utc = Offset::UTC.to_timestamp(date.to_datetime(civil::Time::midnight())).ok()?;
-    Some(utc.as_nanosecond())
+    Some(since_epoch(date.to_datetime(civil::Time::midnight())))
 }
 
 fn parse_civil_date(text: &str) -> Option<civil::Date> {
@@ -178,7 +189,9 @@ fn parse_offset(text: &str) -> Option<i32> {
 
 /// RFC 3339 in UTC with as many digits as needed.
 pub(crate) fn format_timestamp(nanos: i128) -> String {
-    let Some(t) = zoned(nanos, &TimeZone::UTC) else { return String::new() };
+    let Some(t) = zoned(nanos, &TimeZone::UTC) else {
+        return String::new();
+    };
     let mut text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
         t.year(),
@@ -197,10 +210,26 @@ pub(crate) fn format_timestamp(nanos: i128) -> String {
     text
 }
 
-/// Date and time in a zone.
+/// Nanoseconds from 1970 to a date and time in UTC.
+fn since_epoch(t: civil::DateTime) -> i128 {
+    t.duration_since(civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0))
+        .as_nanos()
+}
+
+/// Date and time in a zone. The ends of the range are reached by civil arithmetic, since they are
+/// beyond what `jiff::Timestamp` holds.
 pub(crate) fn zoned(nanos: i128, zone: &TimeZone) -> Option<civil::DateTime> {
-    let stamp = jiff::Timestamp::from_nanosecond(nanos).ok()?;
-    Some(zone.to_datetime(stamp))
+    let offset = match zone.to_fixed_offset() {
+        Ok(offset) => offset,
+        Err(_) => zone.to_offset(jiff::Timestamp::from_nanosecond(nanos).ok()?),
+    };
+    let local = nanos + i128::from(offset.seconds()) * SECOND;
+    let seconds = i64::try_from(local.div_euclid(SECOND)).ok()?;
+    let rest = i32::try_from(local.rem_euclid(SECOND)).ok()?;
+    let epoch = civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    epoch
+        .checked_add(jiff::SignedDuration::new(seconds, rest))
+        .ok()
 }
 
 /// The zone of a name or of an offset like `02:00`.

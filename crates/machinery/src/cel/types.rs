@@ -33,13 +33,13 @@ pub(crate) enum Type {
     /// A type of the Kubernetes libraries.
     Opaque(Opaque),
     /// `list(T)`
-    List(Arc<Type>),
+    List(Arc<Self>),
     /// `map(K, V)`
-    Map(Arc<(Type, Type)>),
+    Map(Arc<(Self, Self)>),
     /// `optional_type(T)`
-    Optional(Arc<Type>),
+    Optional(Arc<Self>),
     /// `type(T)`
-    Type(Arc<Type>),
+    Meta(Arc<Self>),
     /// An object of a schema.
     Object(Arc<ObjectDecl>),
     /// A parameter of a declaration.
@@ -97,7 +97,7 @@ impl fmt::Display for Type {
             Self::List(t) => write!(f, "list({t})"),
             Self::Map(kv) => write!(f, "map({}, {})", kv.0, kv.1),
             Self::Optional(t) => write!(f, "optional_type({t})"),
-            Self::Type(t) => write!(f, "type({t})"),
+            Self::Meta(t) => write!(f, "type({t})"),
             Self::Object(o) => f.write_str(&o.type_name),
             Self::Param(c) => write!(f, "{c}"),
             Self::Var(n) => write!(f, "_var{n}"),
@@ -149,7 +149,7 @@ impl Type {
             (Self::Opaque(a), Self::Opaque(b)) => a == b,
             (Self::List(a), Self::List(b))
             | (Self::Optional(a), Self::Optional(b))
-            | (Self::Type(a), Self::Type(b)) => a.same(b),
+            | (Self::Meta(a), Self::Meta(b)) => a.same(b),
             (Self::Map(a), Self::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
             (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
             (Self::Param(a), Self::Param(b)) => a == b,
@@ -173,7 +173,7 @@ impl Type {
 
     fn is_equal_or_less_specific(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Dyn | Self::Var(_) | Self::Param(_), _) => true,
+            (Self::Dyn | Self::Var(_) | Self::Param(_), _) | (Self::Meta(_), Self::Meta(_)) => true,
             (_, Self::Dyn | Self::Var(_) | Self::Param(_)) => false,
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => {
                 a.is_equal_or_less_specific(b)
@@ -181,23 +181,28 @@ impl Type {
             (Self::Map(a), Self::Map(b)) => {
                 a.0.is_equal_or_less_specific(&b.0) && a.1.is_equal_or_less_specific(&b.1)
             }
-            (Self::Type(_), Self::Type(_)) => true,
             _ => self.same(other),
         }
     }
 
     /// The more general of two types that stand for each other.
     pub(crate) fn most_general(self, other: Self) -> Self {
-        if self.is_equal_or_less_specific(&other) { self } else { other }
+        if self.is_equal_or_less_specific(&other) {
+            self
+        } else {
+            other
+        }
     }
 
     /// Replaces parameters of a declaration by fresh variables, numbered from `base`.
     pub(crate) fn instantiate(&self, base: usize) -> Self {
         match self {
-            Self::Param(c) => Self::Var(base + usize::from(u8::try_from(*c).unwrap_or(b'A') - b'A')),
+            Self::Param(c) => {
+                Self::Var(base + usize::from(u8::try_from(*c).unwrap_or(b'A') - b'A'))
+            }
             Self::List(t) => Self::list(t.instantiate(base)),
             Self::Optional(t) => Self::optional(t.instantiate(base)),
-            Self::Type(t) => Self::Type(Arc::new(t.instantiate(base))),
+            Self::Meta(t) => Self::Meta(Arc::new(t.instantiate(base))),
             Self::Map(kv) => Self::map(kv.0.instantiate(base), kv.1.instantiate(base)),
             other => other.clone(),
         }
@@ -248,10 +253,11 @@ impl Bindings {
             Type::Var(_) if finally => Type::Dyn,
             Type::List(t) => Type::list(self.substitute(t, finally)),
             Type::Optional(t) => Type::optional(self.substitute(t, finally)),
-            Type::Type(t) => Type::Type(Arc::new(self.substitute(t, finally))),
-            Type::Map(kv) => {
-                Type::map(self.substitute(&kv.0, finally), self.substitute(&kv.1, finally))
-            }
+            Type::Meta(t) => Type::Meta(Arc::new(self.substitute(t, finally))),
+            Type::Map(kv) => Type::map(
+                self.substitute(&kv.0, finally),
+                self.substitute(&kv.1, finally),
+            ),
             other => other.clone(),
         }
     }
@@ -294,7 +300,7 @@ impl Bindings {
                 self.unify(a, b)
             }
             (Type::Map(a), Type::Map(b)) => self.unify(&a.0, &b.0) && self.unify(&a.1, &b.1),
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Meta(_), Type::Meta(_)) => true,
             _ => left.same(right),
         }
     }
@@ -330,7 +336,7 @@ impl Bindings {
         }
         match within {
             Type::Var(_) => self.find(within).is_some_and(|t| self.occurs(var, &t)),
-            Type::List(t) | Type::Optional(t) | Type::Type(t) => self.occurs(var, t),
+            Type::List(t) | Type::Optional(t) | Type::Meta(t) => self.occurs(var, t),
             Type::Map(kv) => self.occurs(var, &kv.0) || self.occurs(var, &kv.1),
             _ => false,
         }

@@ -66,7 +66,7 @@ pub(crate) enum Val<'a> {
     /// `map`, also objects.
     Map(Map<'a>),
     /// `optional_type`
-    Optional(Option<Arc<Val<'a>>>),
+    Optional(Option<Arc<Self>>),
     /// `type`
     Type(Arc<str>),
     /// `kubernetes.URL`
@@ -133,10 +133,17 @@ pub(crate) fn view<'a>(json: &'a Value, decl: &'a Decl) -> Result<Val<'a>, Fail>
         return if decl.nullable {
             Ok(Val::Null)
         } else {
-            Err(Fail::error("invalid data, got null for schema with nullable=false"))
+            Err(Fail::error(
+                "invalid data, got null for schema with nullable=false",
+            ))
         };
     }
-    let expected = |what: &str| Fail::error(format!("invalid data, expected {what}, got {}", go_type(json)));
+    let expected = |what: &str| {
+        Fail::error(format!(
+            "invalid data, expected {what}, got {}",
+            go_type(json)
+        ))
+    };
     match &decl.shape {
         Shape::Dyn => Ok(dynamic(json)),
         Shape::IntOrString => match json {
@@ -146,18 +153,28 @@ pub(crate) fn view<'a>(json: &'a Value, decl: &'a Decl) -> Result<Val<'a>, Fail>
                 "invalid data, expected XIntOrString value to be either a string or integer",
             )),
         },
-        Shape::Bool => json.as_bool().map(Val::Bool).ok_or_else(|| expected("bool")),
+        Shape::Bool => json
+            .as_bool()
+            .map(Val::Bool)
+            .ok_or_else(|| expected("bool")),
         Shape::Int => json.as_i64().map(Val::Int).ok_or_else(|| expected("int")),
-        Shape::Double => json.as_f64().map(Val::Double).ok_or_else(|| expected("float")),
-        Shape::String => json.as_str().map(Val::text).ok_or_else(|| expected("string")),
+        Shape::Double => json
+            .as_f64()
+            .map(Val::Double)
+            .ok_or_else(|| expected("float")),
+        Shape::String => json
+            .as_str()
+            .map(Val::text)
+            .ok_or_else(|| expected("string")),
         Shape::Bytes | Shape::Date | Shape::DateTime | Shape::Duration => {
             let text = json.as_str().ok_or_else(|| expected("string"))?;
             formatted(text, &decl.shape)
         }
         Shape::List(list) => match json {
-            Value::Array(items) => {
-                Ok(Val::List(List { items: Items::Json(items, &list.items), decl: Some(list) }))
-            }
+            Value::Array(items) => Ok(Val::List(List {
+                items: Items::Json(items, &list.items),
+                decl: Some(list),
+            })),
             _ => Err(Fail::error(
                 "invalid data, expected an array for the provided schema with type=array",
             )),
@@ -179,12 +196,22 @@ pub(crate) fn view<'a>(json: &'a Value, decl: &'a Decl) -> Result<Val<'a>, Fail>
 
 fn formatted<'a>(text: &str, shape: &Shape) -> Result<Val<'a>, Fail> {
     let (found, what) = match shape {
-        Shape::Bytes => (STANDARD.decode(text).ok().map(|b| Val::Bytes(b.into())), "byte formatted string"),
-        Shape::Date => (time::parse_date(text).map(Val::Timestamp), "date formatted string"),
-        Shape::DateTime => {
-            (time::parse_openapi_timestamp(text).map(Val::Timestamp), "date-time formatted string")
-        }
-        _ => (time::parse_openapi_duration(text).map(Val::Duration), "duration"),
+        Shape::Bytes => (
+            STANDARD.decode(text).ok().map(|b| Val::Bytes(b.into())),
+            "byte formatted string",
+        ),
+        Shape::Date => (
+            time::parse_date(text).map(Val::Timestamp),
+            "date formatted string",
+        ),
+        Shape::DateTime => (
+            time::parse_openapi_timestamp(text).map(Val::Timestamp),
+            "date-time formatted string",
+        ),
+        _ => (
+            time::parse_openapi_duration(text).map(Val::Duration),
+            "duration",
+        ),
     };
     found.ok_or_else(|| Fail::error(format!("Invalid {what} {text}")))
 }
@@ -199,9 +226,10 @@ pub(crate) fn dynamic(json: &Value) -> Val<'_> {
             None => Val::Double(n.as_f64().unwrap_or(f64::NAN)),
         },
         Value::String(text) => Val::text(text),
-        Value::Array(items) => {
-            Val::List(List { items: Items::Json(items, &DYNAMIC), decl: None })
-        }
+        Value::Array(items) => Val::List(List {
+            items: Items::Json(items, &DYNAMIC),
+            decl: None,
+        }),
         Value::Object(map) => Val::Map(Map::Json(map, &DYNAMIC)),
     }
 }
@@ -232,7 +260,10 @@ impl<'a> Val<'a> {
 
     /// A made list.
     pub(crate) fn list(items: Vec<Self>) -> Self {
-        Self::List(List { items: Items::Owned(Arc::new(items)), decl: None })
+        Self::List(List {
+            items: Items::Owned(Arc::new(items)),
+            decl: None,
+        })
     }
 
     /// An optional with a value.
@@ -288,7 +319,10 @@ impl<'a> Val<'a> {
             Self::Bool(b) => Key::Bool(*b),
             Self::Int(i) => Key::Number((*i).into()),
             Self::Uint(u) => Key::Number((*u).into()),
-            #[expect(clippy::cast_possible_truncation, reason = "whole and small, checked before")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "whole and small, checked before"
+            )]
             Self::Double(d) if d.fract() == 0.0 && d.abs() < 1e18 => Key::Number(*d as i128),
             Self::Str(text) => Key::Text(Arc::from(&**text)),
             _ => return None,
@@ -305,8 +339,9 @@ impl<'a> Val<'a> {
             (Self::Timestamp(a), Self::Timestamp(b)) => a.cmp(b),
             (Self::Duration(a), Self::Duration(b)) => a.cmp(b),
             (Self::Double(a), Self::Double(b)) => a.partial_cmp(b).ok_or_else(nan)?,
-            (Self::Double(a), b) => compare_double(*a, b.whole().ok_or_else(Fail::no_overload)?)
-                .ok_or_else(nan)?,
+            (Self::Double(a), b) => {
+                compare_double(*a, b.whole().ok_or_else(Fail::no_overload)?).ok_or_else(nan)?
+            }
             (a, Self::Double(b)) => compare_double(*b, a.whole().ok_or_else(Fail::no_overload)?)
                 .ok_or_else(nan)?
                 .reverse(),
@@ -356,7 +391,11 @@ fn compare_double(double: f64, whole: i128) -> Option<Ordering> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
     let floor = double.floor() as i128;
-    Some(floor.cmp(&whole).then(if double.fract() == 0.0 { Ordering::Equal } else { Ordering::Greater }))
+    Some(floor.cmp(&whole).then(if double.fract() == 0.0 {
+        Ordering::Equal
+    } else {
+        Ordering::Greater
+    }))
 }
 
 impl<'a> List<'a> {
@@ -383,7 +422,10 @@ impl<'a> List<'a> {
 
     /// A made list that keeps how items are told apart.
     pub(crate) fn made(items: Vec<Val<'a>>, decl: Option<&'a ListDecl>) -> Self {
-        Self { items: Items::Owned(Arc::new(items)), decl }
+        Self {
+            items: Items::Owned(Arc::new(items)),
+            decl,
+        }
     }
 }
 
@@ -413,15 +455,17 @@ impl<'a> Map<'a> {
         match self {
             Self::Json(map, decl) => map.get(name).map(|v| view(v, decl)).transpose(),
             Self::Object(map, object) => {
-                let Some(field) = object.fields.get(name) else { return Ok(None) };
+                let Some(field) = object.fields.get(name) else {
+                    return Ok(None);
+                };
                 match map.get(&field.property) {
                     None | Some(Value::Null) => Ok(None),
                     Some(value) => view(value, &field.decl).map(Some),
                 }
             }
-            Self::Owned(map) => {
-                Ok(map.get(&Key::Text(Arc::from(name))).map(|(_, value)| value.clone()))
-            }
+            Self::Owned(map) => Ok(map
+                .get(&Key::Text(Arc::from(name)))
+                .map(|(_, value)| value.clone())),
         }
     }
 

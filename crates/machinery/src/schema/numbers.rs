@@ -44,9 +44,9 @@ pub(super) fn to_int(float: f64) -> i64 {
     float as i64
 }
 
-/// `%v` of a `float64`: shortest digits, with an exponent below -4 and from 21 on.
+/// `%v` of a `float64`: shortest digits, with an exponent below -4 and from 6 on (`%g`).
 pub(super) fn go_float(float: f64) -> String {
-    if float == 0.0 || !float.is_finite() || (1e-4..1e21).contains(&float.abs()) {
+    if float == 0.0 || !float.is_finite() || (1e-4..1e6).contains(&float.abs()) {
         return format!("{float}");
     }
     let text = format!("{float:e}");

@@ -1,6 +1,8 @@
 //! Values against a schema, with the messages of `kube-openapi/pkg/validation/validate` as
 //! `apiextensions-apiserver/pkg/apiserver/validation` turns them into field errors.
 
+mod logic;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -127,13 +129,15 @@ impl Checker<'_> {
     fn node(&self, schema: &Schema, value: &Value, at: &At<'_>, old: Option<&Value>) -> Outcome {
         let mut out = Outcome::default();
         let types = self.types(schema);
-        let format = if formats::recognized(&schema.format, schema.schema_type) {
+        let format = if !schema.format.is_empty()
+            && formats::recognized(&schema.format, schema.schema_type)
+        {
             schema.format.as_str()
         } else {
             ""
         };
         if value.is_null() {
-            match self.type_error(schema, &types, format, value, at) {
+            match self.type_error(schema, types, format, value, at) {
                 Some(error) => out.errors.push(error),
                 None => out.matches += 1,
             }
@@ -141,7 +145,7 @@ impl Checker<'_> {
             return out;
         }
         if !types.is_empty() || !format.is_empty() {
-            match self.type_error(schema, &types, format, value, at) {
+            match self.type_error(schema, types, format, value, at) {
                 Some(error) => out.errors.push(error),
                 None => out.matches += 1,
             }
@@ -171,7 +175,7 @@ impl Checker<'_> {
                 }
             }
             Value::Number(number) => {
-                self.number(schema, &types, format, Num::of(number), at, &mut out);
+                self.number(schema, types, format, Num::of(number), at, &mut out);
                 out.matches += 2;
             }
             Value::Array(items) => {
@@ -190,11 +194,19 @@ impl Checker<'_> {
         out
     }
 
-    fn types(&self, schema: &Schema) -> Vec<SchemaType> {
+    fn types(&self, schema: &Schema) -> &'static [SchemaType] {
+        use SchemaType::{Array, Boolean, Integer, Number, Object, String};
         if self.int_or_string && schema.int_or_string.is_some() {
-            vec![SchemaType::Integer, SchemaType::String]
-        } else {
-            schema.schema_type.into_iter().collect()
+            return &[Integer, String];
+        }
+        match schema.schema_type {
+            None => &[],
+            Some(Object) => &[Object],
+            Some(Array) => &[Array],
+            Some(String) => &[String],
+            Some(Integer) => &[Integer],
+            Some(Number) => &[Number],
+            Some(Boolean) => &[Boolean],
         }
     }
 
@@ -302,8 +314,13 @@ impl Checker<'_> {
         if schema.max_length.is_some() || schema.min_length.is_some() {
             let length = text.chars().count() as u64;
             if let Some(max) = schema.max_length.filter(|max| length > *max) {
-                let max = usize::try_from(max).unwrap_or(usize::MAX);
-                return Some(FieldError::too_long(&self.field(at), max));
+                let unit = if max == 1 { "byte" } else { "bytes" };
+                let detail = format!("may not be more than {max} {unit}");
+                return Some(FieldError::without_value(
+                    ErrorKind::TooLong,
+                    &self.field(at),
+                    detail,
+                ));
             }
             if let Some(min) = schema.min_length.filter(|min| length < *min) {
                 let what = format!("should be at least {min} chars long");
@@ -495,87 +512,6 @@ impl Checker<'_> {
             let field = self.field(&at.below(Step::Dotted(name)));
             out.errors.push(FieldError::required(&field, ""));
         }
-    }
-
-    /// `anyOf`, `oneOf`, `allOf` and `not`; nothing below them is ratcheted.
-    fn combinations(&self, schema: &Schema, value: &Value, at: &At<'_>) -> Outcome {
-        let mut out = Outcome::default();
-        let run = |schema: &Schema| self.node(schema, value, at, None);
-        if !schema.any_of.is_empty() {
-            let mut best: Option<Outcome> = None;
-            for alternative in &schema.any_of {
-                let outcome = run(alternative);
-                if outcome.is_valid() {
-                    best = Some(outcome);
-                    break;
-                }
-                if best
-                    .as_ref()
-                    .is_none_or(|best| outcome.matches > best.matches)
-                {
-                    best = Some(outcome);
-                }
-            }
-            if best.as_ref().is_some_and(|best| !best.is_valid()) {
-                let path = go_quote(&at.text());
-                out.errors
-                    .push(self.plain(format!("{path} must validate at least one schema (anyOf)")));
-            }
-            out.merge(best.unwrap_or_default());
-        }
-        if !schema.one_of.is_empty() {
-            let mut valid = Vec::new();
-            let mut best: Option<Outcome> = None;
-            for alternative in &schema.one_of {
-                let outcome = run(alternative);
-                if outcome.is_valid() {
-                    valid.push(outcome);
-                } else if best
-                    .as_ref()
-                    .is_none_or(|best| outcome.matches > best.matches)
-                {
-                    best = Some(outcome);
-                }
-            }
-            let count = valid.len();
-            if count == 1 {
-                out.merge(valid.pop().unwrap_or_default());
-            } else {
-                let found = match count {
-                    0 => "Found none valid".to_owned(),
-                    n => format!("Found {n} valid alternatives"),
-                };
-                let path = go_quote(&at.text());
-                out.errors.push(self.plain(format!(
-                    "{path} must validate one and only one schema (oneOf). {found}"
-                )));
-                if count == 0 {
-                    out.merge(best.unwrap_or_default());
-                }
-            }
-        }
-        if !schema.all_of.is_empty() {
-            let mut valid = 0;
-            for part in &schema.all_of {
-                let outcome = run(part);
-                valid += usize::from(outcome.is_valid());
-                out.merge(outcome);
-            }
-            if valid != schema.all_of.len() {
-                let none = if valid == 0 { ". None validated" } else { "" };
-                let path = go_quote(&at.text());
-                out.errors.push(self.plain(format!(
-                    "{path} must validate all the schemas (allOf){none}"
-                )));
-            }
-        }
-        if schema.not.as_deref().is_some_and(|not| run(not).is_valid()) {
-            let path = go_quote(&at.text());
-            out.errors
-                .push(self.plain(format!("{path} must not validate the schema (not)")));
-        }
-        out.matches += 1;
-        out
     }
 }
 

@@ -7,7 +7,10 @@
 
 /// Fields of each type; sorted by name.
 pub(super) const TYPES: &[(&str, &str)] = &[
-    ("AWSElasticBlockStoreVolumeSource", "VolumeID:s FSType=fsType:s Partition:i ReadOnly:b"),
+    (
+        "AWSElasticBlockStoreVolumeSource",
+        "VolumeID:s FSType=fsType:s Partition:i ReadOnly:b",
+    ),
     (
         "Affinity",
         "NodeAffinity:*NodeAffinity PodAffinity:*PodAffinity PodAntiAffinity:*PodAntiAffinity",
@@ -17,9 +20,18 @@ pub(super) const TYPES: &[(&str, &str)] = &[
         "AzureDiskVolumeSource",
         "DiskName:s DataDiskURI=diskURI:s CachingMode:p FSType=fsType:p ReadOnly:p Kind:p",
     ),
-    ("AzureFilePersistentVolumeSource", "SecretName:s ShareName:s ReadOnly:b SecretNamespace:p"),
-    ("AzureFileVolumeSource", "SecretName:s ShareName:s ReadOnly:b"),
-    ("CSINodeDriver", "Name:s NodeID:s TopologyKeys:p Allocatable:*VolumeNodeResources"),
+    (
+        "AzureFilePersistentVolumeSource",
+        "SecretName:s ShareName:s ReadOnly:b SecretNamespace:p",
+    ),
+    (
+        "AzureFileVolumeSource",
+        "SecretName:s ShareName:s ReadOnly:b",
+    ),
+    (
+        "CSINodeDriver",
+        "Name:s NodeID:s TopologyKeys:p Allocatable:*VolumeNodeResources",
+    ),
     (
         "CSIPersistentVolumeSource",
         "Driver:s VolumeHandle:s ReadOnly:b FSType=fsType:s VolumeAttributes:p \
@@ -45,12 +57,21 @@ pub(super) const TYPES: &[(&str, &str)] = &[
         "CinderPersistentVolumeSource",
         "VolumeID:s FSType=fsType:s ReadOnly:b SecretRef:*SecretReference",
     ),
-    ("CinderVolumeSource", "VolumeID:s FSType=fsType:s ReadOnly:b SecretRef:*LocalObjectReference"),
-    ("ClusterTrustBundleProjection", "Name:p SignerName:p LabelSelector:L Optional:p Path:s"),
+    (
+        "CinderVolumeSource",
+        "VolumeID:s FSType=fsType:s ReadOnly:b SecretRef:*LocalObjectReference",
+    ),
+    (
+        "ClusterTrustBundleProjection",
+        "Name:p SignerName:p LabelSelector:L Optional:p Path:s",
+    ),
     ("ConfigMapEnvSource", "Name:s Optional:p"),
     ("ConfigMapKeySelector", "Name:s Key:s Optional:p"),
     ("ConfigMapProjection", "Name:s Items:[KeyToPath Optional:p"),
-    ("ConfigMapVolumeSource", "Name:s Items:[KeyToPath DefaultMode:p Optional:p"),
+    (
+        "ConfigMapVolumeSource",
+        "Name:s Items:[KeyToPath DefaultMode:p Optional:p",
+    ),
     (
         "Container",
         "Name:s Image:s Command:p Args:p WorkingDir:s Ports:[ContainerPort \
@@ -62,19 +83,38 @@ pub(super) const TYPES: &[(&str, &str)] = &[
          TerminationMessagePolicy:s ImagePullPolicy:s SecurityContext:*SecurityContext Stdin:b \
          StdinOnce:b TTY=tty:b",
     ),
-    ("ContainerPort", "Name:s HostPort:i ContainerPort:i Protocol:s HostIP:s"),
+    (
+        "ContainerPort",
+        "Name:s HostPort:i ContainerPort:i Protocol:s HostIP:s",
+    ),
     ("ContainerResizePolicy", "ResourceName:s RestartPolicy:s"),
-    ("ContainerRestartRule", "Action:s ExitCodes:*ContainerRestartRuleOnExitCodes"),
+    (
+        "ContainerRestartRule",
+        "Action:s ExitCodes:*ContainerRestartRuleOnExitCodes",
+    ),
     ("ContainerRestartRuleOnExitCodes", "Operator:s Values:p"),
-    ("DeploymentStrategy", "Type:s RollingUpdate:*RollingUpdateDeployment"),
+    (
+        "DaemonSetUpdateStrategy",
+        "Type:s RollingUpdate:*RollingUpdateDaemonSet",
+    ),
+    (
+        "DeploymentStrategy",
+        "Type:s RollingUpdate:*RollingUpdateDeployment",
+    ),
     ("DownwardAPIProjection", "Items:[DownwardAPIVolumeFile"),
     (
         "DownwardAPIVolumeFile",
         "Path:s FieldRef:*ObjectFieldSelector ResourceFieldRef:*ResourceFieldSelector Mode:p",
     ),
-    ("DownwardAPIVolumeSource", "Items:[DownwardAPIVolumeFile DefaultMode:p"),
+    (
+        "DownwardAPIVolumeSource",
+        "Items:[DownwardAPIVolumeFile DefaultMode:p",
+    ),
     ("EmptyDirVolumeSource", "Medium:s SizeLimit:p"),
-    ("EnvFromSource", "Prefix:s ConfigMapRef:*ConfigMapEnvSource SecretRef:*SecretEnvSource"),
+    (
+        "EnvFromSource",
+        "Prefix:s ConfigMapRef:*ConfigMapEnvSource SecretRef:*SecretEnvSource",
+    ),
     ("EnvVar", "Name:s Value:s ValueFrom:*EnvVarSource"),
     (
         "EnvVarSource",
@@ -93,9 +133,15 @@ pub(super) const TYPES: &[(&str, &str)] = &[
          TerminationMessagePolicy:s ImagePullPolicy:s SecurityContext:*SecurityContext Stdin:b \
          StdinOnce:b TTY=tty:b TargetContainerName:s",
     ),
-    ("EphemeralVolumeSource", "VolumeClaimTemplate:*PersistentVolumeClaimTemplate"),
+    (
+        "EphemeralVolumeSource",
+        "VolumeClaimTemplate:*PersistentVolumeClaimTemplate",
+    ),
     ("ExecAction", "Command:p"),
-    ("FCVolumeSource", "TargetWWNs:p Lun:p FSType=fsType:s ReadOnly:b WWIDs=wwids:p"),
+    (
+        "FCVolumeSource",
+        "TargetWWNs:p Lun:p FSType=fsType:s ReadOnly:b WWIDs=wwids:p",
+    ),
     ("FileKeySelector", "VolumeName:s Path:s Key:s Optional:p"),
     (
         "FlexPersistentVolumeSource",
@@ -106,15 +152,24 @@ pub(super) const TYPES: &[(&str, &str)] = &[
         "Driver:s FSType=fsType:s SecretRef:*LocalObjectReference ReadOnly:b Options:p",
     ),
     ("FlockerVolumeSource", "DatasetName:s DatasetUUID:s"),
-    ("GCEPersistentDiskVolumeSource", "PDName=pdName:s FSType=fsType:s Partition:i ReadOnly:b"),
+    (
+        "GCEPersistentDiskVolumeSource",
+        "PDName=pdName:s FSType=fsType:s Partition:i ReadOnly:b",
+    ),
     ("GRPCAction", "Port:i Service:p"),
     ("GitRepoVolumeSource", "Repository:s Revision:s Directory:s"),
     (
         "GlusterfsPersistentVolumeSource",
         "EndpointsName=endpoints:s Path:s ReadOnly:b EndpointsNamespace:p",
     ),
-    ("GlusterfsVolumeSource", "EndpointsName=endpoints:s Path:s ReadOnly:b"),
-    ("HTTPGetAction", "Path:s Port:n Host:s Scheme:s HTTPHeaders=httpHeaders:[HTTPHeader"),
+    (
+        "GlusterfsVolumeSource",
+        "EndpointsName=endpoints:s Path:s ReadOnly:b",
+    ),
+    (
+        "HTTPGetAction",
+        "Path:s Port:n Host:s Scheme:s HTTPHeaders=httpHeaders:[HTTPHeader",
+    ),
     ("HTTPHeader", "Name:s Value:s"),
     ("HostAlias", "IP=ip:s Hostnames:p"),
     ("HostPathVolumeSource", "Path:s Type:p"),
@@ -132,7 +187,10 @@ pub(super) const TYPES: &[(&str, &str)] = &[
     ),
     ("ImageVolumeSource", "Reference:s PullPolicy:s"),
     ("KeyToPath", "Key:s Path:s Mode:p"),
-    ("Lifecycle", "PostStart:*LifecycleHandler PreStop:*LifecycleHandler StopSignal:p"),
+    (
+        "Lifecycle",
+        "PostStart:*LifecycleHandler PreStop:*LifecycleHandler StopSignal:p",
+    ),
     (
         "LifecycleHandler",
         "Exec:*ExecAction HTTPGet=httpGet:*HTTPGetAction TCPSocket=tcpSocket:*TCPSocketAction \
@@ -165,8 +223,14 @@ pub(super) const TYPES: &[(&str, &str)] = &[
          StorageClassName:p VolumeMode:p DataSource:*TypedLocalObjectReference \
          DataSourceRef:*TypedObjectReference VolumeAttributesClassName:p",
     ),
-    ("PersistentVolumeClaimTemplate", "metadata:M Spec:PersistentVolumeClaimSpec"),
-    ("PersistentVolumeClaimVolumeSource", "ClaimName:s ReadOnly:b"),
+    (
+        "PersistentVolumeClaimTemplate",
+        "metadata:M Spec:PersistentVolumeClaimSpec",
+    ),
+    (
+        "PersistentVolumeClaimVolumeSource",
+        "ClaimName:s ReadOnly:b",
+    ),
     (
         "PersistentVolumeSource",
         "GCEPersistentDisk=gcePersistentDisk:*GCEPersistentDiskVolumeSource \
@@ -204,7 +268,10 @@ pub(super) const TYPES: &[(&str, &str)] = &[
         "SignerName:s KeyType:s MaxExpirationSeconds:p CredentialBundlePath:s KeyPath:s \
          CertificateChainPath:s UserAnnotations:p",
     ),
-    ("PodDNSConfig", "Nameservers:p Searches:p Options:[PodDNSConfigOption"),
+    (
+        "PodDNSConfig",
+        "Nameservers:p Searches:p Options:[PodDNSConfigOption",
+    ),
     ("PodDNSConfigOption", "Name:s Value:p"),
     (
         "PodDisruptionBudgetSpec",
@@ -212,7 +279,10 @@ pub(super) const TYPES: &[(&str, &str)] = &[
     ),
     ("PodOS", "Name:s"),
     ("PodReadinessGate", "ConditionType:s"),
-    ("PodResourceClaim", "Name:s ResourceClaimName:p ResourceClaimTemplateName:p"),
+    (
+        "PodResourceClaim",
+        "Name:s ResourceClaimName:p ResourceClaimTemplateName:p",
+    ),
     ("PodSchedulingGate", "Name:s"),
     ("PodSchedulingGroup", "PodGroupName:p"),
     (
@@ -242,16 +312,28 @@ pub(super) const TYPES: &[(&str, &str)] = &[
          Resources:*ResourceRequirements HostnameOverride:p SchedulingGroup:*PodSchedulingGroup",
     ),
     ("PodTemplateSpec", "metadata:M Spec:PodSpec"),
-    ("PortworxVolumeSource", "VolumeID:s FSType=fsType:s ReadOnly:b"),
-    ("PreferredSchedulingTerm", "Weight:i Preference:NodeSelectorTerm"),
+    (
+        "PortworxVolumeSource",
+        "VolumeID:s FSType=fsType:s ReadOnly:b",
+    ),
+    (
+        "PreferredSchedulingTerm",
+        "Weight:i Preference:NodeSelectorTerm",
+    ),
     (
         "Probe",
         "Exec:*ExecAction HTTPGet=httpGet:*HTTPGetAction TCPSocket=tcpSocket:*TCPSocketAction \
          GRPC=grpc:*GRPCAction InitialDelaySeconds:i TimeoutSeconds:i PeriodSeconds:i \
          SuccessThreshold:i FailureThreshold:i TerminationGracePeriodSeconds:p",
     ),
-    ("ProjectedVolumeSource", "Sources:[VolumeProjection DefaultMode:p"),
-    ("QuobyteVolumeSource", "Registry:s Volume:s ReadOnly:b User:s Group:s Tenant:s"),
+    (
+        "ProjectedVolumeSource",
+        "Sources:[VolumeProjection DefaultMode:p",
+    ),
+    (
+        "QuobyteVolumeSource",
+        "Registry:s Volume:s ReadOnly:b User:s Group:s Tenant:s",
+    ),
     (
         "RBDPersistentVolumeSource",
         "CephMonitors=monitors:p RBDImage=image:s FSType=fsType:s RBDPool=pool:s \
@@ -263,11 +345,21 @@ pub(super) const TYPES: &[(&str, &str)] = &[
          RadosUser=user:s Keyring:s SecretRef:*LocalObjectReference ReadOnly:b",
     ),
     ("ResourceClaim", "Name:s Request:s"),
-    ("ResourceFieldSelector", "ContainerName:s Resource:s Divisor:q"),
-    ("ResourceRequirements", "Limits:p Requests:p Claims:[ResourceClaim"),
+    (
+        "ResourceFieldSelector",
+        "ContainerName:s Resource:s Divisor:q",
+    ),
+    (
+        "ResourceRequirements",
+        "Limits:p Requests:p Claims:[ResourceClaim",
+    ),
     ("RoleRef", "APIGroup=apiGroup:s Kind:s Name:s"),
+    ("RollingUpdateDaemonSet", "MaxUnavailable:n MaxSurge:n"),
     ("RollingUpdateDeployment", "MaxUnavailable:n MaxSurge:n"),
-    ("RollingUpdateStatefulSetStrategy", "Partition:i MaxUnavailable:p"),
+    (
+        "RollingUpdateStatefulSetStrategy",
+        "Partition:i MaxUnavailable:p",
+    ),
     ("SELinuxOptions", "User:s Role:s Type:s Level:s"),
     (
         "ScaleIOPersistentVolumeSource",
@@ -284,7 +376,10 @@ pub(super) const TYPES: &[(&str, &str)] = &[
     ("SecretKeySelector", "Name:s Key:s Optional:p"),
     ("SecretProjection", "Name:s Items:[KeyToPath Optional:p"),
     ("SecretReference", "Name:s Namespace:s"),
-    ("SecretVolumeSource", "SecretName:s Items:[KeyToPath DefaultMode:p Optional:p"),
+    (
+        "SecretVolumeSource",
+        "SecretName:s Items:[KeyToPath DefaultMode:p Optional:p",
+    ),
     (
         "SecurityContext",
         "Capabilities:*Capabilities Privileged:p SELinuxOptions=seLinuxOptions:*SELinuxOptions \
@@ -292,10 +387,19 @@ pub(super) const TYPES: &[(&str, &str)] = &[
          ReadOnlyRootFilesystem:p AllowPrivilegeEscalation:p ProcMount:p \
          SeccompProfile:*SeccompProfile AppArmorProfile:*AppArmorProfile",
     ),
-    ("ServiceAccountTokenProjection", "Audience:s ExpirationSeconds:i Path:s"),
-    ("ServicePort", "Name:s Protocol:s AppProtocol:p Port:i TargetPort:n NodePort:i"),
+    (
+        "ServiceAccountTokenProjection",
+        "Audience:s ExpirationSeconds:i Path:s",
+    ),
+    (
+        "ServicePort",
+        "Name:s Protocol:s AppProtocol:p Port:i TargetPort:n NodePort:i",
+    ),
     ("SleepAction", "Seconds:i"),
-    ("StatefulSetUpdateStrategy", "Type:s RollingUpdate:*RollingUpdateStatefulSetStrategy"),
+    (
+        "StatefulSetUpdateStrategy",
+        "Type:s RollingUpdate:*RollingUpdateStatefulSetStrategy",
+    ),
     (
         "StorageOSPersistentVolumeSource",
         "VolumeName:s VolumeNamespace:s FSType=fsType:s ReadOnly:b SecretRef:*ObjectReference",
@@ -308,14 +412,23 @@ pub(super) const TYPES: &[(&str, &str)] = &[
     ("Sysctl", "Name:s Value:s"),
     ("TCPSocketAction", "Port:n Host:s"),
     ("Taint", "Key:s Value:s Effect:s TimeAdded:p"),
-    ("Toleration", "Key:s Operator:s Value:s Effect:s TolerationSeconds:p"),
+    (
+        "Toleration",
+        "Key:s Operator:s Value:s Effect:s TolerationSeconds:p",
+    ),
     (
         "TopologySpreadConstraint",
         "MaxSkew:i TopologyKey:s WhenUnsatisfiable:s LabelSelector:L MinDomains:p \
          NodeAffinityPolicy:p NodeTaintsPolicy:p MatchLabelKeys:p",
     ),
-    ("TypedLocalObjectReference", "APIGroup=apiGroup:p Kind:s Name:s"),
-    ("TypedObjectReference", "APIGroup=apiGroup:p Kind:s Name:s Namespace:p"),
+    (
+        "TypedLocalObjectReference",
+        "APIGroup=apiGroup:p Kind:s Name:s",
+    ),
+    (
+        "TypedObjectReference",
+        "APIGroup=apiGroup:p Kind:s Name:s Namespace:p",
+    ),
     (
         "Volume",
         "Name:s HostPath:*HostPathVolumeSource EmptyDir:*EmptyDirVolumeSource \
@@ -353,7 +466,10 @@ pub(super) const TYPES: &[(&str, &str)] = &[
         "VsphereVirtualDiskVolumeSource",
         "VolumePath:s FSType=fsType:s StoragePolicyName:s StoragePolicyID:s",
     ),
-    ("WeightedPodAffinityTerm", "Weight:i PodAffinityTerm:PodAffinityTerm"),
+    (
+        "WeightedPodAffinityTerm",
+        "Weight:i PodAffinityTerm:PodAffinityTerm",
+    ),
     (
         "WindowsSecurityContextOptions",
         "GMSACredentialSpecName=gmsaCredentialSpecName:p \

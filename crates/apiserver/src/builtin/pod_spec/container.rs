@@ -58,7 +58,10 @@ pub(crate) fn check_init_containers(
     pod: &Pod<'_>,
 ) -> Errors {
     let mut errors = Errors::new();
-    let mut names: Vec<&str> = main.iter().map(|container| container.text("name")).collect();
+    let mut names: Vec<&str> = main
+        .iter()
+        .map(|container| container.text("name"))
+        .collect();
     for (i, container) in containers.iter().enumerate() {
         let here = path.index(i);
         errors.extend(check_common(&here, container, pod));
@@ -80,7 +83,12 @@ pub(crate) fn check_init_containers(
         if is_sidecar(container) {
             errors.extend(check_handlers(&here, container, pod));
         } else {
-            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            for field in [
+                "lifecycle",
+                "livenessProbe",
+                "readinessProbe",
+                "startupProbe",
+            ] {
                 if container.has(field) {
                     errors.push(FieldError::forbidden(
                         &here.child(field),
@@ -94,11 +102,7 @@ pub(crate) fn check_init_containers(
 }
 
 /// Containers added for debugging.
-pub(crate) fn check_ephemeral_containers(
-    path: &Path,
-    spec: &Value,
-    pod: &Pod<'_>,
-) -> Errors {
+pub(crate) fn check_ephemeral_containers(path: &Path, spec: &Value, pod: &Pod<'_>) -> Errors {
     const NOT_EPHEMERAL: [&str; 9] = [
         "ports",
         "resources",
@@ -129,7 +133,10 @@ pub(crate) fn check_ephemeral_containers(
         }
         let target = container.text("targetContainerName");
         if !target.is_empty() && !others.contains(&target) {
-            errors.push(FieldError::not_found(&path.child("targetContainerName"), target));
+            errors.push(FieldError::not_found(
+                &path.child("targetContainerName"),
+                target,
+            ));
         }
         let detail = "cannot be set for an Ephemeral Container";
         for field in NOT_EPHEMERAL {
@@ -206,7 +213,11 @@ fn check_restart(path: &Path, container: &Value) -> Errors {
         let path = path.child("exitCodes");
         if rule.has("exitCodes") {
             let operator = rule.text("exitCodes.operator");
-            errors.extend(check::supported(&path.child("operator"), operator, &["In", "NotIn"]));
+            errors.extend(check::supported(
+                &path.child("operator"),
+                operator,
+                &["In", "NotIn"],
+            ));
             let count = rule.count("exitCodes.values");
             if count > 255 {
                 errors.push(FieldError::too_many(&path.child("values"), count, 255));
@@ -226,7 +237,10 @@ fn check_common(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
     } else {
         errors.extend(check::label(&path.child("name"), name));
     }
-    errors.extend(check::required(&path.child("image"), container.text("image")));
+    errors.extend(check::required(
+        &path.child("image"),
+        container.text("image"),
+    ));
     errors.extend(check::one_of(
         &path.child("terminationMessagePolicy"),
         container.text("terminationMessagePolicy"),
@@ -234,7 +248,10 @@ fn check_common(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
     ));
     errors.extend(check_ports(&path.child("ports"), container.items("ports")));
     errors.extend(check_env(&path.child("env"), container.items("env")));
-    errors.extend(check_env_from(&path.child("envFrom"), container.items("envFrom")));
+    errors.extend(check_env_from(
+        &path.child("envFrom"),
+        container.items("envFrom"),
+    ));
     errors.extend(volume::check_mounts(path, container, &pod.volumes));
     errors.extend(check::one_of(
         &path.child("imagePullPolicy"),
@@ -247,7 +264,11 @@ fn check_common(path: &Path, container: &Value, pod: &Pod<'_>) -> Errors {
         resources::check_container_name,
         &pod.claims,
     ));
-    errors.extend(check_resize(&path.child("resizePolicy"), container, pod.restart_policy));
+    errors.extend(check_resize(
+        &path.child("resizePolicy"),
+        container,
+        pod.restart_policy,
+    ));
     errors.extend(security::check_container(
         &path.child("securityContext"),
         container.at("securityContext"),
@@ -267,7 +288,11 @@ fn check_resize(path: &Path, container: &Value, restart_policy: &str) -> Errors 
         seen.push(name);
         errors.extend(check::one_of(path, name, &["cpu", "memory"]));
         let restart = policy.text("restartPolicy");
-        errors.extend(check::one_of(path, restart, &["NotRequired", "RestartContainer"]));
+        errors.extend(check::one_of(
+            path,
+            restart,
+            &["NotRequired", "RestartContainer"],
+        ));
         if restart_policy == "Never" && restart != "NotRequired" {
             let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             errors.push(FieldError::invalid(path, restart, detail));
@@ -366,12 +391,20 @@ fn check_value_from(path: &Path, variable: &Value) -> Errors {
     if from.has("fieldRef") {
         sources += 1;
         let path = path.child("fieldRef");
-        errors.extend(volume::check_field_ref(&path, from.at("fieldRef"), ENV_FIELDS));
+        errors.extend(volume::check_field_ref(
+            &path,
+            from.at("fieldRef"),
+            ENV_FIELDS,
+        ));
     }
     if from.has("resourceFieldRef") {
         sources += 1;
         let path = path.child("resourceFieldRef");
-        errors.extend(volume::check_resource_ref(&path, from.at("resourceFieldRef"), false));
+        errors.extend(volume::check_resource_ref(
+            &path,
+            from.at("resourceFieldRef"),
+            false,
+        ));
     }
     for field in ["configMapKeyRef", "secretKeyRef"] {
         let reference = from.at(field);
@@ -380,7 +413,10 @@ fn check_value_from(path: &Path, variable: &Value) -> Errors {
         }
         sources += 1;
         let path = path.child(field);
-        errors.extend(check::subdomain(&path.child("name"), reference.text("name")));
+        errors.extend(check::subdomain(
+            &path.child("name"),
+            reference.text("name"),
+        ));
         match reference.text("key") {
             "" => errors.push(FieldError::required(&path.child("key"), "")),
             key => errors.extend(check::config_key(&path.child("key"), key)),
@@ -388,7 +424,10 @@ fn check_value_from(path: &Path, variable: &Value) -> Errors {
     }
     if from.has("fileKeyRef") {
         sources += 1;
-        errors.extend(check_file_ref(&path.child("fileKeyRef"), from.at("fileKeyRef")));
+        errors.extend(check_file_ref(
+            &path.child("fileKeyRef"),
+            from.at("fileKeyRef"),
+        ));
     }
     let detail = if sources == 0 {
         "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \

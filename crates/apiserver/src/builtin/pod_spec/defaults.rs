@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::builtin::resources;
-use crate::builtin::value::{
-    Read, existing, fill, fill_empty, items_mut, object_at, remove, set,
-};
+use crate::builtin::value::{Read, existing, fill, fill_empty, items_mut, object_at, remove, set};
 
 /// Defaults of a `PodTemplateSpec` at a path.
 pub(crate) fn template(object: &mut Value, path: &str) {
@@ -77,7 +75,9 @@ pub(crate) fn pod_only(spec: &mut Value) {
 
 /// What is limited but not requested is requested in full.
 fn requests_from_limits(container: &mut Value) {
-    let Some(limits) = container.map("resources.limits").cloned() else { return };
+    let Some(limits) = container.map("resources.limits").cloned() else {
+        return;
+    };
     if let Some(requests) = object_at(container, "resources.requests") {
         for (name, limit) in limits {
             requests.entry(name).or_insert(limit);
@@ -87,18 +87,24 @@ fn requests_from_limits(container: &mut Value) {
 
 /// Pod-level requests follow the sum over containers, then the pod-level limits.
 fn pod_level_requests(spec: &mut Value) {
-    let Some(limits) = spec.map("resources.limits").filter(|limits| !limits.is_empty()).cloned()
+    let Some(limits) = spec
+        .map("resources.limits")
+        .filter(|limits| !limits.is_empty())
+        .cloned()
     else {
         return;
     };
     let supported = |name: &str| matches!(name, "cpu" | "memory") || resources::is_huge_page(name);
     let mut sums: Vec<(String, machinery::quantity::Quantity)> = Vec::new();
-    let sidecars = spec.items("initContainers").iter().filter(|c| super::is_sidecar(c));
+    let sidecars = spec
+        .items("initContainers")
+        .iter()
+        .filter(|c| super::is_sidecar(c));
     for container in spec.items("containers").iter().chain(sidecars) {
         for (name, value) in container.entries("resources.requests") {
             let amount = resources::quantity(value);
             match sums.iter_mut().find(|(known, _)| known == name) {
-                Some((_, sum)) => *sum = sum.add(&amount),
+                Some((_, sum)) => *sum = sum.checked_add(&amount).unwrap_or(amount),
                 None => sums.push((name.to_owned(), amount)),
             }
         }
@@ -106,7 +112,9 @@ fn pod_level_requests(spec: &mut Value) {
     if let Some(requests) = object_at(spec, "resources.requests") {
         for (name, sum) in sums {
             if supported(&name) && resources::may_overcommit(&name) {
-                requests.entry(name).or_insert_with(|| sum.to_string().into());
+                requests
+                    .entry(name)
+                    .or_insert_with(|| sum.to_string().into());
             }
         }
         for (name, limit) in limits {
@@ -120,7 +128,11 @@ fn pod_level_requests(spec: &mut Value) {
 fn container(container: &mut Value) {
     if container.text("imagePullPolicy").is_empty() {
         let always = is_latest(container.text("image"));
-        set(container, "imagePullPolicy", if always { "Always" } else { "IfNotPresent" });
+        set(
+            container,
+            "imagePullPolicy",
+            if always { "Always" } else { "IfNotPresent" },
+        );
     }
     fill_empty(container, "terminationMessagePath", "/dev/termination-log");
     fill_empty(container, "terminationMessagePolicy", "File");
@@ -175,8 +187,13 @@ fn http_get(handler: &mut Value) {
 }
 
 fn volume_source(volume: &mut Value) {
-    let Some(fields) = volume.as_object() else { return };
-    if fields.iter().all(|(key, value)| key == "name" || value.is_null()) {
+    let Some(fields) = volume.as_object() else {
+        return;
+    };
+    if fields
+        .iter()
+        .all(|(key, value)| key == "name" || value.is_null())
+    {
         set(volume, "emptyDir", json!({}));
         return;
     }
@@ -201,7 +218,11 @@ fn volume_source(volume: &mut Value) {
         }
     }
     if let Some(image) = existing(volume, "image") {
-        let policy = if is_latest(image.text("reference")) { "Always" } else { "IfNotPresent" };
+        let policy = if is_latest(image.text("reference")) {
+            "Always"
+        } else {
+            "IfNotPresent"
+        };
         fill_empty(image, "pullPolicy", policy);
     }
 }
@@ -280,6 +301,8 @@ fn is_repository(name: &str) -> bool {
     path.split('/').all(|part| {
         part.starts_with(lower)
             && part.ends_with(lower)
-            && part.chars().all(|c| lower(c) || matches!(c, '.' | '_' | '-'))
+            && part
+                .chars()
+                .all(|c| lower(c) || matches!(c, '.' | '_' | '-'))
     })
 }

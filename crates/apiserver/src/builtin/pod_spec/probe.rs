@@ -15,7 +15,11 @@ pub(crate) fn check_single_success(path: &Path, probe: &Value, grace: Option<i64
     let mut errors = check_probe(path, probe, grace);
     let threshold = probe.number("successThreshold");
     if threshold != 1 {
-        errors.push(FieldError::invalid(&path.child("successThreshold"), threshold, "must be 1"));
+        errors.push(FieldError::invalid(
+            &path.child("successThreshold"),
+            threshold,
+            "must be 1",
+        ));
     }
     errors
 }
@@ -37,7 +41,12 @@ pub(crate) fn check_readiness(path: &Path, probe: &Value, grace: Option<i64>) ->
 }
 
 fn check_probe(path: &Path, probe: &Value, grace: Option<i64>) -> Errors {
-    let mut errors = check_handler(path, probe, grace, &["exec", "httpGet", "tcpSocket", "grpc"]);
+    let mut errors = check_handler(
+        path,
+        probe,
+        grace,
+        &["exec", "httpGet", "tcpSocket", "grpc"],
+    );
     for field in [
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -69,7 +78,12 @@ pub(crate) fn check_lifecycle(
     for field in ["postStart", "preStop"] {
         if lifecycle.has(field) {
             let sorts = ["exec", "httpGet", "tcpSocket", "sleep"];
-            errors.extend(check_handler(&path.child(field), lifecycle.at(field), grace, &sorts));
+            errors.extend(check_handler(
+                &path.child(field),
+                lifecycle.at(field),
+                grace,
+                &sorts,
+            ));
         }
     }
     if let Some(signal) = lifecycle.maybe_text("stopSignal") {
@@ -98,7 +112,10 @@ fn check_handler(path: &Path, handler: &Value, grace: Option<i64>, sorts: &[&str
         }
         let path = path.child(sort);
         if found {
-            errors.push(FieldError::forbidden(&path, "may not specify more than 1 handler type"));
+            errors.push(FieldError::forbidden(
+                &path,
+                "may not specify more than 1 handler type",
+            ));
             continue;
         }
         found = true;
@@ -129,7 +146,10 @@ fn check_http_get(path: &Path, get: &Value) -> Errors {
         &["HTTP", "HTTPS"],
     ));
     for header in get.items("httpHeaders") {
-        errors.extend(check::header_name(&path.child("httpHeaders"), header.text("name")));
+        errors.extend(check::header_name(
+            &path.child("httpHeaders"),
+            header.text("name"),
+        ));
     }
     errors
 }

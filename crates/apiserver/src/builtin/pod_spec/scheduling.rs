@@ -19,12 +19,19 @@ pub(crate) fn check_affinity(path: &Path, affinity: &Value) -> Errors {
     let node = affinity.at("nodeAffinity");
     let here = path.child("nodeAffinity");
     if node.has(REQUIRED) {
-        errors.extend(check_node_selector(&here.child(REQUIRED), node.at(REQUIRED)));
+        errors.extend(check_node_selector(
+            &here.child(REQUIRED),
+            node.at(REQUIRED),
+        ));
     }
     for (i, term) in node.items(PREFERRED).iter().enumerate() {
         let here = here.child(PREFERRED).index(i);
         errors.extend(check_weight(&here, term));
-        errors.extend(check_term(&here.child("preference"), term.at("preference"), false));
+        errors.extend(check_term(
+            &here.child("preference"),
+            term.at("preference"),
+            false,
+        ));
     }
     for field in ["podAffinity", "podAntiAffinity"] {
         let here = path.child(field);
@@ -35,7 +42,10 @@ pub(crate) fn check_affinity(path: &Path, affinity: &Value) -> Errors {
         for (i, term) in affinity.items(PREFERRED).iter().enumerate() {
             let here = here.child(PREFERRED).index(i);
             errors.extend(check_weight(&here, term));
-            errors.extend(check_pod_term(&here.child("podAffinityTerm"), term.at("podAffinityTerm")));
+            errors.extend(check_pod_term(
+                &here.child("podAffinityTerm"),
+                term.at("podAffinityTerm"),
+            ));
         }
     }
     errors
@@ -47,7 +57,11 @@ fn check_weight(path: &Path, term: &Value) -> Errors {
         Vec::new()
     } else {
         let path = path.child("weight");
-        vec![FieldError::invalid(&path, weight, "must be in the range 1-100")]
+        vec![FieldError::invalid(
+            &path,
+            weight,
+            "must be in the range 1-100",
+        )]
     }
 }
 
@@ -56,7 +70,10 @@ pub(crate) fn check_node_selector(path: &Path, selector: &Value) -> Errors {
     let path = path.child("nodeSelectorTerms");
     let terms = selector.items("nodeSelectorTerms");
     if terms.is_empty() {
-        return vec![FieldError::required(&path, "must have at least one node selector term")];
+        return vec![FieldError::required(
+            &path,
+            "must have at least one node selector term",
+        )];
     }
     terms
         .iter()
@@ -91,7 +108,10 @@ fn check_term(path: &Path, term: &Value, check_values: bool) -> Errors {
                 "not a valid selector operator",
             )),
         }
-        errors.extend(check::qualified(&path.child("key"), requirement.text("key")));
+        errors.extend(check::qualified(
+            &path.child("key"),
+            requirement.text("key"),
+        ));
         if check_values {
             for (i, value) in values.iter().enumerate() {
                 errors.extend(check::label_value(&here.index(i), value));
@@ -129,14 +149,20 @@ fn check_term(path: &Path, term: &Value, check_values: bool) -> Errors {
 fn check_pod_term(path: &Path, term: &Value) -> Errors {
     let mut errors = labels::check_selector(&path.child("labelSelector"), term.at("labelSelector"));
     let namespaces = term.at("namespaceSelector");
-    errors.extend(labels::check_selector(&path.child("namespaceSelector"), namespaces));
+    errors.extend(labels::check_selector(
+        &path.child("namespaceSelector"),
+        namespaces,
+    ));
     for name in term.texts("namespaces") {
         errors.extend(check::label(&path.child("namespace"), name));
     }
     errors.extend(check_label_keys(path, term));
     let key = term.text("topologyKey");
     if key.is_empty() {
-        errors.push(FieldError::required(&path.child("topologyKey"), "can not be empty"));
+        errors.push(FieldError::required(
+            &path.child("topologyKey"),
+            "can not be empty",
+        ));
     }
     errors.extend(check::qualified(&path.child("topologyKey"), key));
     errors
@@ -162,18 +188,28 @@ fn check_label_keys(path: &Path, term: &Value) -> Errors {
         }
     }
     let keys = term.texts("matchLabelKeys");
-    let mut selected: Vec<&str> =
-        selector.entries("matchLabels").into_iter().map(|(key, _)| key).collect();
+    let mut selected: Vec<&str> = selector
+        .entries("matchLabels")
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
     for expression in selector.items("matchExpressions") {
         let key = expression.text("key");
-        if let (true, Some(i)) = (selected.contains(&key), keys.iter().rposition(|k| *k == key)) {
+        if let (true, Some(i)) = (
+            selected.contains(&key),
+            keys.iter().rposition(|k| *k == key),
+        ) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.push(FieldError::invalid(&path.index(i), key, detail));
         }
         selected.push(key);
     }
     let mismatched = term.texts("mismatchLabelKeys");
-    for (i, key) in keys.iter().enumerate().filter(|(_, key)| mismatched.contains(key)) {
+    for (i, key) in keys
+        .iter()
+        .enumerate()
+        .filter(|(_, key)| mismatched.contains(key))
+    {
         let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
         let path = path.child("matchLabelKeys").index(i);
         errors.push(FieldError::invalid(&path, *key, detail));
@@ -193,7 +229,11 @@ pub(crate) fn check_tolerations(path: &Path, tolerations: &[Value]) -> Errors {
         } else if operator != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all \
                           values and all keys\"";
-            errors.push(FieldError::invalid(&path.child("operator"), operator, detail));
+            errors.push(FieldError::invalid(
+                &path.child("operator"),
+                operator,
+                detail,
+            ));
         }
         if toleration.has("tolerationSeconds") && effect != "NoExecute" {
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
@@ -216,7 +256,11 @@ pub(crate) fn check_tolerations(path: &Path, tolerations: &[Value]) -> Errors {
                 let accepted = ["Equal", "Exists", "Lt", "Gt"];
                 errors.push(FieldError::not_supported(&here, operator, accepted));
             }
-            _ => errors.push(FieldError::not_supported(&here, operator, ["Equal", "Exists"])),
+            _ => errors.push(FieldError::not_supported(
+                &here,
+                operator,
+                ["Equal", "Exists"],
+            )),
         }
         if !effect.is_empty() {
             errors.extend(check::supported(&path.child("effect"), effect, EFFECTS));
@@ -258,11 +302,18 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
         let skew = constraint.number("maxSkew");
         if skew <= 0 {
             let path = path.child("maxSkew");
-            errors.push(FieldError::invalid(&path, skew, "must be greater than zero"));
+            errors.push(FieldError::invalid(
+                &path,
+                skew,
+                "must be greater than zero",
+            ));
         }
         let key = constraint.text("topologyKey");
         if key.is_empty() {
-            errors.push(FieldError::required(&path.child("topologyKey"), "can not be empty"));
+            errors.push(FieldError::required(
+                &path.child("topologyKey"),
+                "can not be empty",
+            ));
         }
         let action = constraint.text("whenUnsatisfiable");
         errors.extend(check::supported(
@@ -280,7 +331,11 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
         if let Some(domains) = constraint.int("minDomains") {
             let path = path.child("minDomains");
             if domains <= 0 {
-                errors.push(FieldError::invalid(&path, domains, "must be greater than zero"));
+                errors.push(FieldError::invalid(
+                    &path,
+                    domains,
+                    "must be greater than zero",
+                ));
             }
             if action != "DoNotSchedule" {
                 let detail = format!(
@@ -291,11 +346,18 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
         }
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             let policy = constraint.maybe_text(field);
-            errors.extend(check::maybe_one_of(&path.child(field), policy, &["Honor", "Ignore"]));
+            errors.extend(check::maybe_one_of(
+                &path.child(field),
+                policy,
+                &["Honor", "Ignore"],
+            ));
         }
         errors.extend(check_label_keys(&path, constraint));
         let selector = constraint.at("labelSelector");
-        errors.extend(labels::check_selector(&path.child("labelSelector"), selector));
+        errors.extend(labels::check_selector(
+            &path.child("labelSelector"),
+            selector,
+        ));
     }
     errors
 }
@@ -306,7 +368,9 @@ fn has_only_additions(new: &Value, old: &Value) -> bool {
     if fields.iter().all(|field| old.count(field) == 0) {
         return fields.iter().all(|field| new.count(field) == 0);
     }
-    fields.iter().all(|field| new.items(field).starts_with(old.items(field)))
+    fields
+        .iter()
+        .all(|field| new.items(field).starts_with(old.items(field)))
 }
 
 /// What may happen to node affinity while a pod is gated: requirements may be added.

@@ -16,13 +16,23 @@ pub(crate) fn check_pod(path: &Path, spec: &Value) -> Errors {
         errors.extend(check::id(&path.child(field), context.int(field)));
     }
     for (i, group) in context.items("supplementalGroups").iter().enumerate() {
-        errors.extend(check::id(&path.child("supplementalGroups").index(i), group.as_i64()));
+        errors.extend(check::id(
+            &path.child("supplementalGroups").index(i),
+            group.as_i64(),
+        ));
     }
     if spec.is_true("shareProcessNamespace") && spec.is_true("hostPID") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(FieldError::invalid(&path.child("shareProcessNamespace"), true, detail));
+        errors.push(FieldError::invalid(
+            &path.child("shareProcessNamespace"),
+            true,
+            detail,
+        ));
     }
-    errors.extend(check_sysctls(&path.child("sysctls"), context.items("sysctls")));
+    errors.extend(check_sysctls(
+        &path.child("sysctls"),
+        context.items("sysctls"),
+    ));
     errors.extend(check::maybe_one_of(
         &path.child("fsGroupChangePolicy"),
         context.maybe_text("fsGroupChangePolicy"),
@@ -51,26 +61,44 @@ pub(crate) fn check_container(path: &Path, context: &Value, host_users: bool) ->
             errors.push(FieldError::invalid(&path, mount, detail));
         }
     }
-    errors.extend(check_seccomp(&path.child("seccompProfile"), context.at("seccompProfile")));
+    errors.extend(check_seccomp(
+        &path.child("seccompProfile"),
+        context.at("seccompProfile"),
+    ));
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
         let mut wrong = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.push(crate::builtin::layout::invalid(path, "SecurityContext", context, &detail));
+            errors.push(crate::builtin::layout::invalid(
+                path,
+                "SecurityContext",
+                context,
+                &detail,
+            ));
         };
         if context.is_true("privileged") {
             wrong("`privileged` to true");
         }
-        for _ in context.texts("capabilities.add").iter().filter(|name| **name == "CAP_SYS_ADMIN") {
+        for _ in context
+            .texts("capabilities.add")
+            .iter()
+            .filter(|name| **name == "CAP_SYS_ADMIN")
+        {
             wrong("`capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    errors.extend(check_app_armor(&path.child("appArmorProfile"), context.at("appArmorProfile")));
+    errors.extend(check_app_armor(
+        &path.child("appArmorProfile"),
+        context.at("appArmorProfile"),
+    ));
     errors
 }
 
 fn check_profiles(path: &Path, context: &Value) -> Errors {
     let mut errors = check_seccomp(&path.child("seccompProfile"), context.at("seccompProfile"));
-    errors.extend(check_app_armor(&path.child("appArmorProfile"), context.at("appArmorProfile")));
+    errors.extend(check_app_armor(
+        &path.child("appArmorProfile"),
+        context.at("appArmorProfile"),
+    ));
     errors
 }
 
@@ -97,7 +125,12 @@ fn check_seccomp(path: &Path, profile: &Value) -> Errors {
         Some(file) if sort == "Localhost" => errors.extend(check::descending_path(&here, file)),
         Some(_) => {
             let detail = "can only be set when seccomp type is Localhost";
-            errors.push(crate::builtin::layout::invalid(&here, "SeccompProfile", profile, detail));
+            errors.push(crate::builtin::layout::invalid(
+                &here,
+                "SeccompProfile",
+                profile,
+                detail,
+            ));
         }
         None => {}
     }
@@ -116,7 +149,10 @@ fn check_app_armor(path: &Path, profile: &Value) -> Errors {
             vec![FieldError::invalid(&here, file, detail)]
         }
         ("Localhost", None | Some("")) => {
-            vec![FieldError::required(&here, "must be set when AppArmor type is Localhost")]
+            vec![FieldError::required(
+                &here,
+                "must be set when AppArmor type is Localhost",
+            )]
         }
         ("Localhost", Some(file)) if file.len() > 4095 => vec![FieldError::too_long(&here, 4095)],
         ("RuntimeDefault" | "Unconfined", Some(file)) => {
@@ -164,12 +200,16 @@ fn is_sysctl(name: &str) -> bool {
 /// Processes of the host on Windows: all containers or none, and on the host's network.
 pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
-    let of_pod = spec.at("securityContext.windowsOptions.hostProcess").as_bool();
+    let of_pod = spec
+        .at("securityContext.windowsOptions.hostProcess")
+        .as_bool();
     let (mut all, mut host) = (0, 0);
     for field in CONTAINER_FIELDS {
         for (i, container) in spec.items(field).iter().enumerate() {
             all += 1;
-            let own = container.at("securityContext.windowsOptions.hostProcess").as_bool();
+            let own = container
+                .at("securityContext.windowsOptions.hostProcess")
+                .as_bool();
             if let (Some(pod), Some(own)) = (of_pod, own) {
                 if pod != own {
                     let path = path.child(field).index(i);
@@ -193,7 +233,11 @@ pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
     }
     if host > 0 && !spec.is_true("hostNetwork") {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
-        errors.push(FieldError::invalid(&path.child("hostNetwork"), false, detail));
+        errors.push(FieldError::invalid(
+            &path.child("hostNetwork"),
+            false,
+            detail,
+        ));
     }
     errors
 }
@@ -242,7 +286,9 @@ pub(crate) fn check_windows(path: &Path, spec: &Value) -> Errors {
             _ => spec.has(field),
         };
         if set {
-            let path = field.split('.').fold(path.clone(), |path, field| path.child(field));
+            let path = field
+                .split('.')
+                .fold(path.clone(), |path, field| path.child(field));
             errors.push(FieldError::forbidden(&path, detail));
         }
     }
@@ -271,7 +317,10 @@ pub(crate) fn check_linux(path: &Path, spec: &Value) -> Errors {
     for sort in CONTAINER_FIELDS {
         for (i, container) in spec.items(sort).iter().enumerate() {
             if container.has(field) {
-                errors.push(FieldError::forbidden(&at(&path.child(sort).index(i)), detail));
+                errors.push(FieldError::forbidden(
+                    &at(&path.child(sort).index(i)),
+                    detail,
+                ));
             }
         }
     }

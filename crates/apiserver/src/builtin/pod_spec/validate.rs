@@ -14,7 +14,10 @@ pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Erro
     let mut errors = Errors::new();
     let grace = spec.int("terminationGracePeriodSeconds");
     if grace.is_none() {
-        errors.push(FieldError::required(&path.child("terminationGracePeriodSeconds"), ""));
+        errors.push(FieldError::required(
+            &path.child("terminationGracePeriodSeconds"),
+            "",
+        ));
     }
     let pod_name = pod.map(|metadata| metadata.text("name"));
     let (volumes, wrong) =
@@ -27,7 +30,10 @@ pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Erro
         .filter(|name| !name.is_empty())
         .collect();
     claims.sort_unstable();
-    errors.extend(check_claims(&path.child("resourceClaims"), spec.items("resourceClaims")));
+    errors.extend(check_claims(
+        &path.child("resourceClaims"),
+        spec.items("resourceClaims"),
+    ));
     let context = container::Pod {
         volumes,
         claims,
@@ -37,7 +43,11 @@ pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Erro
         host_users: spec.at("hostUsers").as_bool().unwrap_or(true),
     };
     let main = spec.items("containers");
-    errors.extend(container::check_containers(&path.child("containers"), main, &context));
+    errors.extend(container::check_containers(
+        &path.child("containers"),
+        main,
+        &context,
+    ));
     errors.extend(container::check_init_containers(
         &path.child("initContainers"),
         spec.items("initContainers"),
@@ -61,15 +71,24 @@ pub(crate) fn check_spec(path: &Path, spec: &Value, pod: Option<&Value>) -> Erro
         spec.text("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     ));
-    errors.extend(labels::check(&path.child("nodeSelector"), spec.at("nodeSelector")));
+    errors.extend(labels::check(
+        &path.child("nodeSelector"),
+        spec.at("nodeSelector"),
+    ));
     errors.extend(security::check_pod(&path.child("securityContext"), spec));
-    errors.extend(scheduling::check_affinity(&path.child("affinity"), spec.at("affinity")));
+    errors.extend(scheduling::check_affinity(
+        &path.child("affinity"),
+        spec.at("affinity"),
+    ));
     errors.extend(check_dns(&path.child("dnsConfig"), spec));
     for (i, gate) in spec.items("readinessGates").iter().enumerate() {
         let path = path.child("readinessGates").index(i).child("conditionType");
         errors.extend(check::qualified(&path, gate.text("conditionType")));
     }
-    errors.extend(check_gates(&path.child("schedulingGates"), spec.items("schedulingGates")));
+    errors.extend(check_gates(
+        &path.child("schedulingGates"),
+        spec.items("schedulingGates"),
+    ));
     errors.extend(scheduling::check_spreading(
         &path.child("topologySpreadConstraints"),
         spec.items("topologySpreadConstraints"),
@@ -85,9 +104,10 @@ fn check_names(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     if let Some(name) = spec.maybe_text("hostnameOverride") {
         let path = path.child("hostnameOverride");
-        for (set, what) in
-            [(spec.is_true("setHostnameAsFQDN"), "setHostnameAsFQDN"), (spec.is_true("hostNetwork"), "hostNetwork")]
-        {
+        for (set, what) in [
+            (spec.is_true("setHostnameAsFQDN"), "setHostnameAsFQDN"),
+            (spec.is_true("hostNetwork"), "hostNetwork"),
+        ] {
             if set {
                 let detail = format!("may not be specified when {what} is true");
                 errors.push(FieldError::forbidden(&path, detail));
@@ -149,7 +169,11 @@ fn check_rest(path: &Path, spec: &Value) -> Errors {
             "" => errors.push(FieldError::required(&here.child("name"), "")),
             "linux" => errors.extend(security::check_linux(path, spec)),
             "windows" => errors.extend(security::check_windows(path, spec)),
-            other => errors.push(FieldError::not_supported(&here, other, ["linux", "windows"])),
+            other => errors.push(FieldError::not_supported(
+                &here,
+                other,
+                ["linux", "windows"],
+            )),
         }
     }
     errors.extend(check_file_refs(path, spec));
@@ -168,7 +192,11 @@ pub(crate) fn check_template(path: &Path, template: &Value) -> Errors {
     let annotations = template.at("metadata.annotations");
     errors.extend(check::annotations(&path.child("annotations"), annotations));
     let spec = template.at("spec");
-    errors.extend(check_annotations(&path.child("annotations"), annotations, spec));
+    errors.extend(check_annotations(
+        &path.child("annotations"),
+        annotations,
+        spec,
+    ));
     errors.extend(check_spec(&path.child("spec"), spec, None));
     if spec.count("ephemeralContainers") > 0 {
         errors.push(FieldError::forbidden(
@@ -193,7 +221,11 @@ pub(crate) fn check_annotations(path: &Path, annotations: &Value, spec: &Value) 
         let plain = value == "0"
             || !value.trim_start_matches('-').starts_with('0') && !value.starts_with('+');
         if !plain || value.parse::<i32>().is_err() {
-            errors.push(FieldError::invalid(&path.key(cost), value, "must be a 32bit integer"));
+            errors.push(FieldError::invalid(
+                &path.key(cost),
+                value,
+                "must be a 32bit integer",
+            ));
         }
     }
     errors
@@ -240,7 +272,10 @@ fn check_pod_resources(path: &Path, spec: &Value, claims: &[&str]) -> Errors {
     }
     let path = path.child("resources");
     if spec.text("os.name") == "windows" {
-        return vec![FieldError::forbidden(&path, "may not be set for a windows pod")];
+        return vec![FieldError::forbidden(
+            &path,
+            "may not be set for a windows pod",
+        )];
     }
     let mut errors = Errors::new();
     if spec.has("resources.claims") {
@@ -256,7 +291,9 @@ fn check_pod_resources(path: &Path, spec: &Value, claims: &[&str]) -> Errors {
     ));
     for (i, container) in spec.items("containers").iter().enumerate() {
         for (name, limit) in container.entries("resources.limits") {
-            let Some(most) = requirements.entry("limits", name) else { continue };
+            let Some(most) = requirements.entry("limits", name) else {
+                continue;
+            };
             if resources::quantity(limit) > resources::quantity(most) {
                 let path = path.child("containers").index(i).key(name).child("limits");
                 let most = resources::text(Some(most));
@@ -303,7 +340,11 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
     let here = path.child("nameservers");
     if servers.len() > 3 {
         let value = config.at("nameservers").clone();
-        errors.push(FieldError::invalid(&here, value, "must not have more than 3 nameservers"));
+        errors.push(FieldError::invalid(
+            &here,
+            value,
+            "must not have more than 3 nameservers",
+        ));
     }
     for (i, server) in servers.iter().enumerate() {
         errors.extend(ip::check(&here.index(i), server, &[]));
@@ -312,7 +353,11 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
     let here = path.child("searches");
     if searches.len() > 32 {
         let value = config.at("searches").clone();
-        errors.push(FieldError::invalid(&here, value, "must not have more than 32 search paths"));
+        errors.push(FieldError::invalid(
+            &here,
+            value,
+            "must not have more than 32 search paths",
+        ));
     }
     if searches.join(" ").len() > 2048 {
         let value = config.at("searches").clone();
@@ -320,7 +365,11 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
             "must not have more than 2048 characters (including spaces) in the search list";
         errors.push(FieldError::invalid(&here, value, detail));
     }
-    for (i, search) in searches.iter().enumerate().filter(|(_, search)| **search != ".") {
+    for (i, search) in searches
+        .iter()
+        .enumerate()
+        .filter(|(_, search)| **search != ".")
+    {
         let search = search.strip_suffix('.').unwrap_or(search);
         errors.extend(check_search(&here.index(i), search));
     }
@@ -337,7 +386,11 @@ fn check_dns(path: &Path, spec: &Value) -> Errors {
 fn check_search(path: &Path, search: &str) -> Errors {
     let mut errors = Errors::new();
     if search.len() > 253 {
-        errors.push(FieldError::invalid(path, search, machinery::names::max_len_error(253)));
+        errors.push(FieldError::invalid(
+            path,
+            search,
+            machinery::names::max_len_error(253),
+        ));
     }
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let fits = search.split('.').all(|label| {
@@ -379,9 +432,11 @@ fn check_host_users(path: &Path, spec: &Value) -> Errors {
     }
     let detail = "when `hostUsers` is false";
     let mut errors = Errors::new();
-    for (field, named) in
-        [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")]
-    {
+    for (field, named) in [
+        ("hostNetwork", "hostNetwork"),
+        ("hostPID", "HostPID"),
+        ("hostIPC", "HostIPC"),
+    ] {
         if spec.is_true(field) {
             errors.push(FieldError::forbidden(&path.child(named), detail));
         }
@@ -408,9 +463,16 @@ fn check_file_refs(path: &Path, spec: &Value) -> Errors {
                     continue;
                 }
                 let path = path.child(sort).index(i).child("env").index(j);
-                let path = path.child("valueFrom").child("fileKeyRef").child("volumeName");
+                let path = path
+                    .child("valueFrom")
+                    .child("fileKeyRef")
+                    .child("volumeName");
                 let name = reference.text("volumeName");
-                match spec.items("volumes").iter().find(|volume| volume.text("name") == name) {
+                match spec
+                    .items("volumes")
+                    .iter()
+                    .find(|volume| volume.text("name") == name)
+                {
                     None => errors.push(FieldError::not_found(&path, name)),
                     Some(volume) if !volume.has("emptyDir") => {
                         let detail = "referenced volume must be of type emptyDir";

@@ -99,7 +99,10 @@ fn check_source(path: &Path, volume: &Value) -> Errors {
         }
         let path = path.child(sort);
         if found {
-            errors.push(FieldError::forbidden(&path, "may not specify more than 1 volume type"));
+            errors.push(FieldError::forbidden(
+                &path,
+                "may not specify more than 1 volume type",
+            ));
             continue;
         }
         found = true;
@@ -175,14 +178,21 @@ pub(crate) fn check_nfs(path: &Path, source: &Value) -> Errors {
     errors.extend(check::required(&path.child("path"), value));
     if !value.starts_with('/') {
         let path = path.child("path");
-        errors.push(FieldError::invalid(&path, value, "must be an absolute path"));
+        errors.push(FieldError::invalid(
+            &path,
+            value,
+            "must be an absolute path",
+        ));
     }
     errors
 }
 
 fn check_keys(path: &Path, source: &Value, name: &str) -> Errors {
     let mut errors = check::required(&path.child(name), source.text(name));
-    errors.extend(check::file_mode(&path.child("defaultMode"), source.int("defaultMode")));
+    errors.extend(check::file_mode(
+        &path.child("defaultMode"),
+        source.int("defaultMode"),
+    ));
     errors.extend(check_items(path, source));
     errors
 }
@@ -215,8 +225,11 @@ fn check_downward_file(path: &Path, file: &Value) -> Errors {
     errors.extend(check_file_path(&path.child("path"), file.text("path")));
     if file.has("fieldRef") {
         let reference = file.at("fieldRef");
-        let fields: Vec<&str> =
-            ["metadata.annotations", "metadata.labels"].iter().chain(VOLUME_FIELDS).copied().collect();
+        let fields: Vec<&str> = ["metadata.annotations", "metadata.labels"]
+            .iter()
+            .chain(VOLUME_FIELDS)
+            .copied()
+            .collect();
         errors.extend(check_field_ref(&path.child("fieldRef"), reference, &fields));
         if file.has("resourceFieldRef") {
             errors.push(FieldError::invalid(
@@ -227,7 +240,11 @@ fn check_downward_file(path: &Path, file: &Value) -> Errors {
         }
     } else if file.has("resourceFieldRef") {
         let reference = file.at("resourceFieldRef");
-        errors.extend(check_resource_ref(&path.child("resourceFieldRef"), reference, true));
+        errors.extend(check_resource_ref(
+            &path.child("resourceFieldRef"),
+            reference,
+            true,
+        ));
     } else {
         let detail = "one of fieldRef and resourceFieldRef is required";
         errors.push(FieldError::required(path, detail));
@@ -245,8 +262,9 @@ pub(crate) fn check_field_ref(path: &Path, reference: &Value, fields: &[&str]) -
     if field.is_empty() {
         return vec![FieldError::required(&path.child("fieldPath"), "")];
     }
-    if let Some((outer, subscript)) =
-        field.strip_suffix("']").and_then(|field| field.split_once("['"))
+    if let Some((outer, subscript)) = field
+        .strip_suffix("']")
+        .and_then(|field| field.split_once("['"))
     {
         return match outer {
             "metadata.annotations" => check::qualified(path, &subscript.to_lowercase()),
@@ -300,14 +318,24 @@ pub(crate) fn check_resource_ref(path: &Path, reference: &Value, in_volume: bool
     } else if name.is_empty() {
         errors.push(FieldError::required(&path.child("resource"), ""));
     } else if !name.starts_with("limits.hugepages-") && !name.starts_with("requests.hugepages-") {
-        errors.extend(check::supported(&path.child("resource"), name, RESOURCE_FIELDS));
+        errors.extend(check::supported(
+            &path.child("resource"),
+            name,
+            RESOURCE_FIELDS,
+        ));
     }
     let divisor = reference.text("divisor");
     if divisor.is_empty() || divisor == "0" {
         return errors;
     }
-    let units = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-    let what = match name.split_once('.').map(|(_, resource)| resource).unwrap_or_default() {
+    let units = [
+        "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+    ];
+    let what = match name
+        .split_once('.')
+        .map(|(_, resource)| resource)
+        .unwrap_or_default()
+    {
         "cpu" if !matches!(divisor, "1m" | "1") => {
             let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
             errors.push(FieldError::invalid(&path.child("divisor"), name, detail));
@@ -359,9 +387,15 @@ fn check_projected(path: &Path, source: &Value) -> Errors {
             .filter(|field| projection.has(field))
             .count();
         match count {
-            0 => errors.push(FieldError::required(&here, "must specify a projection source")),
+            0 => errors.push(FieldError::required(
+                &here,
+                "must specify a projection source",
+            )),
             1 => {}
-            _ => errors.push(FieldError::forbidden(&here, "may not specify more than 1 volume type")),
+            _ => errors.push(FieldError::forbidden(
+                &here,
+                "may not specify more than 1 volume type",
+            )),
         }
     }
     errors
@@ -392,11 +426,19 @@ fn check_ephemeral(path: &Path, source: &Value) -> Errors {
     if template.is_null() {
         return vec![FieldError::required(&path, "")];
     }
-    let mut errors =
-        check::annotations(&path.child("metadata").child("annotations"), template.at("metadata.annotations"));
+    let mut errors = check::annotations(
+        &path.child("metadata").child("annotations"),
+        template.at("metadata.annotations"),
+    );
     let labels = template.at("metadata.labels");
-    errors.extend(crate::builtin::labels::check(&path.child("metadata").child("labels"), labels));
-    errors.extend(volumes::check_claim_spec(&path.child("spec"), template.at("spec")));
+    errors.extend(crate::builtin::labels::check(
+        &path.child("metadata").child("labels"),
+        labels,
+    ));
+    errors.extend(volumes::check_claim_spec(
+        &path.child("spec"),
+        template.at("spec"),
+    ));
     errors
 }
 
@@ -420,7 +462,11 @@ pub(crate) fn check_mounts(
         }
         errors.extend(check::required(&path.child("mountPath"), at));
         if seen.contains(&at) {
-            errors.push(FieldError::invalid(&path.child("mountPath"), at, "must be unique"));
+            errors.push(FieldError::invalid(
+                &path.child("mountPath"),
+                at,
+                "must be unique",
+            ));
         }
         seen.push(at);
         if devices.iter().any(|device| device.text("name") == name) {
@@ -433,7 +479,12 @@ pub(crate) fn check_mounts(
         }
         errors.extend(check_mount_options(&list, &path, container, mount));
     }
-    errors.extend(check_devices(&path.child("volumeDevices"), devices, mounts, volumes));
+    errors.extend(check_devices(
+        &path.child("volumeDevices"),
+        devices,
+        mounts,
+        volumes,
+    ));
     errors
 }
 
@@ -446,9 +497,16 @@ fn check_mount_options(list: &Path, path: &Path, container: &Value, mount: &Valu
     if !expression.is_empty() {
         if !sub.is_empty() {
             let detail = "subPathExpr and subPath are mutually exclusive";
-            errors.push(FieldError::invalid(&path.child("subPathExpr"), expression, detail));
+            errors.push(FieldError::invalid(
+                &path.child("subPathExpr"),
+                expression,
+                detail,
+            ));
         }
-        errors.extend(check::descending_path(&list.child("subPathExpr"), expression));
+        errors.extend(check::descending_path(
+            &list.child("subPathExpr"),
+            expression,
+        ));
     }
     let propagation = mount.maybe_text("mountPropagation");
     if let Some(propagation) = propagation {
@@ -503,7 +561,9 @@ fn check_devices(
         }
         match volumes.get(name) {
             Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
-                wrong_name("can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode");
+                wrong_name(
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                );
             }
             Some(_) => {}
             None => errors.push(FieldError::not_found(&path.child("name"), name)),

@@ -13,12 +13,18 @@ use crate::builtin::value::Read;
 /// Labels of nodes that have been replaced, and what to say about each.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
+    (
+        "beta.kubernetes.io/arch",
+        "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+    ),
     (
         "beta.kubernetes.io/instance-type",
         "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
     ),
-    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
+    (
+        "beta.kubernetes.io/os",
+        "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+    ),
     (
         "failure-domain.beta.kubernetes.io/region",
         "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
@@ -27,7 +33,10 @@ const OLD_NODE_LABELS: &[(&str, &str)] = &[
         "failure-domain.beta.kubernetes.io/zone",
         "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
     ),
-    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
+    (
+        "node-role.kubernetes.io/master",
+        "use \"node-role.kubernetes.io/control-plane\" instead",
+    ),
     (
         "scheduler.alpha.kubernetes.io/preferAvoidPods",
         "deprecated since v1.22; use Taints and Tolerations instead",
@@ -36,7 +45,10 @@ const OLD_NODE_LABELS: &[(&str, &str)] = &[
 
 /// What to say about a label of nodes, if anything.
 pub(crate) fn old_node_label(key: &str) -> Option<&'static str> {
-    OLD_NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, message)| *message)
+    OLD_NODE_LABELS
+        .iter()
+        .find(|(label, _)| *label == key)
+        .map(|(_, message)| *message)
 }
 
 const OLD_ANNOTATIONS: &[(&str, &str)] = &[
@@ -55,8 +67,14 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
 ];
 
 const OLD_VOLUMES: &[(&str, &str)] = &[
-    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
-    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
     ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
     ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
@@ -89,7 +107,11 @@ pub(crate) fn about(path: &Path, pod: &Value) -> Vec<String> {
             warnings.push(format!("{}: {message}", at.child("nodeSelector").key(key)));
         }
     }
-    about_node_affinity(&at.child("affinity").child("nodeAffinity"), spec, &mut warnings);
+    about_node_affinity(
+        &at.child("affinity").child("nodeAffinity"),
+        spec,
+        &mut warnings,
+    );
     for (i, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
         let path = at.child("topologySpreadConstraints").index(i);
         let key = constraint.text("topologyKey");
@@ -109,14 +131,26 @@ pub(crate) fn about(path: &Path, pod: &Value) -> Vec<String> {
     for (i, volume) in spec.items("volumes").iter().enumerate() {
         for (sort, message) in OLD_VOLUMES {
             if volume.has(sort) {
-                let named = if *sort == "storageos" { "storageOS" } else { sort };
-                warnings.push(format!("{}: {message}", at.child("volumes").index(i).child(named)));
+                let named = if *sort == "storageos" {
+                    "storageOS"
+                } else {
+                    sort
+                };
+                warnings.push(format!(
+                    "{}: {message}",
+                    at.child("volumes").index(i).child(named)
+                ));
             }
         }
     }
     about_repetitions(&at, spec, &mut warnings);
     for name in ["memory", "ephemeral-storage"] {
-        about_fraction(&at.child("overhead"), spec.entry("overhead", name), name, &mut warnings);
+        about_fraction(
+            &at.child("overhead"),
+            spec.entry("overhead", name),
+            name,
+            &mut warnings,
+        );
     }
     about_containers(&at, spec, &mut warnings);
     about_ports(&at, spec, &mut warnings);
@@ -138,11 +172,23 @@ fn about_node_affinity(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     let affinity = spec.at("affinity.nodeAffinity");
-    let terms = affinity.at(required).items("nodeSelectorTerms").iter().enumerate();
-    let terms = terms.map(|(i, term)| (path.child(required).child("nodeSelectorTerms").index(i), term));
+    let terms = affinity
+        .at(required)
+        .items("nodeSelectorTerms")
+        .iter()
+        .enumerate();
+    let terms = terms.map(|(i, term)| {
+        (
+            path.child(required).child("nodeSelectorTerms").index(i),
+            term,
+        )
+    });
     let preferences = affinity.items(preferred).iter().enumerate();
     let preferences = preferences.map(|(i, term)| {
-        (path.child(preferred).index(i).child("preference"), term.at("preference"))
+        (
+            path.child(preferred).index(i).child("preference"),
+            term.at("preference"),
+        )
     });
     for (path, term) in terms.chain(preferences) {
         about_term(&path, term, warnings);
@@ -166,7 +212,11 @@ fn about_pod_affinity(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         for (i, term) in affinity.items(required).iter().enumerate() {
             if !term.has("labelSelector") {
-                let path = path.child(sort).child(required).index(i).child("labelSelector");
+                let path = path
+                    .child(sort)
+                    .child(required)
+                    .index(i)
+                    .child("labelSelector");
                 warnings.push(null_selector(&path));
             }
         }
@@ -174,7 +224,9 @@ fn about_pod_affinity(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
         for (i, term) in affinity.items(preferred).iter().enumerate() {
             if !term.has("podAffinityTerm.labelSelector") {
                 let path = path.child(sort).child(preferred).index(i);
-                warnings.push(null_selector(&path.child("podAffinityTerm").child("labelSelector")));
+                warnings.push(null_selector(
+                    &path.child("podAffinityTerm").child("labelSelector"),
+                ));
             }
         }
     }
@@ -201,10 +253,12 @@ fn about_repetitions(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
 }
 
 fn about_fraction(path: &Path, value: Option<&Value>, name: &str, warnings: &mut Vec<String>) {
-    if let Some(value) = value.filter(|value| !resources::quantity(value).is_integer()) {
+    if let Some(value) = value.filter(|value| !resources::is_whole(&resources::quantity(value))) {
         let text = go_quote(&resources::text(Some(value)));
         let path = path.key(name);
-        warnings.push(format!("{path}: fractional byte value {text} is invalid, must be an integer"));
+        warnings.push(format!(
+            "{path}: fractional byte value {text} is invalid, must be an integer"
+        ));
     }
 }
 

@@ -219,6 +219,14 @@ fn canonical_form() {
                    "metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}}),
         ),
         (
+            json!({"kind": "ResourceQuota", "spec": {"hard": {
+                "cpu": "1500m", "pods": 4, "memory": "1024Mi", "storage": "0.5Gi", "x": null,
+            }}}),
+            json!({"kind": "ResourceQuota", "metadata": {}, "status": {}, "spec": {"hard": {
+                "cpu": "1500m", "pods": "4", "memory": "1Gi", "storage": "512Mi", "x": "0",
+            }}}),
+        ),
+        (
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}),
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
                    "metadata": {}, "rules": null}),

@@ -63,6 +63,8 @@ fn atomic_and_granular_maps() {
     };
     assert!(atomic("core/v1.PodSpec", "nodeSelector"));
     assert!(!atomic("core/v1.ConfigMap", "data"));
+    // The claim of a volume is merged, although a reference to an object is atomic elsewhere.
+    assert!(!atomic("core/v1.PersistentVolumeSpec", "claimRef"));
 }
 
 #[test]

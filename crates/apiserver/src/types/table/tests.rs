@@ -121,7 +121,8 @@ fn facts_of_a_field() {
     let pod = table
         .structure(table.find("core/v1.PodSpec").unwrap())
         .unwrap();
-    assert!(pod.field("nodeSelector").unwrap().atomic());
+    assert_eq!(pod.field("nodeSelector").unwrap().atomic(), Some(true));
+    assert_eq!(pod.field("overhead").unwrap().atomic(), None);
     assert_eq!(
         pod.field("volumes").unwrap().patch().unwrap().strategy,
         "merge,retainKeys"

@@ -28,7 +28,12 @@ impl<'a> Range<'a> {
             }
             _ => return Err(Fail::no_overload()),
         };
-        Ok(Self { source, keys, at: 0, two })
+        Ok(Self {
+            source,
+            keys,
+            at: 0,
+            two,
+        })
     }
 
     /// The values of the variables for the next round.
@@ -75,9 +80,9 @@ impl<'a> Evaluator<'a> {
             MacroKind::Exists => self.quantifier(node, range, false),
             MacroKind::ExistsOne => self.exists_one(node, range),
             MacroKind::Filter => self.filter(node, range),
-            MacroKind::TransformMap | MacroKind::TransformMapEntry => self.to_map(node, range),
+            MacroKind::TransformMap | MacroKind::TransformMapEntry => self.collect_map(node, range),
             MacroKind::SortBy => self.sort_by(node, range),
-            _ => self.to_list(node, range),
+            _ => self.collect_list(node, range),
         };
         self.variables.truncate(scope);
         result
@@ -127,7 +132,7 @@ impl<'a> Evaluator<'a> {
                     error = None;
                 }
                 Ok(Val::Bool(_)) => {}
-                Ok(_) => error = error.or(Some(Fail::no_overload())),
+                Ok(_) => error = error.or_else(|| Some(Fail::no_overload())),
                 Err(Fail::Limit) => return Err(Fail::Limit),
                 Err(fail) => error = error.or(Some(fail)),
             }
@@ -185,7 +190,7 @@ impl<'a> Evaluator<'a> {
         Ok(Val::list(items))
     }
 
-    fn to_list(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
+    fn collect_list(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
         let scope = self.variables.len();
         let mut items = Vec::new();
         while let Some(round) = range.next() {
@@ -208,7 +213,7 @@ impl<'a> Evaluator<'a> {
         Ok(Val::list(items))
     }
 
-    fn to_map(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
+    fn collect_map(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
         let scope = self.variables.len();
         let mut map = OwnedMap::new();
         while let Some(round) = range.next() {
@@ -230,7 +235,9 @@ impl<'a> Evaluator<'a> {
                 } else {
                     // `cel.@mapInsert(@result, body)`
                     self.meter.charge(2)?;
-                    let Val::Map(entries) = body else { return Err(Fail::no_overload()) };
+                    let Val::Map(entries) = body else {
+                        return Err(Fail::no_overload());
+                    };
                     self.meter.burn(entries.len() * 8)?;
                     for key in entries.keys() {
                         if let Some(value) = entries.find(&key)? {
@@ -247,7 +254,9 @@ impl<'a> Evaluator<'a> {
 
     fn sort_by(&mut self, node: &'a Macro, mut range: Range<'a>) -> Result<Val<'a>, Fail> {
         let scope = self.variables.len();
-        let Val::List(_) = range.source else { return Err(Fail::no_overload()) };
+        let Val::List(_) = range.source else {
+            return Err(Fail::no_overload());
+        };
         let mut pairs: Vec<(Val<'a>, Val<'a>)> = Vec::new();
         // The input is bound to a variable that is used twice.
         self.meter.charge(3)?;
@@ -304,7 +313,9 @@ impl<'a> Evaluator<'a> {
 fn insert_new<'a>(map: &mut OwnedMap<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), Fail> {
     if key.key().is_some_and(|k| map.contains_key(&k)) {
         let key = functions::display(&key);
-        return Err(Fail::error(format!("insert failed: key {key} already exists")));
+        return Err(Fail::error(format!(
+            "insert failed: key {key} already exists"
+        )));
     }
     insert(map, key, value)
 }

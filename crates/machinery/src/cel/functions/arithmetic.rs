@@ -17,15 +17,21 @@ fn int<'a>(result: Option<i64>) -> Result<Val<'a>, Fail> {
 }
 
 fn uint<'a>(result: Option<u64>) -> Result<Val<'a>, Fail> {
-    result.map(Val::Uint).ok_or_else(|| overflow("unsigned integer"))
+    result
+        .map(Val::Uint)
+        .ok_or_else(|| overflow("unsigned integer"))
 }
 
 fn duration<'a>(result: Option<i64>) -> Result<Val<'a>, Fail> {
-    result.map(Val::Duration).ok_or_else(|| overflow("duration"))
+    result
+        .map(Val::Duration)
+        .ok_or_else(|| overflow("duration"))
 }
 
 fn timestamp<'a>(nanos: i128) -> Result<Val<'a>, Fail> {
-    in_range(nanos).map(Val::Timestamp).ok_or_else(|| overflow("timestamp"))
+    in_range(nanos)
+        .map(Val::Timestamp)
+        .ok_or_else(|| overflow("timestamp"))
 }
 
 /// `a + b`
@@ -87,12 +93,11 @@ fn concat<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<Val<'a>, 
             for item in b.iter() {
                 let item = item?;
                 let key = item_key(&item, keys, meter)?;
-                match known.get(&key).and_then(|at| items.get_mut(*at)) {
-                    Some(slot) => *slot = item,
-                    None => {
-                        known.insert(key, items.len());
-                        items.push(item);
-                    }
+                if let Some(slot) = known.get(&key).and_then(|at| items.get_mut(*at)) {
+                    *slot = item;
+                } else {
+                    known.insert(key, items.len());
+                    items.push(item);
                 }
             }
         }

@@ -52,7 +52,10 @@ pub(super) fn call<'a>(name: &str, value: &Val<'a>, meter: &mut Meter) -> Result
 }
 
 fn cannot(value: &Val<'_>, to: &str) -> Fail {
-    Fail::error(format!("type conversion error from '{}' to '{to}'", value.type_name()))
+    Fail::error(format!(
+        "type conversion error from '{}' to '{to}'",
+        value.type_name()
+    ))
 }
 
 fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, Fail> {
@@ -77,9 +80,7 @@ fn to_int<'a>(value: &Val<'a>) -> Result<Val<'a>, Fail> {
         Val::Double(_) => return Err(overflow()),
         Val::Str(text) => text.parse().map_err(|_| cannot(value, "int"))?,
         Val::Duration(nanos) => *nanos,
-        Val::Timestamp(nanos) => {
-            i64::try_from(nanos.div_euclid(SECOND)).map_err(|_| overflow())?
-        }
+        Val::Timestamp(nanos) => i64::try_from(nanos.div_euclid(SECOND)).map_err(|_| overflow())?,
         _ => return Err(Fail::no_overload()),
     }))
 }
@@ -144,10 +145,12 @@ pub(super) fn format_double(d: f64) -> String {
         return if d.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
     let scientific = format!("{d:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // The shortest form switches where the digits end, but not before 21.
-    if (-4..21).contains(&exponent) {
+    // With the shortest digits the switch is at a million.
+    if (-4..6).contains(&exponent) {
         return format!("{d}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -4,11 +4,7 @@ use crate::cel::meter::{Fail, Meter, tenths};
 use crate::cel::value::Val;
 
 /// Calls a string function.
-pub(super) fn call<'a>(
-    name: &str,
-    args: &[Val<'a>],
-    meter: &mut Meter,
-) -> Result<Val<'a>, Fail> {
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Result<Val<'a>, Fail> {
     if let Some(Val::Str(text)) = args.first() {
         meter.burn_bytes(text.len())?;
     }
@@ -82,8 +78,13 @@ fn index_of<'a>(text: &str, part: &str, from: i64) -> Result<Val<'a>, Fail> {
     if from < 0 {
         return Err(out_of_range(from));
     }
-    let Some(start) = byte_at(text, from) else { return Ok(Val::Int(-1)) };
-    Ok(position(text, text[start..].find(part).map(|at| at + start)))
+    let Some(start) = byte_at(text, from) else {
+        return Ok(Val::Int(-1));
+    };
+    Ok(position(
+        text,
+        text[start..].find(part).map(|at| at + start),
+    ))
 }
 
 fn last_index_of<'a>(text: &str, part: &str, from: i64) -> Result<Val<'a>, Fail> {
@@ -100,7 +101,9 @@ fn last_index_of<'a>(text: &str, part: &str, from: i64) -> Result<Val<'a>, Fail>
     // The match may start at `from` at the latest.
     let latest = byte_at(text, from).unwrap_or(text.len());
     let end = (latest + part.len()).min(text.len());
-    let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let end = (end..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
     let found = text[..end].rfind(part).filter(|at| *at <= latest);
     Ok(position(text, found))
 }
@@ -178,7 +181,9 @@ fn substring<'a>(text: &str, start: i64, end: Option<i64>) -> Result<Val<'a>, Fa
 }
 
 fn join<'a>(list: &Val<'a>, separator: &str, meter: &mut Meter) -> Result<Val<'a>, Fail> {
-    let Val::List(list) = list else { return Err(Fail::no_overload()) };
+    let Val::List(list) = list else {
+        return Err(Fail::no_overload());
+    };
     let mut text = String::new();
     for (at, item) in list.iter().enumerate() {
         let item = item?;

@@ -181,8 +181,10 @@ fn field(
         (Kind::Int | Kind::IntPointer, _) => return wrong(value, "int64"),
         (Kind::Bool, _) => return wrong(value, "bool"),
         (Kind::Time, Value::String(text)) => {
-            if formats::matches("date-time", text) == Some(true) {
-                Some(value.clone())
+            let time = text.parse::<jiff::Timestamp>().ok();
+            if let Some(time) = time.filter(|_| formats::matches("date-time", text) == Some(true)) {
+                // Times are kept in UTC, to the second.
+                Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into())
             } else {
                 let quoted = crate::json::go_quote(text);
                 return Err(format!(

@@ -1,5 +1,7 @@
 //! Answers of a genuine server (v1.36): CRDs it accepts and refuses, objects, updates that ratchet.
 //!
+//! Some definitions were answered with 409: they are valid, but their name was taken.
+//!
 //! Go walks maps in random order, so lists of errors are compared sorted.
 
 use serde_json::{Value, json};
@@ -142,6 +144,8 @@ fn custom_resources() {
     let mut differences = Differences::default();
     for entry in entries("object") {
         let case = &entry["case"];
+        let own = entry.get("schema").map(compiled);
+        let rich = own.as_ref().unwrap_or(&rich);
         let mut object = entry["object"].clone();
         let decoded = decode(&mut object, rich.schema());
         let accepted = entry["code"] == 201;
@@ -164,7 +168,7 @@ fn custom_resources() {
             .collect();
         unknown.sort();
         differences.compare(case, "warnings", &warnings(&entry), &unknown);
-        let got = errors(&object, None, &rich);
+        let got = errors(&object, None, rich);
         differences.compare(case, "errors", &wanted(&entry), &found(&got));
         if accepted {
             object
@@ -183,11 +187,17 @@ fn updates_tolerate_what_they_leave_alone() {
     let rich = compiled(&entries("schema")[0]["schema"]);
     let mut differences = Differences::default();
     for entry in entries("update") {
+        let own = entry.get("schema").map(compiled);
+        let rich = own.as_ref().unwrap_or(&rich);
         let mut object = entry["object"].clone();
-        decode(&mut object, rich.schema()).expect("updates decode");
+        let decoded = decode(&mut object, rich.schema());
+        if entry["code"] == 400 {
+            differences.compare(&entry["case"], "decodes", &false, &decoded.is_ok());
+            continue;
+        }
         let mut old = entry["old"].clone();
         decode(&mut old, rich.schema()).expect("old objects decode");
-        let got = errors(&object, Some(&old), &rich);
+        let got = errors(&object, Some(&old), rich);
         differences.compare(&entry["case"], "errors", &wanted(&entry), &found(&got));
     }
     differences.check();

@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{NO_CHECKS, compiled};
+use super::{NO_CHECKS, compiled, decode, errors};
 use crate::field::{FieldError, Path};
 use crate::schema::crd::{
-    crd_warnings, default_crd, prepare_create, prepare_update, validate_crd_status_update,
-    validate_crd_update,
+    crd_warnings, default_crd, prepare_create, prepare_update, validate_crd,
+    validate_crd_status_update, validate_crd_update,
 };
+use crate::schema::openapi::crd_openapi;
 use crate::schema::{
-    Checks, CompiledSchema, Schema, check_embedded, check_lists_update, check_structural, prune,
-    regexp, rules_blocked,
+    Checks, CompiledSchema, Schema, check_embedded, check_lists_update, check_structural, coerce,
+    prune, regexp, rules_blocked,
 };
 
 fn texts(errors: &[FieldError]) -> Vec<String> {
@@ -78,6 +79,39 @@ fn deep_schemas_are_refused() {
         texts(&errors),
         ["spec.openAPIV3Schema: Invalid value: \"\": schema nests deeper than 200 levels"]
     );
+}
+
+/// As deep as it may be, on the stack of a test thread: 2 MiB, what workers of a server have too.
+#[test]
+fn the_deepest_schema_fits_the_stack() {
+    let mut schema = json!({"type": "string", "not": {"pattern": "^b"}});
+    let mut value = json!("a");
+    for i in 0..190 {
+        if i % 2 == 0 {
+            schema = json!({"type": "array", "items": schema});
+            value = json!([value]);
+        } else {
+            schema = json!({"type": "object", "additionalProperties": schema});
+            value = json!({"k": value});
+        }
+    }
+    let schema = json!({"type": "object", "properties": {"spec": schema}});
+    let mut object = json!({"kind": "K", "metadata": {}, "spec": value});
+    let mut crd = crd(&json!([version("v1", true, &schema)]));
+    prepare_create(&mut crd);
+    assert_eq!(validate_crd(&crd, &NO_CHECKS), []);
+    assert_eq!(crd_openapi(&crd, "v1").len(), 2);
+    let compiled = compiled(&schema);
+    decode(&mut object, compiled.schema()).unwrap();
+    assert_eq!(errors(&object, Some(&object), &compiled), []);
+    let mut logic = json!({"pattern": "^a"});
+    for _ in 0..190 {
+        logic = json!({"not": logic});
+    }
+    logic["type"] = "string".into();
+    let logic = CompiledSchema::parse(&logic).unwrap();
+    assert_eq!(logic.validate(&json!("a"), &Path::root()), []);
+    assert_eq!(logic.validate(&json!("b"), &Path::root()).len(), 1);
 }
 
 #[test]
@@ -343,6 +377,59 @@ fn rules_are_compiled_for_sound_schemas_only() {
         run(&defaulted),
         ["spec.validation.openAPIV3Schema.properties[a].default: Invalid value: \"x\": seen"]
     );
+}
+
+#[test]
+fn metadata_takes_its_canonical_form() {
+    let schema = Schema::parse(&json!({"type": "object"})).unwrap();
+    let coerced = |metadata: Value, drop_invalid: bool| {
+        let mut object = json!({"apiVersion": "v1", "kind": "K", "metadata": metadata});
+        coerce(&mut object, &schema, &Path::root(), true, drop_invalid)
+            .map(|unknown| (object["metadata"].clone(), unknown))
+            .map_err(|error| error.to_string())
+    };
+    let given = json!({
+        "name": "x", "namespace": "", "labels": {}, "bogus": 1,
+        "creationTimestamp": "2024-01-01T01:00:00.5+01:00", "deletionTimestamp": null,
+        "ownerReferences": [{"name": "o", "zz": 1}],
+    });
+    let kept = json!({
+        "name": "x", "creationTimestamp": "2024-01-01T00:00:00Z",
+        "ownerReferences": [{"apiVersion": "", "kind": "", "name": "o", "uid": ""}],
+    });
+    let unknown = ["metadata.bogus", "metadata.ownerReferences[0].zz"]
+        .map(str::to_owned)
+        .to_vec();
+    assert_eq!(coerced(given, false), Ok((kept, unknown)));
+    let wrong = json!({"name": "x", "labels": {"a": 1}});
+    assert_eq!(
+        coerced(wrong.clone(), false),
+        Err("metadata: Invalid value: {\"labels\":{\"a\":1},\"name\":\"x\"}: json: cannot unmarshal number \
+             into Go struct field ObjectMeta.labels of type string"
+            .to_owned())
+    );
+    assert_eq!(coerced(wrong, true), Ok((json!({"name": "x"}), Vec::new())));
+}
+
+#[test]
+fn bounds_are_printed_as_go_prints_them() {
+    for (minimum, value, shown) in [
+        (json!(1_000_000), json!(0.5), "1e+06"),
+        (json!(1_000_000), json!(0), "1000000"),
+        (json!(123_456_789.5), json!(0.5), "1.234567895e+08"),
+        (json!(0.000_01), json!(0.0), "1e-05"),
+        (json!(1.25), json!(0.5), "1.25"),
+    ] {
+        let schema = compiled(&json!({"type": "number", "minimum": minimum}));
+        let errors = schema.validate(&value, &Path::new("x"));
+        let end = format!("in body should be greater than or equal to {shown}");
+        assert_eq!(errors.len(), 1);
+        assert!(
+            errors[0].detail.ends_with(&end),
+            "{} has no {shown}",
+            errors[0]
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,343 @@
+//! What built-in admission does to new objects, before webhooks see them: the plugins that are on
+//! by default and need no controller.
+
+use machinery::gvk::GroupResource;
+use machinery::status::Status;
+use serde_json::{Value, json};
+
+use crate::builtin::value::{Read, keep, object_at, same, set};
+
+/// Cluster-scoped objects that admission looks at.
+pub trait Lookup {
+    /// One object by name.
+    fn get(&self, resource: &GroupResource, name: &str) -> Option<Value>;
+    /// All objects.
+    fn list(&self, resource: &GroupResource) -> Vec<Value>;
+}
+
+/// Completes a new object, or refuses it.
+pub fn admit_create(
+    resource: &GroupResource,
+    object: &mut Value,
+    lookup: &dyn Lookup,
+) -> Result<(), Status> {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("", "pods") => {
+            default_tolerations(object);
+            priority(object, lookup).map_err(|why| refuse(resource, object, &why))?;
+            runtime_class(object, lookup).map_err(|why| refuse(resource, object, &why))
+        }
+        ("", "nodes") => {
+            taint_new_node(object);
+            Ok(())
+        }
+        ("", "persistentvolumeclaims") => {
+            protect(object, "kubernetes.io/pvc-protection");
+            default_storage_class(object, lookup);
+            Ok(())
+        }
+        ("", "persistentvolumes") => {
+            protect(object, "kubernetes.io/pv-protection");
+            Ok(())
+        }
+        ("networking.k8s.io", "ingresses") => {
+            default_ingress_class(object, lookup);
+            Ok(())
+        }
+        ("scheduling.k8s.io", "priorityclasses") if object.is_true("globalDefault") => {
+            match default_priority_class(lookup) {
+                Some(known) => Err(refuse(resource, object, &already_default(&known))),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Completes a changed object, or refuses it.
+pub fn admit_update(
+    resource: &GroupResource,
+    object: &mut Value,
+    old: &Value,
+    lookup: &dyn Lookup,
+) -> Result<(), Status> {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("", "pods") => {
+            default_tolerations(object);
+            for field in ["spec.priority", "spec.preemptionPolicy"] {
+                if !object.has(field) && old.has(field) {
+                    keep(object, old, field);
+                }
+            }
+            Ok(())
+        }
+        ("scheduling.k8s.io", "priorityclasses") if object.is_true("globalDefault") => {
+            match default_priority_class(lookup) {
+                Some(known) if known.name() != object.name() => {
+                    Err(refuse(resource, object, &already_default(&known)))
+                }
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse(resource: &GroupResource, object: &Value, why: &str) -> Status {
+    Status::forbidden(Some(resource), object.name(), why)
+}
+
+/// `DefaultTolerationSeconds`: pods stay on a node that is gone for five minutes.
+fn default_tolerations(pod: &mut Value) {
+    let mut tolerations = pod.items("spec.tolerations").to_vec();
+    let before = tolerations.len();
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        let tolerated = tolerations[..before].iter().any(|toleration| {
+            (toleration.text("key") == key || toleration.text("key").is_empty())
+                && matches!(toleration.text("effect"), "NoExecute" | "")
+        });
+        if !tolerated {
+            tolerations.push(json!({
+                "key": key,
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }));
+        }
+    }
+    if tolerations.len() > before {
+        set(pod, "spec.tolerations", tolerations);
+    }
+}
+
+fn priority_classes() -> GroupResource {
+    GroupResource::new("scheduling.k8s.io", "priorityclasses")
+}
+
+/// Of several default classes the one with the lowest priority counts.
+fn default_priority_class(lookup: &dyn Lookup) -> Option<Value> {
+    let classes = lookup.list(&priority_classes()).into_iter();
+    classes
+        .filter(|class| class.is_true("globalDefault"))
+        .min_by_key(|class| class.number("value"))
+}
+
+fn already_default(known: &Value) -> String {
+    format!(
+        "PriorityClass {} is already marked as default. Only one default can exist",
+        known.name()
+    )
+}
+
+/// `Priority`: the number behind the name of a class.
+fn priority(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
+    let named = pod.text("spec.priorityClassName").to_owned();
+    let class = if named.is_empty() {
+        default_priority_class(lookup)
+    } else {
+        let class = lookup.get(&priority_classes(), &named);
+        Some(class.ok_or_else(|| format!("no PriorityClass with name {named} was found"))?)
+    };
+    let (priority, policy) = match &class {
+        Some(class) => (class.number("value"), class.text("preemptionPolicy")),
+        None => (0, "PreemptLowerPriority"),
+    };
+    if let Some(given) = pod.int("spec.priority").filter(|given| *given != priority) {
+        return Err(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority \
+             admission controller computed {priority} from the given PriorityClass name"
+        ));
+    }
+    let given = pod
+        .maybe_text("spec.preemptionPolicy")
+        .filter(|given| *given != policy);
+    if let (Some(given), false) = (given, policy.is_empty()) {
+        return Err(format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; \
+             priority admission controller computed {policy} from the given PriorityClass name"
+        ));
+    }
+    if let Some(class) = class.as_ref().filter(|_| named.is_empty()) {
+        set(pod, "spec.priorityClassName", class.name());
+    }
+    set(pod, "spec.priority", priority);
+    if !policy.is_empty() {
+        set(pod, "spec.preemptionPolicy", policy);
+    }
+    Ok(())
+}
+
+/// `RuntimeClass`: overhead and scheduling of the class go into the pod.
+fn runtime_class(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
+    let mismatch = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+    let Some(name) = pod.maybe_text("spec.runtimeClassName") else {
+        return if pod.count("spec.overhead") > 0 {
+            Err(
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined \
+                 Overhead"
+                    .to_owned(),
+            )
+        } else {
+            Ok(())
+        };
+    };
+    let resource = GroupResource::new("node.k8s.io", "runtimeclasses");
+    let class = lookup
+        .get(&resource, name)
+        .ok_or_else(|| format!("pod rejected: RuntimeClass \"{name}\" not found"))?;
+    let overhead = class.at("overhead.podFixed");
+    if pod.count("spec.overhead") > 0 && !same(pod.at("spec.overhead"), overhead) {
+        return Err(mismatch.to_owned());
+    }
+    if class.has("overhead") && !overhead.is_null() {
+        set(pod, "spec.overhead", overhead.clone());
+    }
+    if !class.has("scheduling") {
+        return Ok(());
+    }
+    for (key, value) in class.entries("scheduling.nodeSelector") {
+        if let Some(own) = pod
+            .entry("spec.nodeSelector", key)
+            .filter(|own| *own != value)
+        {
+            return Err(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; \
+                 pod.spec.nodeSelector[{key}] = {}",
+                value.as_str().unwrap_or_default(),
+                own.as_str().unwrap_or_default()
+            ));
+        }
+    }
+    let selector = class
+        .map("scheduling.nodeSelector")
+        .cloned()
+        .unwrap_or_default();
+    if let (false, Some(own)) = (selector.is_empty(), object_at(pod, "spec.nodeSelector")) {
+        own.extend(selector);
+    }
+    let all: Vec<Value> = pod
+        .items("spec.tolerations")
+        .iter()
+        .chain(class.items("scheduling.tolerations"))
+        .cloned()
+        .collect();
+    set(pod, "spec.tolerations", merge_tolerations(&all));
+    Ok(())
+}
+
+/// Tolerations without those that another covers.
+fn merge_tolerations(all: &[Value]) -> Vec<Value> {
+    let mut merged: Vec<Value> = Vec::new();
+    for (i, toleration) in all.iter().enumerate() {
+        let covered = merged.iter().any(|other| covers(other, toleration))
+            || all[i + 1..]
+                .iter()
+                .any(|other| other != toleration && covers(other, toleration));
+        if !covered {
+            merged.push(toleration.clone());
+        }
+    }
+    merged
+}
+
+/// Whether everything the one tolerates the other does too.
+fn covers(wide: &Value, narrow: &Value) -> bool {
+    if same(wide, narrow) {
+        return true;
+    }
+    let all = wide.text("key").is_empty() && wide.text("operator") == "Exists";
+    if wide.text("key") != narrow.text("key") && !all {
+        return false;
+    }
+    let effect = wide.text("effect");
+    if effect != narrow.text("effect") && !effect.is_empty() {
+        return false;
+    }
+    if effect == "NoExecute" {
+        match (
+            wide.int("tolerationSeconds"),
+            narrow.int("tolerationSeconds"),
+        ) {
+            (Some(_), None) => return false,
+            (Some(wide), Some(narrow)) if wide < narrow => return false,
+            _ => {}
+        }
+    }
+    match wide.text("operator") {
+        "Exists" => true,
+        _ => narrow.text("operator") != "Exists" && wide.text("value") == narrow.text("value"),
+    }
+}
+
+/// `TaintNodesByCondition`: a node takes no pods until it says that it is ready.
+fn taint_new_node(node: &mut Value) {
+    let key = "node.kubernetes.io/not-ready";
+    let mut taints = node.items("spec.taints").to_vec();
+    let known = |taint: &Value| taint.text("key") == key && taint.text("effect") == "NoSchedule";
+    if !taints.iter().any(known) {
+        taints.push(json!({ "key": key, "effect": "NoSchedule" }));
+        set(node, "spec.taints", taints);
+    }
+}
+
+/// `StorageObjectInUseProtection`: what is in use cannot go.
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut finalizers = object.items("metadata.finalizers").to_vec();
+    if !finalizers.iter().any(|known| known == finalizer) {
+        finalizers.push(finalizer.into());
+        set(object, "metadata.finalizers", finalizers);
+    }
+}
+
+/// The newest of the objects that are marked as default; by name when they are of one age.
+fn newest_default(objects: Vec<Value>, marks: &[&str]) -> Option<Value> {
+    let marked = |object: &Value| {
+        marks
+            .iter()
+            .any(|mark| object.annotation(mark) == Some("true"))
+    };
+    let mut defaults: Vec<Value> = objects.into_iter().filter(marked).collect();
+    defaults.sort_by(|a, b| {
+        let created = |object: &Value| object.text("metadata.creationTimestamp").to_owned();
+        created(b)
+            .cmp(&created(a))
+            .then_with(|| a.name().cmp(b.name()))
+    });
+    defaults.into_iter().next()
+}
+
+/// `DefaultStorageClass`: claims that name no class get the default one.
+fn default_storage_class(claim: &mut Value, lookup: &dyn Lookup) {
+    let named = claim.has("spec.storageClassName")
+        || claim
+            .annotation("volume.beta.kubernetes.io/storage-class")
+            .is_some();
+    if named {
+        return;
+    }
+    let marks = [
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+    ];
+    let classes = lookup.list(&GroupResource::new("storage.k8s.io", "storageclasses"));
+    if let Some(class) = newest_default(classes, &marks) {
+        set(claim, "spec.storageClassName", class.name());
+    }
+}
+
+/// `DefaultIngressClass`: ingresses that name no class get the default one, if it is one.
+fn default_ingress_class(ingress: &mut Value, lookup: &dyn Lookup) {
+    let named = ingress.has("spec.ingressClassName")
+        || ingress.annotation("kubernetes.io/ingress.class").is_some();
+    if named {
+        return;
+    }
+    let mark = "ingressclass.kubernetes.io/is-default-class";
+    let classes = lookup.list(&GroupResource::new("networking.k8s.io", "ingressclasses"));
+    if let Some(class) = newest_default(classes, &[mark]) {
+        set(ingress, "spec.ingressClassName", class.name());
+    }
+}

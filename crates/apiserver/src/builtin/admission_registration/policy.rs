@@ -1,0 +1,453 @@
+//! Validating admission policies and their bindings. Expressions are compiled elsewhere; what is
+//! checked here is everything around them.
+
+use machinery::field::{FieldError, Path};
+use machinery::names::{is_dns1035_label, is_dns1123_subdomain};
+use serde_json::{Value, json};
+
+use super::{GROUP, check_match_conditions, check_rule, default_rules};
+use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::value::{Read, existing, fill, keep, set};
+use crate::builtin::{check, labels, print};
+use crate::kind::Part;
+
+/// Policies.
+pub(super) const POLICY: Entry = Entry {
+    categories: &["api-extensions"],
+    namespaced: false,
+    facts: Facts {
+        generation: true,
+        status: true,
+        conditional_update: true,
+        ..Facts::NONE
+    },
+    default: |policy| {
+        fill(policy, "spec.failurePolicy", "Fail");
+        default_match(policy, "spec.matchConstraints");
+    },
+    prepare_create: |policy, _| set(policy, "status", json!({})),
+    prepare_update: |new, old, part, _| match part {
+        Part::Status => {
+            keep(new, old, "spec");
+            crate::builtin::core::pod::keep_metadata(new, old);
+        }
+        _ => keep(new, old, "status"),
+    },
+    validate: check_policy,
+    validate_update: |new, _, part| match part {
+        Part::Status => Vec::new(),
+        _ => check_policy(new),
+    },
+    columns: POLICY_COLUMNS,
+    cells: |policy, now| {
+        let kind = match policy.at("spec.paramKind") {
+            Value::Null => "<unset>".to_owned(),
+            kind => format!("{}/{}", kind.text("apiVersion"), kind.text("kind")),
+        };
+        vec![
+            policy.name().into(),
+            json!(policy.count("spec.validations")),
+            kind.into(),
+            print::age(policy, now),
+        ]
+    },
+    status_resets: &["metadata", "spec"],
+    ..Entry::new(
+        GROUP,
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicy",
+    )
+};
+
+const POLICY_COLUMNS: &[Column] = &[
+    NAME,
+    column("Validations", "integer", "How many rules there are"),
+    column("ParamKind", "string", "Kind of the parameters"),
+    AGE,
+];
+
+/// Bindings.
+pub(super) const BINDING: Entry = Entry {
+    categories: &["api-extensions"],
+    namespaced: false,
+    facts: Facts {
+        generation: true,
+        conditional_update: true,
+        ..Facts::NONE
+    },
+    default: |binding| default_match(binding, "spec.matchResources"),
+    prepare_create: |_, _| (),
+    prepare_update: |_, _, _, _| (),
+    validate: check_binding,
+    validate_update: |new, _, _| check_binding(new),
+    columns: BINDING_COLUMNS,
+    cells: |binding, now| {
+        let reference = binding.at("spec.paramRef");
+        let shown = match (reference.text("name"), reference.text("namespace")) {
+            ("", _) if reference.has("selector") => print::selector(reference.at("selector"))
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            ("", _) => "<unset>".to_owned(),
+            (name, "") => format!("*/{name}"),
+            (name, namespace) => format!("{namespace}/{name}"),
+        };
+        vec![
+            binding.name().into(),
+            binding.text("spec.policyName").into(),
+            shown.into(),
+            print::age(binding, now),
+        ]
+    },
+    ..Entry::new(
+        GROUP,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicybinding",
+    )
+};
+
+const BINDING_COLUMNS: &[Column] = &[
+    NAME,
+    column("PolicyName", "string", "The policy that is bound"),
+    column("ParamRef", "string", "The parameters it is bound with"),
+    AGE,
+];
+
+fn default_match(owner: &mut Value, path: &str) {
+    if let Some(resources) = existing(owner, path) {
+        fill(resources, "matchPolicy", "Equivalent");
+        fill(resources, "namespaceSelector", json!({}));
+        fill(resources, "objectSelector", json!({}));
+        default_rules(resources, "resourceRules");
+        default_rules(resources, "excludeResourceRules");
+    }
+}
+
+fn check_policy(policy: &Value) -> Errors {
+    let path = Path::new("spec");
+    let spec = policy.at("spec");
+    let mut errors = Errors::new();
+    let failure = spec.text("failurePolicy");
+    errors.extend(check::one_of(
+        &path.child("failurePolicy"),
+        failure,
+        &["Fail", "Ignore"],
+    ));
+    if spec.has("paramKind") {
+        errors.extend(check_param_kind(
+            &path.child("paramKind"),
+            spec.at("paramKind"),
+        ));
+    }
+    let here = path.child("matchConstraints");
+    if spec.has("matchConstraints") {
+        errors.extend(check_match(&here, spec.at("matchConstraints")));
+        if spec.count("matchConstraints.resourceRules") == 0 {
+            errors.push(FieldError::required(&here.child("resourceRules"), ""));
+        }
+    } else {
+        errors.push(FieldError::required(&here, ""));
+    }
+    let conditions = spec.items("matchConditions");
+    errors.extend(check_match_conditions(
+        &path.child("matchConditions"),
+        conditions,
+    ));
+    for (i, variable) in spec.items("variables").iter().enumerate() {
+        let path = path.child("variables").index(i);
+        errors.extend(check_variable(&path, variable));
+    }
+    let (validations, audits) = (spec.items("validations"), spec.items("auditAnnotations"));
+    if validations.is_empty() && audits.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        for field in ["validations", "auditAnnotations"] {
+            errors.push(FieldError::required(&path.child(field), detail));
+        }
+    }
+    for (i, validation) in validations.iter().enumerate() {
+        errors.extend(check_validation(
+            &path.child("validations").index(i),
+            validation,
+        ));
+    }
+    errors.extend(check_audits(
+        &path.child("auditAnnotations"),
+        spec,
+        policy.name(),
+    ));
+    errors
+}
+
+fn check_param_kind(path: &Path, kind: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let version = kind.text("apiVersion");
+    let here = path.child("apiVersion");
+    match machinery::gvk::split_api_version(version) {
+        _ if version.is_empty() => errors.push(FieldError::required(&here, "")),
+        None => {
+            let detail = format!("unexpected GroupVersion string: {version}");
+            errors.push(FieldError::invalid(&here, version, detail));
+        }
+        Some((group, short)) => {
+            let messages = is_dns1123_subdomain(group);
+            if !group.is_empty() && !messages.is_empty() {
+                errors.push(FieldError::invalid(&here, group, messages.join(",")));
+            }
+            let messages = is_dns1035_label(short);
+            if short.is_empty() {
+                errors.push(FieldError::invalid(
+                    &here,
+                    version,
+                    "version must be specified",
+                ));
+            } else if !messages.is_empty() {
+                errors.push(FieldError::invalid(&here, short, messages.join(",")));
+            }
+        }
+    }
+    let name = kind.text("kind");
+    let messages = is_dns1035_label(&name.to_lowercase());
+    if name.is_empty() {
+        errors.push(FieldError::required(&path.child("kind"), ""));
+    } else if !messages.is_empty() {
+        let detail = format!(
+            "may have mixed case, but should otherwise match: {}",
+            messages.join(",")
+        );
+        errors.push(FieldError::invalid(&path.child("kind"), name, detail));
+    }
+    errors
+}
+
+fn check_match(path: &Path, resources: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let policy = resources.text("matchPolicy");
+    errors.extend(check::one_of(
+        &path.child("matchPolicy"),
+        policy,
+        &["Equivalent", "Exact"],
+    ));
+    for field in ["namespaceSelector", "objectSelector"] {
+        if resources.has(field) {
+            errors.extend(labels::check_selector(
+                &path.child(field),
+                resources.at(field),
+            ));
+        } else {
+            errors.push(FieldError::required(&path.child(field), ""));
+        }
+    }
+    for list in ["resourceRules", "excludeResourceRules"] {
+        for (i, rule) in resources.items(list).iter().enumerate() {
+            let path = path.child(list).index(i);
+            let names = rule.texts("resourceNames");
+            for (j, name) in names.iter().enumerate() {
+                let path = path.child("resourceNames").index(j);
+                errors.extend(check::segment(&path, name));
+                if names[..j].contains(name) {
+                    errors.push(FieldError::duplicate(&path, *name));
+                }
+            }
+            errors.extend(check_rule(&path, rule));
+        }
+    }
+    errors
+}
+
+fn check_variable(path: &Path, variable: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let name = variable.text("name");
+    if name.trim().is_empty() {
+        errors.push(FieldError::required(
+            &path.child("name"),
+            "name is not specified",
+        ));
+    } else if !is_identifier(name) {
+        let detail = "must be a valid CEL identifier";
+        errors.push(FieldError::invalid(&path.child("name"), name, detail));
+    }
+    if variable.text("expression").trim().is_empty() {
+        let path = path.child("expression");
+        errors.push(FieldError::required(&path, "expression is not specified"));
+    }
+    errors
+}
+
+/// Identifiers of CEL, less the words that mean something else.
+fn is_identifier(name: &str) -> bool {
+    const RESERVED: &[&str] = &[
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(letter)
+        && name.chars().all(|c| letter(c) || c.is_ascii_digit())
+        && !RESERVED.contains(&name)
+}
+
+fn check_validation(path: &Path, validation: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if validation.text("expression").trim().is_empty() {
+        let path = path.child("expression");
+        errors.push(FieldError::required(&path, "expression is not specified"));
+    }
+    for field in ["messageExpression", "message"] {
+        let text = validation.text(field);
+        let here = path.child(field);
+        if !text.is_empty() && text.trim().is_empty() {
+            errors.push(FieldError::invalid(
+                &here,
+                text,
+                "must be non-empty if specified",
+            ));
+        } else if field == "message" && text.trim().contains(['\n', '\r']) {
+            errors.push(FieldError::invalid(
+                &here,
+                text,
+                "must not contain line breaks",
+            ));
+        }
+    }
+    errors.extend(check::maybe_one_of(
+        &path.child("reason"),
+        validation.maybe_text("reason"),
+        &["Forbidden", "Invalid", "RequestEntityTooLarge"],
+    ));
+    errors
+}
+
+fn check_audits(path: &Path, spec: &Value, policy: &str) -> Errors {
+    let audits = spec.items("auditAnnotations");
+    let mut errors = Errors::new();
+    if audits.len() > 20 {
+        let shown = spec.at("auditAnnotations").clone();
+        errors.push(FieldError::invalid(
+            path,
+            shown,
+            "must not have more than 20 auditAnnotations",
+        ));
+    }
+    for (i, audit) in audits.iter().enumerate() {
+        let path = path.index(i);
+        let key = audit.text("key");
+        let here = path.child("key");
+        if policy.is_empty() {
+            let detail = "requires metadata.name be non-empty";
+            errors.push(FieldError::invalid(&here, key, detail));
+        } else {
+            errors.extend(check::qualified(&here, &format!("{policy}/{key}")));
+        }
+        let expression = audit.text("valueExpression");
+        let here_value = path.child("valueExpression");
+        if expression.trim().is_empty() {
+            let detail = "valueExpression is not specified";
+            errors.push(FieldError::required(&here_value, detail));
+        } else if expression.len() > 5 * 1024 {
+            let detail = "must not exceed 5120 bytes in length";
+            errors.push(FieldError::required(&here_value, detail));
+        }
+        if audits[..i].iter().any(|other| other.text("key") == key) {
+            errors.push(FieldError::duplicate(&here, key));
+        }
+    }
+    errors
+}
+
+fn check_binding(binding: &Value) -> Errors {
+    let path = Path::new("spec");
+    let spec = binding.at("spec");
+    let mut errors = Errors::new();
+    match spec.text("policyName") {
+        "" => errors.push(FieldError::required(&path.child("policyName"), "")),
+        name => errors.extend(check::subdomain(&path.child("policyName"), name)),
+    }
+    if spec.has("paramRef") {
+        errors.extend(check_param_ref(
+            &path.child("paramRef"),
+            spec.at("paramRef"),
+        ));
+    }
+    if spec.has("matchResources") {
+        errors.extend(check_match(
+            &path.child("matchResources"),
+            spec.at("matchResources"),
+        ));
+    }
+    let here = path.child("validationActions");
+    let actions = spec.texts("validationActions");
+    for (i, action) in actions.iter().enumerate() {
+        errors.extend(check::supported(
+            &here.index(i),
+            action,
+            &["Audit", "Deny", "Warn"],
+        ));
+        if actions[..i].contains(action) {
+            errors.push(FieldError::duplicate(&here.index(i), *action));
+        }
+    }
+    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure \
+                      information in the API response and headers serves no purpose)";
+        errors.push(FieldError::invalid(
+            &here,
+            spec.at("validationActions").clone(),
+            detail,
+        ));
+    }
+    if actions.is_empty() {
+        errors.push(FieldError::required(
+            &here,
+            "at least one validation action is required",
+        ));
+    }
+    errors
+}
+
+fn check_param_ref(path: &Path, reference: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let name = reference.text("name");
+    let exclusive = "name and selector are mutually exclusive";
+    if !name.is_empty() {
+        errors.extend(check::segment(&path.child("name"), name));
+        if reference.has("selector") {
+            errors.push(FieldError::forbidden(&path.child("name"), exclusive));
+        }
+    }
+    if reference.has("selector") {
+        let here = path.child("selector");
+        errors.extend(labels::check_selector(&here, reference.at("selector")));
+        if !name.is_empty() {
+            errors.push(FieldError::forbidden(&here, exclusive));
+        }
+    } else if name.is_empty() {
+        let detail = "one of name or selector must be specified";
+        errors.push(FieldError::required(path, detail));
+    }
+    let action = reference.text("parameterNotFoundAction");
+    let here = path.child("parameterNotFoundAction");
+    errors.extend(check::one_of(&here, action, &["Deny", "Allow"]));
+    errors
+}

@@ -1,0 +1,147 @@
+//! The `apps` group, and rules its kinds share with others that make pods.
+
+pub(crate) mod controller_revision;
+pub(crate) mod daemon_set;
+pub(crate) mod deployment;
+pub(crate) mod replica_set;
+pub(crate) mod replicas;
+pub(crate) mod stateful_set;
+#[cfg(test)]
+mod tests;
+
+use machinery::field::{FieldError, Path};
+use serde_json::Value;
+
+use crate::builtin::entry::{Entry, Errors, content_changed};
+use crate::builtin::pod_spec::{validate, warnings};
+use crate::builtin::value::Read;
+use crate::builtin::{check, labels};
+
+/// All kinds of the group.
+pub(crate) const ENTRIES: &[Entry] = &[
+    controller_revision::ENTRY,
+    daemon_set::ENTRY,
+    deployment::ENTRY,
+    replica_set::ENTRY,
+    stateful_set::ENTRY,
+];
+
+/// Where the name of a workload ends up.
+pub(crate) const POD_NAMES: &str = "Pod names and hostnames";
+
+/// A template whose labels the selector does not select.
+pub(crate) fn selector_mismatch(template: &Path, own: &Value) -> FieldError {
+    FieldError::invalid(
+        &template.child("metadata").child("labels"),
+        own.clone(),
+        "`selector` does not match template `labels`",
+    )
+}
+
+/// Pods that are replaced when they end must not end by themselves.
+pub(crate) fn check_always_restarts(path: &Path, template: &Value, owner: &str) -> Errors {
+    let mut errors = Errors::new();
+    let path = path.child("spec");
+    let policy = template.text("spec.restartPolicy");
+    if policy != "Always" {
+        let path = path.child("restartPolicy");
+        errors.push(FieldError::not_supported(&path, policy, ["Always"]));
+    }
+    if template.has("spec.activeDeadlineSeconds") {
+        let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
+        errors.push(FieldError::forbidden(
+            &path.child("activeDeadlineSeconds"),
+            detail,
+        ));
+    }
+    errors
+}
+
+/// Selector and template of deployments and replica sets.
+pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
+    let mut errors = check_selector(&path.child("selector"), spec.at("selector"), "deployment");
+    let (selector, template) = (spec.at("selector"), spec.at("template"));
+    if !labels::is_readable(selector) {
+        let path = path.child("selector");
+        errors.push(FieldError::invalid(
+            &path,
+            selector.clone(),
+            "invalid label selector",
+        ));
+        return errors;
+    }
+    let path = path.child("template");
+    let own = template.at("metadata.labels");
+    // An absent selector selects nothing, and is reported as absent only.
+    if !labels::is_empty(selector) && !labels::matches(selector, own) {
+        errors.push(selector_mismatch(&path, own));
+    } else if selector.is_null() {
+        errors.push(selector_mismatch(&path, own));
+    }
+    errors.extend(validate::check_template(&path, template));
+    errors.extend(check_always_restarts(&path, template, "ReplicaSet"));
+    errors
+}
+
+/// A selector that has to be there and select something.
+pub(crate) fn check_selector(path: &Path, selector: &Value, owner: &str) -> Errors {
+    if selector.is_null() {
+        return vec![FieldError::required(path, "")];
+    }
+    let mut errors = labels::check_selector(path, selector);
+    if labels::is_empty(selector) {
+        let detail = format!("empty selector is invalid for {owner}");
+        errors.push(FieldError::invalid(path, selector.clone(), detail));
+    }
+    errors
+}
+
+/// Warnings about the template, and about the name when the object is new.
+pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let path = check::path("spec.template");
+    match old {
+        None => {
+            let mut all = warnings::about_name(new.name(), POD_NAMES);
+            all.extend(warnings::about(&path, new.at("spec.template")));
+            all
+        }
+        Some(old) if content_changed(new, old) => warnings::about(&path, new.at("spec.template")),
+        Some(_) => Vec::new(),
+    }
+}
+
+/// Counters in a status: none negative.
+pub(crate) fn check_counters(status: &Value, fields: &[&str]) -> Errors {
+    let path = Path::new("status");
+    let counters = fields.iter();
+    counters
+        .flat_map(|field| check::not_negative(&path.child(field), status.int(field)))
+        .collect()
+}
+
+/// Counters in a status that are part of another.
+pub(crate) fn check_at_most(status: &Value, fields: &[&str], most: &str, detail: &str) -> Errors {
+    let mut errors = Errors::new();
+    for field in fields {
+        let count = status.number(field);
+        if count > status.number(most) {
+            errors.push(FieldError::invalid(
+                &Path::new("status").child(field),
+                count,
+                detail,
+            ));
+        }
+    }
+    errors
+}
+
+/// The count of hash collisions only grows.
+pub(crate) fn check_collisions(new: &Value, old: &Value) -> Errors {
+    let count = new.number("status.collisionCount");
+    if old.has("status.collisionCount") && count < old.number("status.collisionCount") {
+        let path = check::path("status.collisionCount");
+        vec![FieldError::invalid(&path, count, "cannot be decremented")]
+    } else {
+        Vec::new()
+    }
+}

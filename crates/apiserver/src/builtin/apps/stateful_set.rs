@@ -1,0 +1,296 @@
+//! Stateful sets.
+
+use machinery::field::{FieldError, Path};
+use serde_json::{Value, json};
+
+use crate::builtin::apps;
+use crate::builtin::core::volumes;
+use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::pod_spec::{defaults, validate};
+use crate::builtin::value::{
+    Read, existing, fill, fill_empty, items_mut, keep, object_at, remove, same, set,
+};
+use crate::builtin::{check, labels, layout, print};
+use crate::kind::Part;
+
+/// The kind.
+pub(crate) const ENTRY: Entry = Entry {
+    short_names: &["sts"],
+    categories: &["all"],
+    facts: Facts {
+        generation: true,
+        status: true,
+        scale: true,
+        ..Facts::NONE
+    },
+    default,
+    prepare_create: |object, _| {
+        set(
+            object,
+            "status",
+            json!({ "replicas": 0, "availableReplicas": 0 }),
+        );
+    },
+    validate: |object| check_spec(object.at("spec"), true),
+    validate_update: |new, old, part| match part {
+        Part::Status => check_status(new, old),
+        _ => check_update(new, old),
+    },
+    warnings: |new, old| {
+        let mut all = apps::template_warnings(new, old);
+        if new.number("spec.revisionHistoryLimit") < 0 {
+            let text = "spec.revisionHistoryLimit: a negative value retains all historical \
+                        revisions; a value >= 0 is recommended";
+            all.push(text.to_owned());
+        }
+        all
+    },
+    name: machinery::names::name_is_dns_label,
+    columns: &[
+        NAME,
+        column(
+            "Ready",
+            "string",
+            "Pods that are ready, out of those there should be",
+        ),
+        AGE,
+        wide("Containers", "string", "Names of the containers"),
+        wide("Images", "string", "Images of the containers"),
+    ],
+    cells: |object, now| {
+        let ready = object.number("status.readyReplicas");
+        let [names, images] = print::containers(object.items("spec.template.spec.containers"));
+        vec![
+            object.name().into(),
+            format!("{ready}/{}", object.number("spec.replicas")).into(),
+            print::age(object, now),
+            names,
+            images,
+        ]
+    },
+    ..Entry::new("apps", "v1", "StatefulSet", "statefulsets", "statefulset")
+};
+
+fn default(object: &mut Value) {
+    fill_empty(object, "spec.podManagementPolicy", "OrderedReady");
+    if object.text("spec.updateStrategy.type").is_empty() {
+        set(object, "spec.updateStrategy.type", "RollingUpdate");
+        fill(object, "spec.updateStrategy.rollingUpdate", json!({}));
+    }
+    if object.text("spec.updateStrategy.type") == "RollingUpdate" {
+        if let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate") {
+            fill(rolling, "partition", 0);
+        }
+    }
+    for field in ["whenDeleted", "whenScaled"] {
+        let path = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
+        fill_empty(object, &path, "Retain");
+    }
+    fill(object, "spec.replicas", 1);
+    fill(object, "spec.revisionHistoryLimit", 10);
+    fill(object, "spec.template", json!({}));
+    defaults::template(object, "spec.template");
+    for claim in items_mut(object, "spec.volumeClaimTemplates") {
+        fill_empty(claim, "status.phase", "Pending");
+        // Claims in templates are whole objects and show their kind.
+        fill_empty(claim, "kind", "PersistentVolumeClaim");
+        fill_empty(claim, "apiVersion", "v1");
+        if object_at(claim, "spec").is_some() {
+            if let Some(spec) = existing(claim, "spec") {
+                fill(spec, "resources", json!({}));
+                defaults::claim_spec(spec);
+            }
+        }
+    }
+}
+
+fn check_spec(spec: &Value, new: bool) -> Errors {
+    let path = Path::new("spec");
+    let mut errors = Errors::new();
+    let here = path.child("podManagementPolicy");
+    match spec.text("podManagementPolicy") {
+        "" => errors.push(FieldError::required(&here, "")),
+        "OrderedReady" | "Parallel" => {}
+        other => {
+            let detail = "must be 'OrderedReady' or 'Parallel'";
+            errors.push(FieldError::invalid(&here, other, detail));
+        }
+    }
+    errors.extend(check_strategy(
+        &path.child("updateStrategy"),
+        spec.at("updateStrategy"),
+    ));
+    for field in ["whenDeleted", "whenScaled"] {
+        let policy = "persistentVolumeClaimRetentionPolicy";
+        if spec.has(policy) {
+            let path = path.child(policy).child(field);
+            let value = spec.at(policy).text(field);
+            errors.extend(check::supported(&path, value, &["Retain", "Delete"]));
+        }
+    }
+    if new {
+        for (i, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
+            let path = path.child("volumeClaimTemplates").index(i).child("spec");
+            errors.extend(volumes::check_claim_spec(&path, claim.at("spec")));
+        }
+    }
+    errors.extend(check::not_negative(
+        &path.child("replicas"),
+        spec.int("replicas"),
+    ));
+    errors.extend(check::not_negative(
+        &path.child("minReadySeconds"),
+        spec.int("minReadySeconds"),
+    ));
+    errors.extend(check::not_negative(
+        &path.child("ordinals.start"),
+        spec.int("ordinals.start"),
+    ));
+    let service = spec.text("serviceName");
+    if new && !service.is_empty() {
+        errors.extend(check::label(&path.child("serviceName"), service));
+    }
+    let selector = spec.at("selector");
+    errors.extend(apps::check_selector(
+        &path.child("selector"),
+        selector,
+        "statefulset",
+    ));
+    if labels::is_readable(selector) {
+        errors.extend(check_template(&path.child("template"), spec));
+    } else {
+        errors.push(FieldError::invalid(
+            &path.child("selector"),
+            selector.clone(),
+            "",
+        ));
+    }
+    let template = spec.at("template");
+    errors.extend(apps::check_always_restarts(
+        &path.child("template"),
+        template,
+        "StatefulSet",
+    ));
+    errors
+}
+
+/// The template with what the controller fills in: claims as volumes, and no names of its own.
+fn check_template(path: &Path, spec: &Value) -> Errors {
+    let mut template = spec.at("template").clone();
+    remove(&mut template, "spec.subdomain");
+    remove(&mut template, "spec.hostname");
+    let claims: Vec<&str> = spec
+        .items("volumeClaimTemplates")
+        .iter()
+        .map(|claim| claim.name())
+        .collect();
+    if !claims.is_empty() {
+        let own = |volume: &&Value| !claims.contains(&volume.text("name"));
+        let kept = template.items("spec.volumes").iter().filter(own).cloned();
+        let added = claims
+            .iter()
+            .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));
+        let volumes: Vec<Value> = added.chain(kept).collect();
+        set(&mut template, "spec.volumes", volumes);
+    }
+    let mut errors = Errors::new();
+    let own = template.at("metadata.labels");
+    let selector = spec.at("selector");
+    if !labels::matches(selector, own) && (selector.is_null() || !labels::is_empty(selector)) {
+        errors.push(apps::selector_mismatch(path, own));
+    }
+    errors.extend(validate::check_template(path, &template));
+    errors
+}
+
+fn check_strategy(path: &Path, strategy: &Value) -> Errors {
+    let rolling = strategy.at("rollingUpdate");
+    let here = path.child("rollingUpdate");
+    match strategy.text("type") {
+        "" => vec![FieldError::required(path, "")],
+        "OnDelete" if !rolling.is_null() => {
+            let detail = "only allowed for updateStrategy 'RollingUpdate'";
+            let kind = "RollingUpdateStatefulSetStrategy";
+            vec![layout::invalid(&here, kind, rolling, detail)]
+        }
+        "OnDelete" => Vec::new(),
+        "RollingUpdate" => {
+            let mut errors =
+                check::not_negative(&here.child("partition"), rolling.int("partition"));
+            if rolling.has("maxUnavailable") {
+                let value = rolling.at("maxUnavailable");
+                let here = here.child("maxUnavailable");
+                errors.extend(check::count_or_percent(&here, value));
+                if check::count_or_percent_value(value) == 0 {
+                    errors.push(FieldError::invalid(&here, value.clone(), "cannot be 0"));
+                }
+                errors.extend(check::at_most_all(&here, value));
+            }
+            errors
+        }
+        _ => {
+            let detail = "must be 'RollingUpdate' or 'OnDelete'";
+            vec![layout::invalid(
+                path,
+                "StatefulSetUpdateStrategy",
+                strategy,
+                detail,
+            )]
+        }
+    }
+}
+
+fn check_update(new: &Value, old: &Value) -> Errors {
+    let mut errors = check_spec(new.at("spec"), false);
+    let mut spec = new.at("spec").clone();
+    for field in [
+        "replicas",
+        "template",
+        "updateStrategy",
+        "minReadySeconds",
+        "ordinals",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+    ] {
+        keep(&mut spec, old.at("spec"), field);
+    }
+    if !same(&spec, old.at("spec")) {
+        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', \
+                      'template', 'updateStrategy', 'revisionHistoryLimit', \
+                      'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        errors.push(FieldError::forbidden(&Path::new("spec"), detail));
+    }
+    errors
+}
+
+fn check_status(new: &Value, old: &Value) -> Errors {
+    let status = new.at("status");
+    let parts = [
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ];
+    let mut errors = apps::check_counters(
+        status,
+        &[
+            "replicas",
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "collisionCount",
+        ],
+    );
+    let detail = "cannot be greater than status.replicas";
+    errors.extend(apps::check_at_most(status, &parts, "replicas", detail));
+    errors.extend(apps::check_at_most(
+        status,
+        &["availableReplicas"],
+        "readyReplicas",
+        "cannot be greater than status.readyReplicas",
+    ));
+    errors.extend(apps::check_collisions(new, old));
+    errors
+}

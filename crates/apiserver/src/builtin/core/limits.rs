@@ -1,0 +1,415 @@
+//! Quotas and limit ranges.
+
+use jiff::Timestamp;
+use machinery::field::{FieldError, Path};
+use serde_json::Value;
+
+use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::value::{Read, items_mut, object_at, same};
+use crate::builtin::{check, print, resources};
+use crate::kind::Part;
+
+/// Resource quotas.
+pub(crate) const QUOTA: Entry = Entry {
+    short_names: &["quota"],
+    facts: Facts {
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
+    validate: validate_quota,
+    validate_update: |new, old, part| match part {
+        Part::Status => check_status(new),
+        _ => {
+            let mut errors = validate_quota(new);
+            let sorted = |object: &Value| {
+                let mut scopes: Vec<String> = object
+                    .texts("spec.scopes")
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect();
+                scopes.sort();
+                scopes.dedup();
+                scopes
+            };
+            if sorted(new) != sorted(old) {
+                let path = check::path("spec.scopes");
+                let scopes = new.at("spec.scopes").clone();
+                errors.push(FieldError::invalid(&path, scopes, check::IMMUTABLE));
+            }
+            errors
+        }
+    },
+    columns: &[
+        NAME,
+        column(
+            "Request",
+            "string",
+            "What is used and what is allowed, other than limits",
+        ),
+        column(
+            "Limit",
+            "string",
+            "What is used and what is allowed of limits",
+        ),
+        AGE,
+    ],
+    cells: quota_cells,
+    ..Entry::new("", "v1", "ResourceQuota", "resourcequotas", "resourcequota")
+};
+
+/// Limit ranges.
+pub(crate) const LIMIT_RANGE: Entry = Entry {
+    short_names: &["limits"],
+    facts: Facts {
+        create_on_update: true,
+        ..Facts::NONE
+    },
+    default: default_limits,
+    prepare_create: |_, _| (),
+    prepare_update: |_, _, _, _| (),
+    validate: validate_limits,
+    validate_update: |new, _, _| validate_limits(new),
+    ..Entry::new("", "v1", "LimitRange", "limitranges", "limitrange")
+};
+
+const SCOPES: &[&str] = &[
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "VolumeAttributesClass",
+    "CrossNamespacePodAffinity",
+];
+
+fn scope_fits(scope: &str, resource: &str) -> bool {
+    let pods = resource == "pods";
+    let compute = matches!(
+        resource,
+        "cpu" | "memory" | "limits.cpu" | "limits.memory" | "requests.cpu" | "requests.memory"
+    );
+    match scope {
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => pods || compute,
+        "BestEffort" => pods,
+        "VolumeAttributesClass" => {
+            matches!(resource, "persistentvolumeclaims" | "requests.storage")
+        }
+        _ => true,
+    }
+}
+
+fn check_list(path: &Path, list: &Value) -> Errors {
+    let mut errors = Errors::new();
+    for (name, value) in list.entries("") {
+        errors.extend(resources::check_quota_name(&path.key(name), name));
+        errors.extend(resources::check_amount(&path.key(name), name, value));
+    }
+    errors
+}
+
+fn check_status(quota: &Value) -> Errors {
+    let mut errors = check_list(&check::path("status.hard"), quota.at("status.hard"));
+    errors.extend(check_list(
+        &check::path("status.used"),
+        quota.at("status.used"),
+    ));
+    errors
+}
+
+fn validate_quota(quota: &Value) -> Errors {
+    let spec = quota.at("spec");
+    let path = Path::new("spec");
+    let mut errors = check_list(&path.child("hard"), spec.at("hard"));
+    let hard: Vec<&str> = spec
+        .entries("hard")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let unfit = |scope: &str| {
+        let hard = hard
+            .iter()
+            .filter(|name| resources::is_standard_quota(name));
+        hard.filter(|name| !scope_fits(scope, name)).count()
+    };
+    let scopes = spec.texts("scopes");
+    let here = path.child("scopes");
+    let wrong = |detail: &str| FieldError::invalid(&here, spec.at("scopes").clone(), detail);
+    for scope in &scopes {
+        if !SCOPES.contains(scope) {
+            errors.push(wrong("unsupported scope"));
+        }
+        errors.extend((0..unfit(scope)).map(|_| wrong("unsupported scope applied to resource")));
+    }
+    for pair in [
+        ["BestEffort", "NotBestEffort"],
+        ["NotTerminating", "Terminating"],
+    ] {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            errors.push(wrong("conflicting scopes"));
+        }
+    }
+    errors.extend(check_scope_selector(
+        &path.child("scopeSelector"),
+        spec,
+        &unfit,
+    ));
+    errors
+}
+
+fn check_scope_selector(path: &Path, spec: &Value, unfit: &dyn Fn(&str) -> usize) -> Errors {
+    let mut errors = Errors::new();
+    let path = path.child("matchExpressions");
+    for expression in spec.items("scopeSelector.matchExpressions") {
+        let (scope, operator) = (expression.text("scopeName"), expression.text("operator"));
+        if !SCOPES.contains(&scope) {
+            let path = path.child("scopeName");
+            errors.push(FieldError::invalid(&path, scope, "unsupported scope"));
+        }
+        for _ in 0..unfit(scope) {
+            let value = spec.at("scopeSelector").clone();
+            let detail = "unsupported scope applied to resource";
+            errors.push(FieldError::invalid(&path, value, detail));
+        }
+        let exists_only = !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        if exists_only && SCOPES.contains(&scope) && operator != "Exists" {
+            let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                          ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                          ResourceQuotaScopeNotBestEffort or \
+                          ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.push(FieldError::invalid(
+                &path.child("operator"),
+                operator,
+                detail,
+            ));
+        }
+        let values = expression.texts("values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+                &path.child("values"),
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            )),
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::invalid(
+                &path.child("values"),
+                expression.at("values").clone(),
+                "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => errors.push(FieldError::invalid(
+                &path.child("operator"),
+                other,
+                "not a valid selector operator",
+            )),
+        }
+    }
+    errors
+}
+
+fn quota_cells(quota: &Value, now: Timestamp) -> Vec<Value> {
+    let (mut requests, mut limits) = (Vec::new(), Vec::new());
+    for (name, hard) in quota.entries("status.hard") {
+        let used = resources::text(quota.entry("status.used", name));
+        let text = format!("{name}: {used}/{}", resources::text(Some(hard)));
+        if name.starts_with("limits.") {
+            limits.push(text)
+        } else {
+            requests.push(text)
+        }
+    }
+    vec![
+        quota.name().into(),
+        requests.join(", ").into(),
+        limits.join(", ").into(),
+        print::age(quota, now),
+    ]
+}
+
+/// What a container range leaves out follows from what it says.
+fn default_limits(range: &mut Value) {
+    for limit in items_mut(range, "spec.limits") {
+        if limit.text("type") != "Container" {
+            continue;
+        }
+        let max = limit.map("max").cloned().unwrap_or_default();
+        let min = limit.map("min").cloned().unwrap_or_default();
+        let Some(default) = object_at(limit, "default") else {
+            continue;
+        };
+        for (name, value) in max {
+            default.entry(name).or_insert(value);
+        }
+        let default = default.clone();
+        if let Some(request) = object_at(limit, "defaultRequest") {
+            for (name, value) in default.into_iter().chain(min) {
+                request.entry(name).or_insert(value);
+            }
+        }
+        for field in ["default", "defaultRequest"] {
+            if limit.count(field) == 0 {
+                crate::builtin::value::remove(limit, field);
+            }
+        }
+    }
+}
+
+fn validate_limits(range: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let mut seen = Vec::new();
+    for (i, limit) in range.items("spec.limits").iter().enumerate() {
+        let path = check::path("spec.limits").index(i);
+        let sort = limit.text("type");
+        let mut wrong = check::qualified(&path.child("type"), sort);
+        let standard = matches!(sort, "Pod" | "Container" | "PersistentVolumeClaim");
+        if wrong.is_empty() && !sort.contains('/') && !standard {
+            let detail = "must be a standard limit type or fully qualified";
+            wrong.push(FieldError::invalid(&path.child("type"), sort, detail));
+        }
+        errors.extend(wrong);
+        if seen.contains(&sort) {
+            errors.push(FieldError::duplicate(&path.child("type"), sort));
+        }
+        seen.push(sort);
+        errors.extend(check_limit(&path, limit));
+    }
+    errors
+}
+
+fn check_limit(path: &Path, limit: &Value) -> Errors {
+    let sort = limit.text("type");
+    let check_name = if matches!(sort, "Pod" | "Container") {
+        resources::check_container_name
+    } else {
+        resources::check_name
+    };
+    let mut errors = Errors::new();
+    let mut names: Vec<&str> = Vec::new();
+    for field in [
+        "max",
+        "min",
+        "default",
+        "defaultRequest",
+        "maxLimitRequestRatio",
+    ] {
+        if sort == "Pod" && field.starts_with("default") {
+            if limit.count(field) > 0 {
+                let detail = "may not be specified when `type` is 'Pod'";
+                errors.push(FieldError::forbidden(&path.child(field), detail));
+            }
+            continue;
+        }
+        if field == "maxLimitRequestRatio"
+            && sort == "PersistentVolumeClaim"
+            && limit.entry("min", "storage").is_none()
+            && limit.entry("max", "storage").is_none()
+        {
+            let detail = "either minimum or maximum storage value is required, but neither was \
+                          provided";
+            errors.push(FieldError::required(&path.child("limits"), detail));
+        }
+        for (name, _) in limit.entries(field) {
+            errors.extend(check_name(&path.child(field).key(name), name));
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        errors.extend(check_order(path, limit, name));
+    }
+    errors
+}
+
+/// The amounts of one resource have to be in order: min, default request, default, max.
+fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
+    let of = |field: &str| match (limit.text("type"), field) {
+        ("Pod", "default" | "defaultRequest") => None,
+        _ => limit.entry(field, name),
+    };
+    // Lower, upper, where to report, which of the two to show, and how the text names them.
+    let rules = [
+        ("min", "max", "min", true, "min value", "max value"),
+        (
+            "min",
+            "defaultRequest",
+            "defaultRequest",
+            false,
+            "min value",
+            "default request value",
+        ),
+        (
+            "defaultRequest",
+            "max",
+            "defaultRequest",
+            true,
+            "default request value",
+            "max value",
+        ),
+        (
+            "defaultRequest",
+            "default",
+            "defaultRequest",
+            true,
+            "default request value",
+            "default limit value",
+        ),
+        (
+            "min",
+            "default",
+            "default",
+            true,
+            "min value",
+            "default value",
+        ),
+        (
+            "default",
+            "max",
+            "default",
+            false,
+            "default value",
+            "max value",
+        ),
+    ];
+    let mut errors = Errors::new();
+    for (low, high, at, show_low, low_name, high_name) in rules {
+        let (Some(lower), Some(upper)) = (of(low), of(high)) else {
+            continue;
+        };
+        if resources::quantity(lower) > resources::quantity(upper) {
+            let detail = format!(
+                "{low_name} {} is greater than {high_name} {}",
+                resources::text(Some(lower)),
+                resources::text(Some(upper))
+            );
+            let shown = if show_low { lower } else { upper }.clone();
+            errors.push(FieldError::invalid(
+                &path.child(at).key(name),
+                shown,
+                detail,
+            ));
+        }
+    }
+    if let Some(ratio) = of("maxLimitRequestRatio") {
+        let one = resources::quantity(&Value::from("1"));
+        if resources::quantity(ratio) < one {
+            let path = path.child("maxLimitRequestRatio").key(name);
+            let detail = format!("ratio {} is less than 1", resources::text(Some(ratio)));
+            errors.push(FieldError::invalid(&path, ratio.clone(), detail));
+        }
+    }
+    if let (Some(request), Some(default)) = (of("defaultRequest"), of("default")) {
+        if !resources::may_overcommit(name) && !same(request, default) {
+            let path = path.child("defaultRequest").key(name);
+            let detail = format!(
+                "default value {} must equal to defaultRequest value {} in {name}",
+                resources::text(Some(default)),
+                resources::text(Some(request))
+            );
+            errors.push(FieldError::invalid(&path, request.clone(), detail));
+        }
+    }
+    errors
+}

@@ -1,0 +1,132 @@
+//! Namespaces.
+
+use machinery::field::FieldError;
+use machinery::names::name_is_dns_label;
+use serde_json::{Value, json};
+
+use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::value::{Read, fill_empty, keep, object_at, set};
+use crate::builtin::{check, print};
+use crate::kind::{Part, WriteContext};
+
+/// The kind.
+pub(crate) const ENTRY: Entry = Entry {
+    short_names: &["ns"],
+    namespaced: false,
+    facts: Facts {
+        status: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
+    default,
+    prepare_create,
+    prepare_update,
+    validate,
+    validate_update,
+    name: name_is_dns_label,
+    selectable: &[("status.phase", |namespace| {
+        namespace.text("status.phase").to_owned()
+    })],
+    columns: &[
+        NAME,
+        column(
+            "Status",
+            "string",
+            "Whether the namespace is active or ending",
+        ),
+        AGE,
+    ],
+    cells: |namespace, now| {
+        let phase = namespace.text("status.phase");
+        vec![
+            namespace.name().into(),
+            phase.into(),
+            print::age(namespace, now),
+        ]
+    },
+    ..Entry::new("", "v1", "Namespace", "namespaces", "namespace")
+};
+
+/// The label that names the namespace, which selectors rely on.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+fn default(namespace: &mut Value) {
+    let name = namespace.name().to_owned();
+    if !name.is_empty() {
+        if let Some(labels) = object_at(namespace, "metadata.labels") {
+            labels.insert(NAME_LABEL.to_owned(), name.into());
+        }
+    }
+    fill_empty(namespace, "status.phase", "Active");
+}
+
+fn prepare_create(namespace: &mut Value, _: WriteContext<'_>) {
+    set(namespace, "status", json!({ "phase": "Active" }));
+    let mut finalizers = namespace.items("spec.finalizers").to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        finalizers.push("kubernetes".into());
+    }
+    set(namespace, "spec.finalizers", finalizers);
+}
+
+fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<'_>) {
+    match part {
+        Part::Main => {
+            keep(new, old, "spec.finalizers");
+            keep(new, old, "status");
+        }
+        Part::Status => keep(new, old, "spec"),
+        Part::Other(_) => keep(new, old, "status"),
+    }
+}
+
+fn validate(namespace: &Value) -> Errors {
+    let path = check::path("spec.finalizers");
+    namespace
+        .texts("spec.finalizers")
+        .iter()
+        .flat_map(|finalizer| check_finalizer(&path, finalizer))
+        .collect()
+}
+
+fn check_finalizer(path: &machinery::field::Path, finalizer: &str) -> Errors {
+    let mut errors = check::qualified(path, finalizer);
+    let standard = matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
+    if !finalizer.contains('/') && !standard {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, finalizer, detail));
+    }
+    errors
+}
+
+fn validate_update(new: &Value, _: &Value, part: Part<'_>) -> Errors {
+    match part {
+        Part::Status => {
+            let phase = new.text("status.phase");
+            let path = check::path("status.Phase");
+            let detail = if new.has("metadata.deletionTimestamp") {
+                "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            } else {
+                "may only be 'Active' if `deletionTimestamp` is empty"
+            };
+            let expected = if new.has("metadata.deletionTimestamp") {
+                "Terminating"
+            } else {
+                "Active"
+            };
+            if phase == expected {
+                Vec::new()
+            } else {
+                vec![FieldError::invalid(&path, phase, detail)]
+            }
+        }
+        Part::Other("finalize") => {
+            let path = check::path("spec.finalizers");
+            let finalizers = new.texts("spec.finalizers");
+            let each = finalizers.iter().enumerate();
+            each.flat_map(|(i, finalizer)| check_finalizer(&path.index(i), finalizer))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,107 @@
+//! Replication controllers, the elders of replica sets.
+
+use machinery::field::{FieldError, Path};
+use serde_json::{Value, json};
+
+use crate::builtin::apps::{self, replicas};
+use crate::builtin::check;
+use crate::builtin::entry::{Entry, Errors, Facts};
+use crate::builtin::labels;
+use crate::builtin::pod_spec::{defaults, validate, warnings};
+use crate::builtin::print;
+use crate::builtin::value::{Read, fill, set};
+use crate::kind::Part;
+
+/// The kind.
+pub(crate) const ENTRY: Entry = Entry {
+    short_names: &["rc"],
+    categories: &["all"],
+    facts: Facts {
+        generation: true,
+        status: true,
+        scale: true,
+        ..Facts::NONE
+    },
+    default,
+    prepare_create: |object, _| set(object, "status", json!({ "replicas": 0 })),
+    validate,
+    validate_update: |new, _, part| match part {
+        Part::Status => replicas::check_status(new),
+        _ => validate(new),
+    },
+    warnings: |new, old| {
+        let path = check::path("spec.template");
+        match old {
+            Some(_) => warnings::about(&path, new.at("spec.template")),
+            None => {
+                let mut all = warnings::about_name(new.name(), apps::POD_NAMES);
+                all.extend(warnings::about(&path, new.at("spec.template")));
+                all
+            }
+        }
+    },
+    selectable: &[("status.replicas", |object| {
+        object.number("status.replicas").to_string()
+    })],
+    columns: replicas::COLUMNS,
+    cells: |object, now| {
+        let [names, images] = print::containers(object.items("spec.template.spec.containers"));
+        let selector = print::label_set(object.at("spec.selector"));
+        let mut cells = replicas::counts(object, now);
+        cells.extend([names, images, selector]);
+        cells
+    },
+    ..Entry::new(
+        "",
+        "v1",
+        "ReplicationController",
+        "replicationcontrollers",
+        "replicationcontroller",
+    )
+};
+
+fn default(object: &mut Value) {
+    let labels = object.at("spec.template.metadata.labels").clone();
+    if labels.is_object() {
+        if object.count("spec.selector") == 0 {
+            set(object, "spec.selector", labels.clone());
+        }
+        if object.count("metadata.labels") == 0 {
+            set(object, "metadata.labels", labels);
+        }
+    }
+    fill(object, "spec.replicas", 1);
+    defaults::template(object, "spec.template");
+}
+
+fn validate(object: &Value) -> Errors {
+    let path = Path::new("spec");
+    let spec = object.at("spec");
+    let mut errors =
+        check::not_negative(&path.child("minReadySeconds"), spec.int("minReadySeconds"));
+    if spec.count("selector") == 0 {
+        errors.push(FieldError::required(&path.child("selector"), ""));
+    }
+    errors.extend(check::not_negative(
+        &path.child("replicas"),
+        spec.int("replicas"),
+    ));
+    let path = path.child("template");
+    let template = spec.at("template");
+    if template.is_null() {
+        errors.push(FieldError::required(&path, ""));
+        return errors;
+    }
+    let selector = json!({ "matchLabels": spec.at("selector") });
+    let own = template.at("metadata.labels");
+    if spec.count("selector") > 0 && !labels::matches(&selector, own) {
+        errors.push(apps::selector_mismatch(&path, own));
+    }
+    errors.extend(validate::check_template(&path, template));
+    errors.extend(apps::check_always_restarts(
+        &path,
+        template,
+        "ReplicationController",
+    ));
+    errors
+}

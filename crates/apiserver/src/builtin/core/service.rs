@@ -1,0 +1,411 @@
+//! Services.
+
+mod validate;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::builtin::entry::{AGE, Column, Entry, Facts, NAME, column, wide};
+use crate::builtin::value::{Read, fill, fill_empty, items_mut, keep, remove, same, set};
+use crate::builtin::{ip, print};
+use crate::kind::{Part, WriteContext};
+
+/// The kind.
+pub(crate) const ENTRY: Entry = Entry {
+    short_names: &["svc"],
+    categories: &["all"],
+    facts: Facts {
+        status: true,
+        create_on_update: true,
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
+    default,
+    prepare_create,
+    prepare_update,
+    validate: validate::create,
+    validate_update: validate::update,
+    warnings: |service, _| validate::warnings(service),
+    // Any DNS label since 1.36; before, it had to start with a letter.
+    name: machinery::names::name_is_dns_label,
+    selectable: &[
+        ("spec.clusterIP", |service| {
+            service.text("spec.clusterIP").to_owned()
+        }),
+        ("spec.type", |service| service.text("spec.type").to_owned()),
+    ],
+    columns: COLUMNS,
+    cells,
+    ..Entry::new("", "v1", "Service", "services", "service")
+};
+
+/// Whether clients outside the cluster can reach it.
+fn is_external(service: &Value) -> bool {
+    match service.text("spec.type") {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => service.count("spec.externalIPs") > 0,
+        _ => false,
+    }
+}
+
+fn needs_cluster_ip(service: &Value) -> bool {
+    matches!(
+        service.text("spec.type"),
+        "ClusterIP" | "NodePort" | "LoadBalancer"
+    )
+}
+
+fn needs_node_port(service: &Value) -> bool {
+    matches!(service.text("spec.type"), "NodePort" | "LoadBalancer")
+}
+
+fn needs_health_check(service: &Value) -> bool {
+    service.text("spec.type") == "LoadBalancer"
+        && service.text("spec.externalTrafficPolicy") == "Local"
+}
+
+fn is_headless(service: &Value) -> bool {
+    service.texts("spec.clusterIPs") == ["None"]
+}
+
+fn default(service: &mut Value) {
+    fill_empty(service, "spec.sessionAffinity", "None");
+    match service.text("spec.sessionAffinity") {
+        "None" => remove(service, "spec.sessionAffinityConfig"),
+        "ClientIP" if !service.has("spec.sessionAffinityConfig.clientIP.timeoutSeconds") => {
+            let config = json!({ "clientIP": { "timeoutSeconds": 10800 } });
+            set(service, "spec.sessionAffinityConfig", config);
+        }
+        _ => {}
+    }
+    fill_empty(service, "spec.type", "ClusterIP");
+    for port in items_mut(service, "spec.ports") {
+        fill_empty(port, "protocol", "TCP");
+        let number = port.number("port");
+        fill_empty(port, "targetPort", number);
+    }
+    if is_external(service) {
+        fill_empty(service, "spec.externalTrafficPolicy", "Cluster");
+    }
+    if needs_cluster_ip(service) {
+        fill(service, "spec.internalTrafficPolicy", "Cluster");
+    }
+    if service.text("spec.type") == "LoadBalancer" {
+        fill(service, "spec.allocateLoadBalancerNodePorts", true);
+        for ingress in items_mut(service, "status.loadBalancer.ingress") {
+            if !ingress.text("ip").is_empty() {
+                fill(ingress, "ipMode", "VIP");
+            }
+        }
+    }
+    fill(service, "status.loadBalancer", json!({}));
+}
+
+fn prepare_create(service: &mut Value, _: WriteContext<'_>) {
+    set(service, "status", json!({ "loadBalancer": {} }));
+    let address = service.text("spec.clusterIP").to_owned();
+    if !address.is_empty() && service.count("spec.clusterIPs") == 0 {
+        set(service, "spec.clusterIPs", json!([address]));
+    }
+    choose_families(service);
+    choose_health_port(service);
+}
+
+fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<'_>) {
+    if part == Part::Status {
+        keep(new, old, "spec");
+        return;
+    }
+    keep(new, old, "status");
+    patch_allocated(new, old);
+    normalize_addresses(new, old);
+    drop_what_no_longer_applies(new, old);
+    choose_families(new);
+    choose_missing(new);
+    choose_health_port(new);
+}
+
+/// What the server chose stays when an update leaves it out.
+fn patch_allocated(new: &mut Value, old: &Value) {
+    if needs_cluster_ip(old) && needs_cluster_ip(new) {
+        if new.text("spec.clusterIP").is_empty() {
+            keep(new, old, "spec.clusterIP");
+        }
+        if new.count("spec.clusterIPs") == 0 && old.count("spec.clusterIPs") > 0 {
+            keep(new, old, "spec.clusterIPs");
+        }
+        if !new.has("spec.ipFamilyPolicy") {
+            keep(new, old, "spec.ipFamilyPolicy");
+        }
+    }
+    if needs_node_port(old) && needs_node_port(new) {
+        let known = old.items("spec.ports");
+        let taken: Vec<i64> = new
+            .items("spec.ports")
+            .iter()
+            .map(|port| port.number("nodePort"))
+            .collect();
+        for port in items_mut(new, "spec.ports") {
+            if port.number("nodePort") != 0 {
+                continue;
+            }
+            let alike = known
+                .iter()
+                .rev()
+                .find(|known| known.text("name") == port.text("name"));
+            if let Some(known) = alike.filter(|known| !taken.contains(&known.number("nodePort"))) {
+                keep(port, known, "nodePort");
+            }
+        }
+    }
+    if needs_health_check(old)
+        && needs_health_check(new)
+        && new.number("spec.healthCheckNodePort") == 0
+    {
+        keep(new, old, "spec.healthCheckNodePort");
+    }
+}
+
+/// The singular and the plural of cluster addresses say the same, whoever knows which.
+fn normalize_addresses(new: &mut Value, old: &Value) {
+    let (single, was) = (
+        new.text("spec.clusterIP").to_owned(),
+        old.text("spec.clusterIP"),
+    );
+    let unchanged = same(new.at("spec.clusterIPs"), old.at("spec.clusterIPs"));
+    if single != was && unchanged {
+        if single.is_empty() {
+            remove(new, "spec.clusterIPs");
+        } else {
+            set(new, "spec.clusterIPs", json!([single]));
+        }
+    }
+}
+
+/// A change of type takes along what only the old type had, unless it was changed as well.
+fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
+    if needs_cluster_ip(old) && !needs_cluster_ip(new) {
+        for field in ["spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"] {
+            if same(new.at(field), old.at(field)) {
+                remove(new, field);
+                if field == "spec.clusterIPs" {
+                    remove(new, "spec.clusterIP");
+                }
+            }
+        }
+    }
+    if needs_node_port(old) && !needs_node_port(new) {
+        let numbers = |service: &Value| -> Vec<i64> {
+            service
+                .items("spec.ports")
+                .iter()
+                .map(|port| port.number("nodePort"))
+                .collect()
+        };
+        if numbers(new) == numbers(old) {
+            items_mut(new, "spec.ports")
+                .iter_mut()
+                .for_each(|port| remove(port, "nodePort"));
+        }
+    }
+    let gone: [(bool, &[&str]); 3] = [
+        (
+            needs_health_check(old) && !needs_health_check(new),
+            &["spec.healthCheckNodePort"],
+        ),
+        (
+            old.text("spec.type") == "LoadBalancer" && new.text("spec.type") != "LoadBalancer",
+            &[
+                "spec.allocateLoadBalancerNodePorts",
+                "spec.loadBalancerClass",
+            ],
+        ),
+        (
+            is_external(old) && !is_external(new),
+            &["spec.externalTrafficPolicy"],
+        ),
+    ];
+    for field in gone
+        .into_iter()
+        .filter(|(gone, _)| *gone)
+        .flat_map(|(_, fields)| fields)
+    {
+        if same(new.at(field), old.at(field)) {
+            remove(new, field);
+        }
+    }
+    if new.text("spec.type") != "LoadBalancer" {
+        set(new, "status.loadBalancer", json!({}));
+    }
+}
+
+/// Which families of addresses a service has; the cluster has IPv4 only.
+fn choose_families(service: &mut Value) {
+    if service.text("spec.type") == "ExternalName" {
+        return;
+    }
+    let selectorless =
+        service.text("spec.clusterIP") == "None" && service.count("spec.selector") == 0;
+    let policy = if selectorless {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
+    };
+    fill(service, "spec.ipFamilyPolicy", policy);
+    let mut families: Vec<Value> = service.items("spec.ipFamilies").to_vec();
+    for address in service
+        .texts("spec.clusterIPs")
+        .into_iter()
+        .skip(families.len())
+    {
+        if address != "None" {
+            families.push(if ip::is_v6(address) { "IPv6" } else { "IPv4" }.into());
+        }
+    }
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
+    if selectorless && families.len() == 1 && service.text("spec.ipFamilyPolicy") != "SingleStack" {
+        let other = if families[0] == "IPv4" {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
+        families.push(other.into());
+    }
+    set(service, "spec.ipFamilies", families);
+}
+
+/// Gives a service what it needs since its type changed.
+///
+/// New services get addresses and ports from the server, which knows what is taken. What an update
+/// adds follows from the object's uid, so that writing stays a function of its arguments; addresses
+/// are spread over 10.0.0.0/8 to make two services with the same one unlikely.
+fn choose_missing(service: &mut Value) {
+    if !needs_cluster_ip(service) {
+        return;
+    }
+    let seed = digest(service.text("metadata.uid"));
+    if service.text("spec.clusterIP").is_empty() {
+        // Neither the network's own address nor the first one, which is the API server's.
+        let host = seed.rem_euclid((1 << 24) - 3) + 2;
+        let address = format!("10.{}.{}.{}", host >> 16, (host >> 8) & 255, host & 255);
+        set(service, "spec.clusterIP", address.as_str());
+        set(service, "spec.clusterIPs", json!([address]));
+    }
+    let wanted = service.at("spec.allocateLoadBalancerNodePorts").as_bool() != Some(false);
+    if needs_node_port(service) && wanted {
+        let mut taken: Vec<i64> = service
+            .items("spec.ports")
+            .iter()
+            .map(|port| port.number("nodePort"))
+            .collect();
+        for port in items_mut(service, "spec.ports") {
+            if port.number("nodePort") == 0 {
+                let number = free_port(seed, &taken);
+                taken.push(number);
+                set(port, "nodePort", number);
+            }
+        }
+    }
+}
+
+/// Load balancers that keep traffic on its node need a port to be asked about their health.
+fn choose_health_port(service: &mut Value) {
+    if needs_health_check(service) && service.number("spec.healthCheckNodePort") == 0 {
+        let ports = service
+            .items("spec.ports")
+            .iter()
+            .map(|port| port.number("nodePort"));
+        let number = free_port(
+            digest(service.text("metadata.uid")),
+            &ports.collect::<Vec<_>>(),
+        );
+        set(service, "spec.healthCheckNodePort", number);
+    }
+}
+
+/// A port on nodes that is none of these.
+fn free_port(seed: i64, taken: &[i64]) -> i64 {
+    let size = 32768 - 30000;
+    let ports = (0..size).map(|offset| 30000 + (seed + offset).rem_euclid(size));
+    ports
+        .into_iter()
+        .find(|port| !taken.contains(port))
+        .unwrap_or(30000)
+}
+
+/// A number that follows from a text and nothing else.
+fn digest(text: &str) -> i64 {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter()
+        .take(7)
+        .fold(0, |number, byte| (number << 8) | i64::from(*byte))
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Type", "string", "How the service can be reached"),
+    column("Cluster-IP", "string", "Address inside the cluster"),
+    column("External-IP", "string", "Addresses outside the cluster"),
+    column("Port(s)", "string", "Ports, ports on nodes and protocols"),
+    AGE,
+    wide(
+        "Selector",
+        "string",
+        "Labels of the pods behind the service",
+    ),
+];
+
+fn external_address(service: &Value) -> String {
+    let external = service.texts("spec.externalIPs");
+    match service.text("spec.type") {
+        "ClusterIP" | "NodePort" if external.is_empty() => "<none>".to_owned(),
+        "ClusterIP" | "NodePort" => external.join(","),
+        "LoadBalancer" => {
+            let ingress = service.items("status.loadBalancer.ingress").iter();
+            let mut addresses: Vec<&str> = ingress
+                .map(|ingress| match ingress.text("ip") {
+                    "" => ingress.text("hostname"),
+                    address => address,
+                })
+                .filter(|address| !address.is_empty())
+                .collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            addresses.extend(external);
+            if addresses.is_empty() {
+                "<pending>".to_owned()
+            } else {
+                addresses.join(",")
+            }
+        }
+        "ExternalName" => service.text("spec.externalName").to_owned(),
+        _ => "<unknown>".to_owned(),
+    }
+}
+
+fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
+    let ports: Vec<String> = service
+        .items("spec.ports")
+        .iter()
+        .map(|port| {
+            let (number, protocol) = (port.number("port"), port.text("protocol"));
+            match port.number("nodePort") {
+                node if node > 0 => format!("{number}:{node}/{protocol}"),
+                _ => format!("{number}/{protocol}"),
+            }
+        })
+        .collect();
+    let addresses = service.texts("spec.clusterIPs");
+    vec![
+        service.name().into(),
+        service.text("spec.type").into(),
+        print::maybe(addresses.first().copied(), "<none>"),
+        external_address(service).into(),
+        print::or(&ports.join(","), "<none>"),
+        print::age(service, now),
+        print::label_set(service.at("spec.selector")),
+    ]
+}

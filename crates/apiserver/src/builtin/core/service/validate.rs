@@ -1,0 +1,528 @@
+//! Checks of services.
+
+use machinery::field::{FieldError, Path};
+use serde_json::Value;
+
+use super::{is_external, is_headless, needs_health_check};
+use crate::builtin::entry::Errors;
+use crate::builtin::value::Read;
+use crate::builtin::{check, ip, labels, layout};
+use crate::kind::Part;
+
+/// A new service.
+pub(super) fn create(service: &Value) -> Errors {
+    check_service(service, &Value::Null)
+}
+
+/// A changed service.
+pub(super) fn update(new: &Value, old: &Value, part: Part<'_>) -> Errors {
+    if part == Part::Status {
+        return check_load_balancer(new, old);
+    }
+    let mut errors = check_address_change(new, old);
+    errors.extend(check_family_change(new, old));
+    errors.extend(check_class(new, Some(old)));
+    let port = "spec.healthCheckNodePort";
+    if needs_health_check(old) && needs_health_check(new) && new.number(port) != old.number(port) {
+        errors.push(FieldError::forbidden(&check::path(port), check::IMMUTABLE));
+    }
+    errors.extend(check_service(new, old));
+    errors
+}
+
+fn check_service(service: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let path = Path::new("spec");
+    let spec = service.at("spec");
+    let kind = spec.text("type");
+    let ports = spec.items("ports");
+    if ports.is_empty() && !is_headless(service) && kind != "ExternalName" {
+        errors.push(FieldError::required(&path.child("ports"), ""));
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if is_headless(service) => {
+            let detail = format!("may not be set to 'None' for {kind} services");
+            let path = path.child("clusterIPs").index(0);
+            errors.push(FieldError::invalid(&path, "None", detail));
+        }
+        "ExternalName" => errors.extend(check_external_name(&path, spec)),
+        _ => {}
+    }
+    let mut names = Vec::new();
+    for (i, port) in ports.iter().enumerate() {
+        let path = path.child("ports").index(i);
+        errors.extend(check_port(&path, port, ports.len() > 1, &mut names));
+    }
+    errors.extend(labels::check(&path.child("selector"), spec.at("selector")));
+    errors.extend(check_affinity(&path, spec));
+    errors.extend(check_addresses(service, old));
+    let existing = old.texts("spec.externalIPs");
+    for (i, address) in spec.texts("externalIPs").iter().enumerate() {
+        let path = path.child("externalIPs").index(i);
+        let wrong = ip::check(&path, address, &existing);
+        if wrong.is_empty() {
+            errors.extend(ip::check_endpoint(&path, address));
+        }
+        errors.extend(wrong);
+    }
+    errors.extend(check::one_of(
+        &path.child("type"),
+        kind,
+        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
+    ));
+    errors.extend(check_port_list(&path.child("ports"), kind, ports));
+    errors.extend(check_source_ranges(&path, spec, old));
+    let allocate = "allocateLoadBalancerNodePorts";
+    if kind != "LoadBalancer" && spec.has(allocate) {
+        let detail = "may only be used when `type` is 'LoadBalancer'";
+        errors.push(FieldError::forbidden(&path.child(allocate), detail));
+    }
+    if kind == "LoadBalancer" && !spec.has(allocate) {
+        errors.push(FieldError::required(&Path::new(allocate), ""));
+    }
+    errors.extend(check_class(service, None));
+    errors.extend(check_traffic(&path, service));
+    errors
+}
+
+fn check_external_name(path: &Path, spec: &Value) -> Errors {
+    let mut errors = Errors::new();
+    for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if spec.count(field) > 0 || spec.maybe_text(field).is_some() {
+            let detail = "may not be set for ExternalName services";
+            errors.push(FieldError::forbidden(&path.child(field), detail));
+        }
+    }
+    let name = spec.text("externalName");
+    match name.strip_suffix('.').unwrap_or(name) {
+        "" => errors.push(FieldError::required(&path.child("externalName"), "")),
+        name => errors.extend(check::subdomain(&path.child("externalName"), name)),
+    }
+    errors
+}
+
+fn check_port<'a>(
+    path: &Path,
+    port: &'a Value,
+    needs_name: bool,
+    names: &mut Vec<&'a str>,
+) -> Errors {
+    let mut errors = Errors::new();
+    let name = port.text("name");
+    if needs_name && name.is_empty() {
+        errors.push(FieldError::required(&path.child("name"), ""));
+    } else if !name.is_empty() {
+        errors.extend(check::label(&path.child("name"), name));
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(&path.child("name"), name));
+        } else {
+            names.push(name);
+        }
+    }
+    errors.extend(check::port_number(&path.child("port"), port.number("port")));
+    errors.extend(check::one_of(
+        &path.child("protocol"),
+        port.text("protocol"),
+        check::PROTOCOLS,
+    ));
+    errors.extend(check::port(
+        &path.child("targetPort"),
+        port.at("targetPort"),
+    ));
+    if let Some(protocol) = port.maybe_text("appProtocol") {
+        errors.extend(check::qualified(&path.child("appProtocol"), protocol));
+    }
+    errors
+}
+
+fn check_affinity(path: &Path, spec: &Value) -> Errors {
+    let affinity = spec.text("sessionAffinity");
+    let mut errors = check::one_of(
+        &path.child("sessionAffinity"),
+        affinity,
+        &["ClientIP", "None"],
+    );
+    let path = path.child("sessionAffinityConfig");
+    let config = spec.at("sessionAffinityConfig");
+    if affinity == "ClientIP" {
+        let detail = "when session affinity type is ClientIP";
+        let here = path.child("clientIP");
+        let seconds = here.child("timeoutSeconds");
+        if config.is_null() {
+            errors.push(FieldError::required(&path, detail));
+        } else if !config.has("clientIP") {
+            errors.push(FieldError::required(&here, detail));
+        } else {
+            match config.int("clientIP.timeoutSeconds") {
+                None => errors.push(FieldError::required(&seconds, detail)),
+                Some(value) if !(1..=86400).contains(&value) => {
+                    let detail = "must be greater than 0 and less than 86400";
+                    errors.push(FieldError::invalid(&seconds, value, detail));
+                }
+                Some(_) => {}
+            }
+        }
+    } else if affinity == "None" && !config.is_null() {
+        let detail = "must not be set when session affinity is None";
+        errors.push(FieldError::forbidden(&path, detail));
+    }
+    errors
+}
+
+/// Cluster addresses, families and policy have to fit together.
+fn check_addresses(service: &Value, old: &Value) -> Errors {
+    if service.text("spec.type") == "ExternalName" {
+        return Vec::new();
+    }
+    let mut errors = Errors::new();
+    let path = check::path("spec.clusterIPs");
+    let all = service.at("spec.clusterIPs");
+    let (single, addresses) = (
+        service.text("spec.clusterIP"),
+        service.texts("spec.clusterIPs"),
+    );
+    match addresses.first() {
+        None if !single.is_empty() => errors.push(FieldError::required(&path, "")),
+        Some(_) if single.is_empty() => {
+            let detail = "must be empty when `clusterIP` is not specified";
+            errors.push(FieldError::invalid(&path, all.clone(), detail));
+        }
+        Some(first) if *first != single => {
+            let detail = "first value must match `clusterIP`";
+            errors.push(FieldError::invalid(&path, all.clone(), detail));
+        }
+        _ => {}
+    }
+    let families = service.texts("spec.ipFamilies");
+    for (i, family) in families.iter().enumerate() {
+        let path = check::path("spec.ipFamilies").index(i);
+        errors.extend(check::supported(&path, family, &["IPv4", "IPv6"]));
+        if families[..i].contains(family) {
+            errors.push(FieldError::duplicate(&path, *family));
+        }
+    }
+    errors.extend(check::maybe_one_of(
+        &check::path("spec.ipFamilyPolicy"),
+        service.maybe_text("spec.ipFamilyPolicy"),
+        &["PreferDualStack", "RequireDualStack", "SingleStack"],
+    ));
+    let existing = old.texts("spec.clusterIPs");
+    let mut unreadable = false;
+    for (i, address) in addresses.iter().enumerate() {
+        let wrong = if i == 0 && *address == "None" {
+            if addresses.len() == 1 {
+                continue;
+            }
+            let detail = "'None' must be the first and only value";
+            vec![FieldError::invalid(&path, all.clone(), detail)]
+        } else {
+            ip::check(&path.index(i), address, &existing)
+        };
+        unreadable |= !wrong.is_empty();
+        errors.extend(wrong);
+    }
+    if addresses.len() > 2 {
+        errors.push(FieldError::invalid(
+            &path,
+            all.clone(),
+            "may only hold up to 2 values",
+        ));
+    }
+    if unreadable {
+        return errors;
+    }
+    if addresses.len() > 1
+        && addresses
+            .iter()
+            .filter(|address| ip::is_v6(address))
+            .count()
+            != 1
+    {
+        let detail = "may specify no more than one IP for each IP family";
+        errors.push(FieldError::invalid(&path, all.clone(), detail));
+    }
+    if !is_headless(service) {
+        for (i, (address, family)) in addresses.iter().zip(&families).enumerate() {
+            if ip::is_v6(address) != (*family == "IPv6") {
+                let detail =
+                    format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
+                errors.push(FieldError::invalid(&path.index(i), *address, detail));
+            }
+        }
+    }
+    if service.text("spec.ipFamilyPolicy") == "RequireDualStack"
+        && !(is_headless(service) && service.count("spec.selector") == 0)
+    {
+        errors.push(FieldError::invalid(
+            &check::path("spec.ipFamilyPolicy"),
+            "RequireDualStack",
+            "this cluster is not configured for dual-stack services",
+        ));
+    }
+    errors
+}
+
+fn check_address_change(new: &Value, old: &Value) -> Errors {
+    let external = |service: &Value| service.text("spec.type") == "ExternalName";
+    if external(new) || external(old) || (is_headless(new) && is_headless(old)) {
+        return Vec::new();
+    }
+    let path = check::path("spec.clusterIPs");
+    let all = new.at("spec.clusterIPs");
+    let (now, was) = (new.texts("spec.clusterIPs"), old.texts("spec.clusterIPs"));
+    let wrong = |i: usize, detail: &str| {
+        let shown = if all.is_null() {
+            Value::Null
+        } else {
+            all.clone()
+        };
+        FieldError::invalid(&path.index(i), shown, detail)
+    };
+    let mut errors = Errors::new();
+    if now.len() == was.len() {
+        for (i, _) in now
+            .iter()
+            .zip(&was)
+            .enumerate()
+            .filter(|(_, (now, was))| now != was)
+        {
+            errors.push(wrong(i, "may not change once set"));
+        }
+        return errors;
+    }
+    if now.is_empty() {
+        errors.push(wrong(0, "primary clusterIP can not be unset"));
+    }
+    if let (Some(now), Some(was)) = (now.first(), was.first()) {
+        if now != was {
+            errors.push(wrong(0, "may not change once set"));
+        }
+    }
+    if was.len() > now.len() && now.len() == 1 {
+        let policy = new.at("spec.ipFamilyPolicy");
+        if policy != "SingleStack" {
+            let path = check::path("spec.ipFamilyPolicy");
+            let detail = "must be set to 'SingleStack' when releasing the secondary clusterIP";
+            errors.push(FieldError::invalid(&path, policy.clone(), detail));
+        }
+    }
+    errors
+}
+
+fn check_family_change(new: &Value, old: &Value) -> Errors {
+    let external = |service: &Value| service.text("spec.type") == "ExternalName";
+    if external(new) || external(old) || is_headless(new) || is_headless(old) {
+        return Vec::new();
+    }
+    let (now, was) = (new.texts("spec.ipFamilies"), old.texts("spec.ipFamilies"));
+    let changed = now.iter().zip(&was).filter(|(now, was)| now != was).count();
+    let changes = if now.len() == was.len() {
+        changed
+    } else {
+        changed.min(1)
+    };
+    let path = check::path("spec.ipFamilies").index(0);
+    let shown = new.at("spec.ipFamilies");
+    (0..changes)
+        .map(|_| FieldError::invalid(&path, shown.clone(), "may not change once set"))
+        .collect()
+}
+
+fn check_class(service: &Value, old: Option<&Value>) -> Errors {
+    let path = check::path("spec.loadBalancerClass");
+    let balances = |service: &Value| service.text("spec.type") == "LoadBalancer";
+    let class = service.at("spec.loadBalancerClass");
+    let mut errors = Errors::new();
+    if let Some(old) = old {
+        if balances(old) && balances(service) && old.at("spec.loadBalancerClass") != class {
+            errors.push(FieldError::invalid(
+                &path,
+                class.clone(),
+                "may not change once set",
+            ));
+        }
+    }
+    match class.as_str() {
+        Some(class) if balances(service) => errors.extend(check::qualified(&path, class)),
+        Some(_) => {
+            let detail = "may only be used when `type` is 'LoadBalancer'";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        None => {}
+    }
+    errors
+}
+
+fn check_port_list(path: &Path, kind: &str, ports: &[Value]) -> Errors {
+    let mut errors = Errors::new();
+    let (mut node_ports, mut numbers) = (Vec::new(), Vec::new());
+    if kind == "ClusterIP" {
+        for (i, _) in ports
+            .iter()
+            .enumerate()
+            .filter(|(_, port)| port.number("nodePort") != 0)
+        {
+            let path = path.index(i).child("nodePort");
+            let detail = "may not be used when `type` is 'ClusterIP'";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+    }
+    for (i, port) in ports.iter().enumerate() {
+        let key = (port.text("protocol"), port.number("nodePort"));
+        if key.1 != 0 && node_ports.contains(&key) {
+            errors.push(FieldError::duplicate(
+                &path.index(i).child("nodePort"),
+                key.1,
+            ));
+        }
+        node_ports.push(key);
+    }
+    for (i, port) in ports.iter().enumerate() {
+        let key = (port.text("protocol"), port.number("port"));
+        if numbers.contains(&key) {
+            let shown = serde_json::json!({ "protocol": key.0, "port": key.1 });
+            errors.push(layout::duplicate(&path.index(i), "ServicePort", &shown));
+        }
+        numbers.push(key);
+    }
+    errors
+}
+
+fn check_source_ranges(path: &Path, spec: &Value, old: &Value) -> Errors {
+    let ranges = spec.texts("loadBalancerSourceRanges");
+    if ranges.is_empty() {
+        return Vec::new();
+    }
+    let mut errors = Errors::new();
+    // Upstream's path has a capital letter.
+    let path = path.child("LoadBalancerSourceRanges");
+    if spec.text("type") != "LoadBalancer" {
+        let detail = "may only be used when `type` is 'LoadBalancer'";
+        errors.push(FieldError::forbidden(&path, detail));
+    }
+    let existing: Vec<&str> = old
+        .texts("spec.loadBalancerSourceRanges")
+        .into_iter()
+        .map(str::trim)
+        .collect();
+    for (i, range) in ranges.iter().enumerate() {
+        errors.extend(ip::check_cidr(&path.index(i), range.trim(), &existing));
+    }
+    errors
+}
+
+fn check_traffic(path: &Path, service: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let here = path.child("externalTrafficPolicy");
+    let policy = service.text("spec.externalTrafficPolicy");
+    if is_external(service) {
+        errors.extend(check::one_of(&here, policy, &["Cluster", "Local"]));
+    } else if !policy.is_empty() {
+        let detail = "may only be set for externally-accessible services";
+        errors.push(FieldError::invalid(&here, policy, detail));
+    }
+    let here = path.child("healthCheckNodePort");
+    match (
+        needs_health_check(service),
+        service.number("spec.healthCheckNodePort"),
+    ) {
+        (true, 0) => errors.push(FieldError::required(&here, "")),
+        (true, port) => errors.extend(check::port_number(&here, port)),
+        (false, 0) => {}
+        (false, port) => {
+            let detail = "may only be set when `type` is 'LoadBalancer' and \
+                          `externalTrafficPolicy` is 'Local'";
+            errors.push(FieldError::invalid(&here, port, detail));
+        }
+    }
+    let here = path.child("internalTrafficPolicy");
+    match service.maybe_text("spec.internalTrafficPolicy") {
+        None if super::needs_cluster_ip(service) => errors.push(FieldError::required(&here, "")),
+        policy => errors.extend(check::maybe_one_of(&here, policy, &["Cluster", "Local"])),
+    }
+    errors.extend(check::maybe_one_of(
+        &path.child("trafficDistribution"),
+        service.maybe_text("spec.trafficDistribution"),
+        &["PreferClose", "PreferSameZone", "PreferSameNode"],
+    ));
+    errors
+}
+
+fn check_load_balancer(new: &Value, old: &Value) -> Errors {
+    let path = check::path("status.loadBalancer.ingress");
+    let list = "status.loadBalancer.ingress";
+    let existing: Vec<&str> = old
+        .items(list)
+        .iter()
+        .map(|ingress| ingress.text("ip"))
+        .collect();
+    let mut errors = Errors::new();
+    if new.text("spec.type") != "LoadBalancer" && new.count(list) > 0 {
+        let detail = "may only be used when `spec.type` is \"LoadBalancer\"";
+        errors.push(FieldError::forbidden(&path, detail));
+        return errors;
+    }
+    for (i, ingress) in new.items(list).iter().enumerate() {
+        let path = path.index(i);
+        let address = ingress.text("ip");
+        if !address.is_empty() {
+            errors.extend(ip::check(&path.child("ip"), address, &existing));
+        }
+        let host = ingress.text("hostname");
+        if !host.is_empty() {
+            errors.extend(check::subdomain(&path.child("hostname"), host));
+            if ip::parse_sloppy(host).is_some() {
+                let detail = "must be a DNS name, not an IP address";
+                errors.push(FieldError::invalid(&path.child("hostname"), host, detail));
+            }
+        }
+    }
+    errors
+}
+
+/// What is worth saying about a service.
+pub(super) fn warnings(service: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let hints = "service.kubernetes.io/topology-aware-hints";
+    if service.annotation(hints).is_some() {
+        warnings.push(format!(
+            "annotation {hints} is deprecated, please use service.kubernetes.io/topology-mode instead"
+        ));
+    }
+    let spec = service.at("spec");
+    let kind = spec.text("type");
+    let external = spec.count("externalIPs") > 0;
+    if is_headless(service) {
+        let ignored = [
+            (
+                !spec.text("loadBalancerIP").is_empty(),
+                "spec.loadBalancerIP",
+            ),
+            (external, "spec.externalIPs"),
+            (
+                spec.text("sessionAffinity") != "None",
+                "spec.SessionAffinity",
+            ),
+        ];
+        let ignored = ignored.iter().filter(|(set, _)| *set);
+        warnings
+            .extend(ignored.map(|(_, field)| format!("{field} is ignored for headless services")));
+    } else if external && kind != "ExternalName" {
+        let text =
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+        warnings.push(text.to_owned());
+    }
+    if kind == "ExternalName" && external {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if kind != "ExternalName" && !spec.text("externalName").is_empty() {
+        let text = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
+        warnings.push(text.to_owned());
+    }
+    if spec.text("trafficDistribution") == "PreferClose" {
+        let text =
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        warnings.push(text.to_owned());
+    }
+    warnings
+}

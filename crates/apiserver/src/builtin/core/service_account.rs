@@ -1,0 +1,37 @@
+//! Service accounts.
+
+use serde_json::Value;
+
+use crate::builtin::entry::{AGE, Entry, Facts, NAME};
+use crate::builtin::print;
+use crate::builtin::value::{Read, items_mut};
+
+/// The kind.
+pub(crate) const ENTRY: Entry = Entry {
+    short_names: &["sa"],
+    facts: Facts {
+        delete_returns_object: true,
+        ..Facts::NONE
+    },
+    prepare_create: |account, _| clean(account),
+    prepare_update: |account, _, _, _| clean(account),
+    columns: &[NAME, AGE],
+    cells: print::name_and_age,
+    ..Entry::new(
+        "",
+        "v1",
+        "ServiceAccount",
+        "serviceaccounts",
+        "serviceaccount",
+    )
+};
+
+/// References to secrets carry a name and nothing else.
+fn clean(account: &mut Value) {
+    for reference in items_mut(account, "secrets") {
+        let name = reference.text("name").to_owned();
+        if let Some(fields) = reference.as_object_mut() {
+            fields.retain(|key, _| key == "name" && !name.is_empty());
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Rules when a CRD is written
+//! (`apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`).
+
+use std::sync::Arc;
+
+use super::compile::{Child, Rule, child_decl, compile_rule};
+use super::decl::Decl;
+use super::estimate::{TotalCost, cost_error, estimate, multiply};
+use super::field_path::valid_field_path;
+use crate::field::{FieldError, Path};
+use crate::json;
+use crate::schema::{ListType, Schema, SchemaType, ValidationRule};
+
+/// Largest estimate for one expression.
+const EXPRESSION_LIMIT: u64 = 10_000_000;
+/// Reasons a rule may give.
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
+/// Everything wrong with the rules of a schema, which is found at `path`.
+#[must_use]
+pub fn check_rules(schema: &Schema, path: &Path) -> Vec<FieldError> {
+    let mut found = Found::default();
+    let context = Context {
+        decl: None,
+        root: true,
+        in_scope: false,
+        cardinality: Some(1),
+        uncorrelatable: None,
+        compiles: true,
+    };
+    check_node(schema, path, &context, &mut found);
+    let mut errors = found.schema;
+    errors.append(&mut found.cel);
+    errors.extend(found.total.errors(path));
+    errors
+}
+
+/// Errors in the two groups upstream reports them in.
+#[derive(Default)]
+struct Found {
+    schema: Vec<FieldError>,
+    cel: Vec<FieldError>,
+    total: TotalCost,
+}
+
+/// What the nodes above say about a node.
+#[derive(Clone)]
+struct Context {
+    decl: Option<Arc<Decl>>,
+    root: bool,
+    in_scope: bool,
+    /// How often the node can occur, `None` if nothing bounds it.
+    cardinality: Option<u64>,
+    /// The list whose items have no old value.
+    uncorrelatable: Option<Path>,
+    /// Rules below `not`, `anyOf` and so on are not compiled.
+    compiles: bool,
+}
+
+fn check_node(schema: &Schema, path: &Path, context: &Context, found: &mut Found) {
+    let in_scope = context.in_scope || !schema.validations.is_empty();
+    let decl = match &context.decl {
+        Some(decl) => Some(Arc::clone(decl)),
+        None if in_scope && context.root => Decl::of(schema, true, "selfType").map(Arc::new),
+        None if in_scope => Decl::of(schema, schema.embedded_resource, "selfType").map(Arc::new),
+        None => None,
+    };
+    let before = found.schema.len();
+    let below = |child: Child<'_>, sub: &Schema| Context {
+        decl: in_scope
+            .then(|| child_decl(decl.as_deref(), child, sub))
+            .flatten(),
+        root: false,
+        in_scope,
+        cardinality: context
+            .cardinality
+            .zip(max_elements(schema))
+            .map(|(a, b)| multiply(a, b)),
+        uncorrelatable: context.uncorrelatable.clone(),
+        compiles: context.compiles,
+    };
+    if let Some(values) = schema.additional_properties.as_deref() {
+        let context = below(Child::Values, values);
+        check_node(values, &path.child("additionalProperties"), &context, found);
+    }
+    for (name, sub) in &schema.properties {
+        let context = below(Child::Property(name), sub);
+        check_node(sub, &path.child("properties").key(name), &context, found);
+    }
+    check_nested(schema, path, context, found);
+    if let Some(items) = schema.items.as_deref() {
+        let mut context = below(Child::Items, items);
+        if schema.list_type != Some(ListType::Map) && context.uncorrelatable.is_none() {
+            context.uncorrelatable = Some(path.clone());
+        }
+        check_node(items, &path.child("items"), &context, found);
+    }
+    let rules_path = path.child("x-kubernetes-validations");
+    for (at, rule) in schema.validations.iter().enumerate() {
+        check_form(rule, schema, &rules_path.index(at), &mut found.schema);
+    }
+    // Errors of form here or below would only lead to confusing ones.
+    if schema.validations.is_empty() || found.schema.len() > before || !context.compiles {
+        return;
+    }
+    let Some(decl) = decl else {
+        let detail = "internal error: failed to construct type information for \
+                      x-kubernetes-validations rules: unable to convert structural schema to CEL \
+                      declarations";
+        found.cel.push(FieldError::internal(&rules_path, detail));
+        return;
+    };
+    for (at, rule) in schema.validations.iter().enumerate() {
+        let compiled = compile_rule(rule, schema, &decl);
+        check_compiled(&compiled, &decl, &rules_path.index(at), context, found);
+    }
+}
+
+/// Rules within value validations are checked for form only.
+fn check_nested(schema: &Schema, path: &Path, context: &Context, found: &mut Found) {
+    let context = Context {
+        decl: None,
+        compiles: false,
+        ..context.clone()
+    };
+    if let Some(not) = &schema.not {
+        check_node(not, &path.child("not"), &context, found);
+    }
+    for (name, subs) in [
+        ("allOf", &schema.all_of),
+        ("oneOf", &schema.one_of),
+        ("anyOf", &schema.any_of),
+    ] {
+        for (at, sub) in subs.iter().enumerate() {
+            check_node(sub, &path.child(name).index(at), &context, found);
+        }
+    }
+}
+
+/// How many values of the children one value of a node has.
+fn max_elements(schema: &Schema) -> Option<u64> {
+    match schema.schema_type {
+        Some(SchemaType::Object) if schema.additional_properties.is_some() => schema.max_properties,
+        Some(SchemaType::Array) => schema.max_items,
+        _ => Some(1),
+    }
+}
+
+fn has_line_break(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+fn check_form(rule: &ValidationRule, schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
+    let (trimmed, message) = (rule.rule.trim(), rule.message.trim());
+    if trimmed.is_empty() {
+        errors.push(FieldError::required(
+            &path.child("rule"),
+            "rule is not specified",
+        ));
+    } else if !rule.message.is_empty() && message.is_empty() {
+        let detail = "must be non-empty if specified";
+        errors.push(FieldError::invalid(
+            &path.child("message"),
+            rule.message.as_str(),
+            detail,
+        ));
+    } else if has_line_break(message) {
+        let detail = "must not contain line breaks";
+        errors.push(FieldError::invalid(
+            &path.child("message"),
+            rule.message.as_str(),
+            detail,
+        ));
+    } else if has_line_break(trimmed) && message.is_empty() {
+        let detail = "message must be specified if rule contains line breaks";
+        errors.push(FieldError::required(&path.child("message"), detail));
+    }
+    if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(
+            &path.child("messageExpression"),
+            detail,
+        ));
+    }
+    if !rule.reason.is_empty() && !REASONS.contains(&rule.reason.as_str()) {
+        let path = path.child("reason");
+        errors.push(FieldError::not_supported(
+            &path,
+            rule.reason.as_str(),
+            REASONS,
+        ));
+    }
+    let field_path = rule.field_path.as_str();
+    let mut bad_path = |detail: &str| {
+        errors.push(FieldError::invalid(
+            &path.child("fieldPath"),
+            field_path,
+            detail,
+        ));
+    };
+    if !field_path.is_empty() && field_path.trim().is_empty() {
+        bad_path("must be non-empty if specified");
+    }
+    if has_line_break(field_path) {
+        bad_path("must not contain line breaks");
+    }
+    if !field_path.is_empty() && valid_field_path(field_path, schema).is_err() {
+        bad_path("must be a valid path");
+    }
+}
+
+fn check_compiled(rule: &Rule, decl: &Decl, path: &Path, context: &Context, found: &mut Found) {
+    let rule_path = path.child("rule");
+    let Some(program) = &rule.program else { return };
+    match program {
+        Ok(program) => {
+            let times = context
+                .cardinality
+                .unwrap_or_else(|| decl.max_cardinality());
+            let cost = multiply(estimate(program, decl), times);
+            if cost > EXPRESSION_LIMIT {
+                let detail = cost_error("estimated rule cost", cost, EXPRESSION_LIMIT);
+                found.cel.push(FieldError::forbidden(&rule_path, detail));
+            }
+            found.total.observe(&rule_path, cost);
+        }
+        Err(problem) => found.cel.push(with_rule(&rule_path, &rule.source, problem)),
+    }
+    let message_path = path.child("messageExpression");
+    match &rule.message {
+        None => {}
+        Some(Err(problem)) => found
+            .cel
+            .push(with_rule(&message_path, &rule.source, problem)),
+        Some(Ok(program)) => {
+            let cost = estimate(program, decl);
+            if cost > EXPRESSION_LIMIT {
+                let detail = cost_error("estimated messageExpression cost", cost, EXPRESSION_LIMIT);
+                found.cel.push(FieldError::forbidden(&message_path, detail));
+            }
+            found.total.observe(&message_path, cost);
+        }
+    }
+    if rule.uses_old {
+        if let Some(list) = &context.uncorrelatable {
+            let detail = format!(
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
+            );
+            found.cel.push(FieldError::invalid(
+                &rule_path,
+                rule.source.rule.as_str(),
+                detail,
+            ));
+        }
+    } else if let Some(optional) = rule.source.optional_old_self {
+        let detail = "may not be set if oldSelf is not used in rule";
+        found.cel.push(FieldError::invalid(
+            &path.child("optionalOldSelf"),
+            optional,
+            detail,
+        ));
+    }
+}
+
+/// An error that shows the whole rule, in the order of the fields upstream.
+fn with_rule(path: &Path, rule: &ValidationRule, problem: &str) -> FieldError {
+    let text = |value: &str| json::to_string(&value.into());
+    let reason = if rule.reason.is_empty() {
+        "null".to_owned()
+    } else {
+        text(&rule.reason)
+    };
+    let optional = rule
+        .optional_old_self
+        .map_or_else(|| "null".to_owned(), |o| o.to_string());
+    let shown = format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{reason},\
+         \"FieldPath\":{},\"OptionalOldSelf\":{optional}}}",
+        text(&rule.rule),
+        text(&rule.message),
+        text(&rule.message_expression),
+        text(&rule.field_path),
+    );
+    FieldError::without_value(
+        crate::field::ErrorKind::Invalid,
+        path,
+        format!("{shown}: {problem}"),
+    )
+}

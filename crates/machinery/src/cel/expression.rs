@@ -1,0 +1,224 @@
+//! Expressions over declared variables, for admission.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map as JsonMap, Value};
+
+use super::decl::{Decl, ListDecl, MAX_REQUEST, Shape};
+use super::meter::{Fail, Meter, PER_CALL};
+use super::program::Program;
+use super::time::{format_seconds, format_timestamp};
+use super::types::Type;
+use super::value::{Val, view};
+use crate::schema::{ListType, Schema};
+
+/// What kind of value a variable has.
+#[derive(Debug, Clone)]
+pub enum VarType {
+    /// Whatever it turns out to be; fields are not checked.
+    Dyn,
+    /// `bool`
+    Bool,
+    /// `int`
+    Int,
+    /// `double`
+    Double,
+    /// `string`
+    String,
+    /// A list.
+    List(Box<Self>),
+    /// A map with string keys.
+    Map(Box<Self>),
+    /// An object of a schema; `true` adds what every resource has.
+    Object(Box<Schema>, bool),
+}
+
+/// The variables an expression may refer to.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    variables: Vec<(String, Arc<Decl>)>,
+    messages: bool,
+}
+
+impl Environment {
+    /// No variables.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, var_type: &VarType) -> Self {
+        self.variables
+            .push((name.to_owned(), Arc::new(declare(var_type, name))));
+        self
+    }
+
+    /// Allows `Object{...}` and `JSONPatch{...}`, which mutating policies build.
+    #[must_use]
+    pub fn with_patches(mut self) -> Self {
+        self.messages = true;
+        self
+    }
+}
+
+fn declare(var_type: &VarType, name: &str) -> Decl {
+    let nullable = |decl: Decl| Decl {
+        nullable: true,
+        ..decl
+    };
+    nullable(match var_type {
+        VarType::Dyn => Decl::dynamic(),
+        VarType::Bool => Decl::simple(Shape::Bool, 4, 1),
+        VarType::Int => Decl::simple(Shape::Int, 1, 1),
+        VarType::Double => Decl::simple(Shape::Double, 1, 1),
+        VarType::String => Decl::simple(Shape::String, 2, MAX_REQUEST),
+        VarType::List(items) => {
+            let list = ListDecl {
+                items: Arc::new(declare(items, name)),
+                list_type: ListType::Atomic,
+                keys: Arc::new([]),
+            };
+            Decl::simple(Shape::List(list), 2, MAX_REQUEST)
+        }
+        VarType::Map(values) => {
+            Decl::simple(Shape::Map(Arc::new(declare(values, name))), 2, MAX_REQUEST)
+        }
+        VarType::Object(schema, root) => {
+            Decl::of(schema, *root, name).unwrap_or_else(Decl::dynamic)
+        }
+    })
+}
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EvalError {
+    /// The expression failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The budget is used up.
+    #[error("operation cancelled: actual cost limit exceeded")]
+    BudgetExceeded,
+}
+
+/// What an expression evaluates to, as far as is known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultType {
+    /// `bool`
+    Bool,
+    /// `string`
+    String,
+    /// Known when evaluated.
+    Dyn,
+    /// Something else.
+    Other,
+}
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Expression {
+    program: Program,
+    variables: Vec<(String, Arc<Decl>)>,
+}
+
+impl Expression {
+    /// Compiles `source`; the error is what the API reports.
+    pub fn compile(source: &str, environment: &Environment) -> Result<Self, String> {
+        let variables: Vec<(String, Type)> = environment
+            .variables
+            .iter()
+            .map(|(name, decl)| (name.clone(), Type::of(decl)))
+            .collect();
+        let program = Program::compile(source, &variables, environment.messages)
+            .map_err(|issues| format!("compilation failed: {issues}"))?;
+        Ok(Self {
+            program,
+            variables: environment.variables.clone(),
+        })
+    }
+
+    /// What it evaluates to.
+    #[must_use]
+    pub fn result_type(&self) -> ResultType {
+        match self.program.checked.result {
+            Type::Bool => ResultType::Bool,
+            Type::String => ResultType::String,
+            Type::Dyn => ResultType::Dyn,
+            _ => ResultType::Other,
+        }
+    }
+
+    /// Whether it refers to a variable.
+    #[must_use]
+    pub fn uses(&self, variable: &str) -> bool {
+        self.program.uses(variable)
+    }
+
+    /// Evaluates with the given values and takes the cost from `budget`.
+    pub fn eval(&self, values: &[(&str, &Value)], budget: &mut u64) -> Result<Value, EvalError> {
+        let mut bound = Vec::with_capacity(values.len());
+        for (name, decl) in &self.variables {
+            let Some((_, value)) = values.iter().find(|(n, _)| n == name) else {
+                continue;
+            };
+            let seen = view(value, decl).map_err(|fail| error(&fail))?;
+            bound.push((name.as_str(), seen));
+        }
+        let meter = Meter::new(PER_CALL.min(*budget));
+        let (result, mut meter) = self.program.eval(bound, meter);
+        *budget = budget.saturating_sub(meter.cost);
+        let result = result.and_then(|value| to_json(&value, &mut meter));
+        result.map_err(|fail| error(&fail))
+    }
+}
+
+fn error(fail: &Fail) -> EvalError {
+    match fail {
+        Fail::Error(message) => EvalError::Failed(message.clone()),
+        Fail::Limit => EvalError::BudgetExceeded,
+    }
+}
+
+/// A result as JSON; what JSON has no form for becomes its text.
+fn to_json(value: &Val<'_>, meter: &mut Meter) -> Result<Value, Fail> {
+    meter.burn(1)?;
+    Ok(match value {
+        Val::Null | Val::Optional(None) => Value::Null,
+        Val::Bool(b) => (*b).into(),
+        Val::Int(i) => (*i).into(),
+        Val::Uint(u) => (*u).into(),
+        Val::Double(d) => (*d).into(),
+        Val::Str(text) => Value::String(text.to_string()),
+        Val::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
+        Val::Timestamp(t) => Value::String(format_timestamp(*t)),
+        Val::Duration(d) => Value::String(format_seconds(*d)),
+        Val::Optional(Some(inner)) => to_json(inner, meter)?,
+        Val::List(list) => {
+            let items: Result<Vec<Value>, Fail> =
+                list.iter().map(|item| to_json(&item?, meter)).collect();
+            Value::Array(items?)
+        }
+        Val::Map(map) => {
+            let mut object = JsonMap::new();
+            for key in map.keys() {
+                if let Some(value) = map.find(&key)? {
+                    object.insert(super::functions::display(&key), to_json(&value, meter)?);
+                }
+            }
+            Value::Object(object)
+        }
+        Val::Type(name) => Value::String(name.to_string()),
+        Val::Url(url) => Value::String(url.source.clone()),
+        Val::Ip(ip) => Value::String(ip.to_string()),
+        Val::Cidr(cidr) => Value::String(cidr.to_string()),
+        Val::Semver(version) => Value::String(version.to_string()),
+        Val::Format(format) => Value::String(format.name().to_owned()),
+        Val::Quantity(amount) => match amount.to_i64() {
+            Some(whole) => whole.into(),
+            None => amount.to_f64().into(),
+        },
+    })
+}
