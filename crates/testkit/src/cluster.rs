@@ -1,0 +1,158 @@
+//! A cluster for a test.
+
+use anyhow::Context as _;
+use apiserver::auth::UserInfo;
+use apiserver::store::Store;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ObjectMeta, PostParams};
+use kube::client::Body;
+use kube::{Api, Client};
+use tower::ServiceExt as _;
+
+use crate::embedded::Embedded;
+use crate::genuine::{self, Genuine};
+use crate::lines::Lines;
+use crate::served::ServedCluster;
+
+/// An API server of one's own, gone when dropped.
+pub struct TestCluster {
+    backend: Backend,
+}
+
+enum Backend {
+    Embedded(Box<Embedded>),
+    Genuine(Box<Genuine>),
+}
+
+impl TestCluster {
+    /// Starts the embedded server, or the genuine one if `KUBEBUILDER_ASSETS` has it.
+    pub async fn start() -> anyhow::Result<Self> {
+        crate::install_crypto();
+        let backend = match genuine::assets() {
+            Some(assets) => Backend::Genuine(Box::new(Genuine::start(&assets).await?)),
+            None => Backend::Embedded(Box::new(Embedded::start().await?)),
+        };
+        Ok(Self { backend })
+    }
+
+    /// Starts the embedded server, whatever the environment says: for tests that need its insides.
+    pub async fn embedded() -> anyhow::Result<Self> {
+        crate::install_crypto();
+        Ok(Self {
+            backend: Backend::Embedded(Box::new(Embedded::start().await?)),
+        })
+    }
+
+    /// Whether this is the genuine kube-apiserver.
+    pub fn is_genuine(&self) -> bool {
+        matches!(self.backend, Backend::Genuine(_))
+    }
+
+    /// The store of an embedded server.
+    pub fn store(&self) -> Option<&Store> {
+        match &self.backend {
+            Backend::Embedded(embedded) => Some(&embedded.store),
+            Backend::Genuine(_) => None,
+        }
+    }
+
+    /// A client for an administrator.
+    pub fn client(&self) -> Client {
+        match &self.backend {
+            Backend::Embedded(embedded) => {
+                Client::new(embedded.server.as_user(UserInfo::admin()), "default")
+            }
+            Backend::Genuine(genuine) => Client::new(genuine.remote.clone(), "default"),
+        }
+    }
+
+    /// A client for somebody; the genuine server is asked by an administrator in their name.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> anyhow::Result<Client> {
+        Ok(match &self.backend {
+            Backend::Embedded(embedded) => Client::new(
+                embedded.server.as_user(UserInfo::known(user, groups)),
+                "default",
+            ),
+            Backend::Genuine(genuine) => {
+                Client::new(genuine.remote.impersonating(user, groups)?, "default")
+            }
+        })
+    }
+
+    /// Sends a request as it is, as an administrator, and reads the whole answer.
+    pub async fn request(&self, request: Request<Vec<u8>>) -> anyhow::Result<Response<Bytes>> {
+        let (parts, body) = self.send(request).await?.into_parts();
+        let body = body
+            .collect()
+            .await
+            .map_err(|error| anyhow::anyhow!(error).context("reading the answer"))?
+            .to_bytes();
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// Sends a request as it is, as an administrator, and reads the answer line by line.
+    pub async fn stream(&self, request: Request<Vec<u8>>) -> anyhow::Result<Lines> {
+        Ok(Lines::new(self.send(request).await?))
+    }
+
+    async fn send(&self, request: Request<Vec<u8>>) -> anyhow::Result<Response<Answer>> {
+        let what = format!("{} {}", request.method(), request.uri());
+        let request = request.map(Body::from);
+        match &self.backend {
+            Backend::Embedded(embedded) => {
+                let response = embedded
+                    .server
+                    .as_user(UserInfo::admin())
+                    .handle(request)
+                    .await;
+                Ok(response.map(boxed))
+            }
+            Backend::Genuine(genuine) => genuine
+                .remote
+                .clone()
+                .oneshot(request)
+                .await
+                .map_err(|error| anyhow::anyhow!(error).context(what)),
+        }
+    }
+
+    /// Makes the server reachable for other programs.
+    pub async fn serve(&self) -> anyhow::Result<ServedCluster> {
+        match &self.backend {
+            Backend::Embedded(embedded) => embedded.serve().await,
+            Backend::Genuine(genuine) => genuine.serve(),
+        }
+    }
+
+    /// Creates a namespace nobody else uses; its name begins as told.
+    pub async fn namespace(&self, prefix: &str) -> anyhow::Result<String> {
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{prefix}-")),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let created = Api::all(self.client())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .with_context(|| format!("creating a namespace {prefix}-"))?;
+        created.metadata.name.context("a namespace without a name")
+    }
+}
+
+/// The body of all answers.
+pub(crate) type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
+
+/// Makes bodies of different servers one type.
+pub(crate) fn boxed<B>(body: B) -> Answer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    body.map_err(Into::into).boxed_unsync()
+}

@@ -1,0 +1,81 @@
+//! The embedded server in the process of the test.
+
+use std::net::Ipv4Addr;
+
+use anyhow::Context as _;
+use apiserver::auth::{MASTERS, StaticTokens};
+use apiserver::pki::Authority;
+use apiserver::store::Store;
+use apiserver::{ApiServer, Options, kubeconfig, serve};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use crate::served::ServedCluster;
+
+pub(crate) struct Embedded {
+    pub(crate) server: ApiServer,
+    pub(crate) store: Store,
+    authority: Authority,
+}
+
+impl Embedded {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let store = Store::memory();
+        let authority = Authority::generate().context("making keys")?;
+        let options = Options {
+            store: store.clone(),
+            token_key: authority.token_key().context("making a token key")?,
+            issuer: "https://kubernetes.default.svc.cluster.local".to_owned(),
+            tokens: StaticTokens::default(),
+            host: Ipv4Addr::LOCALHOST.to_string(),
+            port: 6443,
+        };
+        let server = ApiServer::start(options)
+            .await
+            .context("starting the embedded server")?;
+        Ok(Self {
+            server,
+            store,
+            authority,
+        })
+    }
+
+    /// Opens a socket for the server.
+    pub(crate) async fn serve(&self) -> anyhow::Result<ServedCluster> {
+        let folder = TempDir::new().context("making a folder for a kubeconfig")?;
+        let listener = serve::listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let url = format!(
+            "https://{}",
+            listener.local_addr().context("asking for a port")?
+        );
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let identity = self
+            .authority
+            .server(&names)
+            .context("making a certificate")?;
+        let tls = serve::tls_config(&identity, &[self.authority.certificate().to_owned()])?;
+        let admin = self
+            .authority
+            .client("admin", MASTERS)
+            .context("making a certificate")?;
+        let path = folder.path().join("kubeconfig");
+        let text = kubeconfig::kubeconfig(&url, self.authority.certificate(), &admin);
+        kubeconfig::write(&path, &text).context("writing a kubeconfig")?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(serve::serve(
+            self.server.clone(),
+            listener,
+            tls,
+            async move {
+                // The sender is never used: it is dropped.
+                let _ = stopped.await;
+            },
+        ));
+        Ok(ServedCluster {
+            url,
+            kubeconfig: path,
+            folder,
+            _stop: Some(stop),
+        })
+    }
+}

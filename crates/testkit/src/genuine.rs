@@ -1,0 +1,162 @@
+//! The genuine etcd and kube-apiserver as child processes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use apiserver::auth::MASTERS;
+use apiserver::kubeconfig;
+use apiserver::pki::Authority;
+use http::Request;
+use kube::client::Body;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tower::ServiceExt as _;
+
+use crate::process::{Process, free_port};
+use crate::remote::Remote;
+use crate::served::ServedCluster;
+use crate::wait::wait_until;
+
+/// Starting takes seconds on a quiet machine, and test machines are not quiet.
+const START: Duration = Duration::from_secs(120);
+
+/// Both processes; the server goes before what it stores in, and the folder last.
+pub(crate) struct Genuine {
+    pub(crate) remote: Remote,
+    url: String,
+    kubeconfig: String,
+    _server: Process,
+    _etcd: Process,
+    _folder: TempDir,
+}
+
+/// The folder with the genuine binaries, if there is one.
+pub(crate) fn assets() -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS")?);
+    ["etcd", "kube-apiserver"]
+        .iter()
+        .all(|name| folder.join(name).is_file())
+        .then_some(folder)
+}
+
+impl Genuine {
+    pub(crate) async fn start(assets: &Path) -> anyhow::Result<Self> {
+        let folder = TempDir::new().context("making a folder for a control plane")?;
+        let (etcd, etcd_url) = start_etcd(assets, folder.path()).await?;
+        let port = free_port()?;
+        let url = format!("https://127.0.0.1:{port}");
+        let authority = write_keys(folder.path())?;
+        let arguments = server_arguments(&etcd_url, port);
+        let mut server = Process::start(&assets.join("kube-apiserver"), arguments, folder.path())?;
+        let admin = authority
+            .client("admin", MASTERS)
+            .context("making a certificate")?;
+        let kubeconfig = kubeconfig::kubeconfig(&url, authority.certificate(), &admin);
+        let remote = Remote::new(&kubeconfig).await?;
+        // The default namespace comes a little after the server says it is ready.
+        for path in ["/readyz", "/api/v1/namespaces/default"] {
+            wait_until(&format!("kube-apiserver answers {path}"), START, || {
+                let (remote, checked) = (remote.clone(), server.check());
+                async move {
+                    checked?;
+                    let request = Request::get(path)
+                        .body(Body::empty())
+                        .context("a request")?;
+                    let answer = remote.oneshot(request).await;
+                    Ok(answer
+                        .ok()
+                        .filter(|answer| answer.status().is_success())
+                        .map(drop))
+                }
+            })
+            .await?;
+        }
+        Ok(Self {
+            remote,
+            url,
+            kubeconfig,
+            _server: server,
+            _etcd: etcd,
+            _folder: folder,
+        })
+    }
+
+    pub(crate) fn serve(&self) -> anyhow::Result<ServedCluster> {
+        let folder = TempDir::new().context("making a folder for a kubeconfig")?;
+        let path = folder.path().join("kubeconfig");
+        kubeconfig::write(&path, &self.kubeconfig).context("writing a kubeconfig")?;
+        Ok(ServedCluster {
+            url: self.url.clone(),
+            kubeconfig: path,
+            folder,
+            _stop: None,
+        })
+    }
+}
+
+/// etcd with the flags envtest gives it.
+async fn start_etcd(assets: &Path, folder: &Path) -> anyhow::Result<(Process, String)> {
+    let port = free_port()?;
+    let url = format!("http://127.0.0.1:{port}");
+    let arguments = [
+        format!("--listen-client-urls={url}"),
+        format!("--advertise-client-urls={url}"),
+        "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+        "--data-dir=etcd".to_owned(),
+        // Nothing here outlives the test.
+        "--unsafe-no-fsync".to_owned(),
+    ];
+    let mut etcd = Process::start(&assets.join("etcd"), arguments, folder)?;
+    wait_until("etcd listens", START, || {
+        let checked = etcd.check();
+        async move {
+            checked?;
+            Ok(TcpStream::connect(("127.0.0.1", port)).await.ok())
+        }
+    })
+    .await?;
+    Ok((etcd, url))
+}
+
+/// Certificates for the server and its clients, and a key for service account tokens.
+fn write_keys(folder: &Path) -> anyhow::Result<Authority> {
+    let authority = Authority::generate().context("making keys")?;
+    let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let server = authority.server(&names).context("making a certificate")?;
+    let tokens = rcgen::KeyPair::generate().context("making a token key")?;
+    for (name, content) in [
+        ("ca.crt", authority.certificate()),
+        ("server.crt", &server.certificate),
+        ("server.key", &server.key),
+        ("sa.key", &tokens.serialize_pem()),
+        ("sa.pub", &tokens.public_key_pem()),
+    ] {
+        let path = folder.join(name);
+        std::fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(authority)
+}
+
+fn server_arguments(etcd: &str, port: u16) -> Vec<OsString> {
+    [
+        format!("--etcd-servers={etcd}"),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--tls-cert-file=server.crt".to_owned(),
+        "--tls-private-key-file=server.key".to_owned(),
+        "--client-ca-file=ca.crt".to_owned(),
+        "--service-account-key-file=sa.pub".to_owned(),
+        "--service-account-signing-key-file=sa.key".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        // Its controller does not run here, and pods would wait for it.
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--cert-dir=.".to_owned(),
+    ]
+    .map(OsString::from)
+    .to_vec()
+}

@@ -1,0 +1,90 @@
+//! Child processes that end with the test.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::Context as _;
+
+/// A running program, killed when dropped. What it writes goes to a file.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program in a folder, which also gets its output, in a file named after it.
+    pub fn start<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: impl IntoIterator<Item = A>,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let name = program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let log = folder.join(format!("{name}.log"));
+        let file = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let errors = file.try_clone().context("sharing a log file")?;
+        let child = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        Ok(Self { name, child, log })
+    }
+
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How the program ended, if it has.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.child
+            .try_wait()
+            .with_context(|| format!("asking for the state of {}", self.name))
+    }
+
+    /// What the program wrote so far.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// An error if the program has ended, with the last it wrote.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.ended()? else {
+            return Ok(());
+        };
+        let output = self.output();
+        let last: Vec<&str> = output.lines().rev().take(5).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        anyhow::bail!("{} ended with {status}: {}", self.name, last.join("\n"));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails for a process that has ended, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port on the loopback address that nobody listens on at the moment.
+pub fn free_port() -> anyhow::Result<u16> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
+    Ok(listener
+        .local_addr()
+        .context("looking for a free port")?
+        .port())
+}
