@@ -300,8 +300,7 @@ fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) ->
 
 fn aggregated_resource(resource: &Arc<Resource>) -> Value {
     let info = &resource.info;
-    let mut verbs = verbs(resource);
-    verbs.sort_unstable();
+    let verbs = verbs(resource);
     let mut entry = json!({
         "resource": info.plural,
         "responseKind": response_kind(resource, &info.gvk.group, &info.gvk.version, &info.gvk.kind),

@@ -156,7 +156,6 @@ async fn whole(
         Verb::Create if name.is_empty() || resource.custom.is_some() => {
             rest::create(context, resource, namespace, content).await
         }
-        Verb::Create => Err(method_not_allowed(context, resource)),
         Verb::Update | Verb::Patch if name.is_empty() => {
             Err(collection_needs_name(context, resource))
         }
@@ -170,7 +169,7 @@ async fn whole(
             rest::delete_collection(context, resource, namespace, content).await
         }
 
-        Verb::Other => Err(method_not_allowed(context, resource)),
+        Verb::Create | Verb::Other => Err(method_not_allowed(context, resource)),
     }
 }
 

@@ -211,9 +211,9 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
 mod tests {
     use super::*;
 
-    fn negotiated(accept: &str) -> Result<Representation, Status> {
+    fn negotiated(accept: &'static str) -> Result<Representation, Status> {
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, accept.parse().unwrap());
+        headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
         negotiate(&headers, false, false)
     }
 

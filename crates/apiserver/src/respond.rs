@@ -219,7 +219,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen: Vec<&str> = Vec::new();
     let mut total = 0;
     let mut values = Vec::new();
-    let all: usize = warnings.iter().map(std::string::String::len).sum();
+    let all: usize = warnings.iter().map(String::len).sum();
     for warning in warnings {
         if seen.contains(&warning.as_str()) {
             continue;

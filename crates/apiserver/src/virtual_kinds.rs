@@ -33,15 +33,15 @@ pub(crate) async fn review(
     }
     let object = decode(review.group, review.kind, content)?;
     match review.kind {
-        "TokenReview" => answer(context, &reviews::token(context, object)),
-        "SelfSubjectReview" => answer(context, &reviews::own_identity(context, object)),
-        "SelfSubjectRulesReview" => answer(context, &reviews::own_rules(object)),
-        "SelfSubjectAccessReview" => answer(context, &reviews::own_access(context, object)),
+        "TokenReview" => Ok(answer(context, &reviews::token(context, object))),
+        "SelfSubjectReview" => Ok(answer(context, &reviews::own_identity(context, object))),
+        "SelfSubjectRulesReview" => Ok(answer(context, &reviews::own_rules(object))),
+        "SelfSubjectAccessReview" => Ok(answer(context, &reviews::own_access(context, object))),
         "Binding" => {
             let name = machinery::meta::name(&object).to_owned();
             binding::bind(context, &path.namespace, &name, &object).await
         }
-        _ => answer(context, &reviews::access(object)?),
+        _ => Ok(answer(context, &reviews::access(object)?)),
     }
 }
 
@@ -65,14 +65,14 @@ pub(crate) async fn create_below(
         _ => {
             let object = decode("authentication.k8s.io", "TokenRequest", content)?;
             let issued = token::issue(context, resource, namespace, name, object)?;
-            answer(context, &issued)
+            Ok(answer(context, &issued))
         }
     }
 }
 
-fn answer(context: &Context, object: &Value) -> Result<Response<Body>, Status> {
+fn answer(context: &Context, object: &Value) -> Response<Body> {
     let form = context.form(Representation::PLAIN);
-    Ok(respond::value(StatusCode::CREATED, object, form))
+    respond::value(StatusCode::CREATED, object, form)
 }
 
 /// A success that says no more than that.

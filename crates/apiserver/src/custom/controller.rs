@@ -25,7 +25,7 @@ use crate::store::StoreError;
 /// Finalizer that keeps a definition until its instances are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// How soon a definition whose instances have finalizers is looked at again.
-const CLEANUP_RETRY: Duration = Duration::from_millis(200);
+const CLEANUP_RETRY: Duration = Duration::from_millis(25);
 
 /// Serves the definitions there are, then follows them until the store closes.
 pub(crate) async fn follow(state: Arc<State>) {

@@ -190,6 +190,14 @@ pub(crate) fn strict_findings(duplicates: &[String], unknown: &[String]) -> Vec<
         .collect()
 }
 
+fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
 /// The start of a body, for messages (`summarizeData`).
 fn summary(bytes: &[u8]) -> String {
     const MOST: usize = 30;
@@ -198,7 +206,7 @@ fn summary(bytes: &[u8]) -> String {
     let shown = match head.first() {
         None => return "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(head).into_owned(),
-        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(_) => hex(head),
     };
     if cut { format!("{shown} ...") } else { shown }
 }

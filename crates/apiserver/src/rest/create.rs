@@ -133,7 +133,7 @@ pub(crate) async fn create_object(
             {
                 Ok(stored) => return resource.read(&stored),
                 Err(Refused::Race(current)) => current,
-                Err(Refused::Failed(status)) => return Err(status),
+                Err(Refused::Failed(status)) => return Err(*status),
             }
         };
         if generated {

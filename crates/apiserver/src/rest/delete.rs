@@ -178,7 +178,7 @@ pub(crate) async fn delete_object(
                 match state.remove_object(resource, &entry, live.clone()).await {
                     Ok(()) => return Ok(Deletion::Done(live)),
                     Err(Refused::Race(_)) => continue,
-                    Err(Refused::Failed(status)) => return Err(status),
+                    Err(Refused::Failed(status)) => return Err(*status),
                 }
             }
             Step::Remove => mark_deleting(&mut object, context),
@@ -199,7 +199,7 @@ pub(crate) async fn delete_object(
         {
             Ok(stored) => resource.read(&stored)?,
             Err(Refused::Race(_)) => continue,
-            Err(Refused::Failed(status)) => return Err(status),
+            Err(Refused::Failed(status)) => return Err(*status),
         };
         // A grace period of nothing is written down once, for watchers, and is then over.
         if has_finalizers || !matches!(step, Step::Grace { seconds: 0, .. }) {

@@ -196,14 +196,9 @@ pub(crate) async fn page(
         } else {
             limit - page.entries.len()
         };
-        let keys = match store.list(
-            &prefix,
-            start.as_deref().map_or(Bound::Unbounded, Bound::Included),
-            wanted,
-            at,
-        ) {
-            Ok(keys) => keys,
-            Err(_) => return Err(expired(options, &prefix, start.as_deref())),
+        let from = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        let Ok(keys) = store.list(&prefix, from, wanted, at) else {
+            return Err(expired(options, &prefix, start.as_deref()));
         };
         page.revision = keys.revision;
         at = Some(keys.revision);

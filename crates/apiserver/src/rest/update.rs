@@ -160,7 +160,7 @@ pub(crate) async fn update_object(
             Err(Refused::Race(_)) => {
                 return Err(Status::modified(&job.resource.group_resource(), job.name));
             }
-            Err(Refused::Failed(status)) => return Err(status),
+            Err(Refused::Failed(status)) => return Err(*status),
         }
     }
     Err(Status::modified(&job.resource.group_resource(), job.name))
@@ -353,7 +353,7 @@ async fn commit(
     job.resource
         .read(&stored)
         .map(Updated::Live)
-        .map_err(Refused::Failed)
+        .map_err(|status| Refused::Failed(Box::new(status)))
 }
 
 /// Namespaces have finalizers in their spec besides those in metadata.

@@ -36,6 +36,10 @@ const DEFAULT_SECONDS: u64 = 1800;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Everything a watch needs once the request is gone.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that has happened or was asked for"
+)]
 struct Watcher {
     resource: Arc<Resource>,
     store: Store,
