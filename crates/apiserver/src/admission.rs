@@ -2,12 +2,14 @@
 
 use std::ops::Bound;
 
+use jiff::Timestamp;
 use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
 use serde_json::Value;
 
 use crate::builtin::{self, admission::Lookup};
+use crate::custom;
 use crate::resource::Resource;
 use crate::rest::Context;
 use crate::server::State;
@@ -92,10 +94,22 @@ pub(crate) fn on_delete(resource: &Resource, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
+/// A definition that is deleted for the first time stays until its instances are gone.
+pub(crate) fn before_delete(resource: &Resource, object: &mut Value, now: Timestamp) {
+    if resource.info.gvk.kind == "CustomResourceDefinition"
+        && resource.info.gvk.group == "apiextensions.k8s.io"
+        && !meta::is_deleting(object)
+    {
+        custom::mark_terminating(object, now);
+    }
+}
+
 /// An object that has been marked for deletion and waits.
 pub(crate) fn on_deleting(resource: &Resource, object: &mut Value) {
     if resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Namespace" {
         object["status"]["phase"] = "Terminating".into();
+        // Their end is not a matter of seconds.
+        meta::remove(object, "deletionGracePeriodSeconds");
     }
 }
 

@@ -9,7 +9,7 @@
 //! entries (rules) ------------+
 //! ```
 
-pub mod admission;
+pub(crate) mod admission;
 mod admission_registration;
 mod apiextensions;
 mod apps;
@@ -23,7 +23,7 @@ mod cron;
 mod diff;
 mod discovery;
 mod entry;
-pub mod events;
+pub(crate) mod events;
 mod ip;
 mod labels;
 mod layout;
@@ -55,7 +55,7 @@ use crate::kind::{Decoded, Findings, Grace, KindInfo, Part, ScalePaths, Strategy
 use crate::types::{self, Strategic, TypeId};
 
 /// All built-in kinds with what the REST layer asks of them.
-pub fn registry() -> Vec<(KindInfo, Arc<dyn Strategy>)> {
+pub(crate) fn registry() -> Vec<(KindInfo, Arc<dyn Strategy>)> {
     entries()
         .filter_map(|entry| Some((info(entry), strategy(entry)?)))
         .collect()

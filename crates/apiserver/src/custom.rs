@@ -6,5 +6,5 @@ mod definition;
 mod names;
 mod strategy;
 
-pub(crate) use controller::follow;
+pub(crate) use controller::{follow, mark_terminating};
 pub(crate) use definition::DefinitionStrategy;

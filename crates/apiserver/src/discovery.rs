@@ -7,10 +7,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH
 use http::{HeaderMap, Response, StatusCode};
 use machinery::gvk::join_api_version;
 use machinery::json;
+use machinery::status::Status;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
-use crate::negotiate::{JSON, accept_ranges};
+use crate::negotiate::{JSON, MediaRange, YAML, accept_ranges, not_acceptable};
 use crate::registry::{Group, Snapshot, Version};
 use crate::resource::Resource;
 use crate::respond::{self, Body, Form};
@@ -40,20 +41,27 @@ const BUILTIN_VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// Whether the client prefers the aggregated document.
-fn wants_aggregated(headers: &HeaderMap) -> bool {
-    accept_ranges(headers)
-        .iter()
-        .find_map(
-            |range| match (range.media_type.as_str(), range.parameter("as")) {
-                (JSON, "APIGroupDiscoveryList") => (range.parameter("g") == "apidiscovery.k8s.io"
-                    && range.parameter("v") == "v2")
-                    .then_some(true),
-                (JSON | "*/*", "") => Some(false),
-                _ => None,
-            },
-        )
-        .unwrap_or(false)
+/// Whether the client prefers the aggregated document; an error when it takes neither form.
+fn wants_aggregated(headers: &HeaderMap) -> Result<bool, Status> {
+    let ranges = accept_ranges(headers);
+    if ranges.is_empty() {
+        return Ok(false);
+    }
+    let form = |range: &MediaRange| match (range.media_type.as_str(), range.parameter("as")) {
+        (JSON, "APIGroupDiscoveryList") => {
+            let known =
+                range.parameter("g") == "apidiscovery.k8s.io" && range.parameter("v") == "v2";
+            known.then_some(true)
+        }
+        (JSON | YAML | "application/*" | "*/*", "") => Some(false),
+        _ => None,
+    };
+    ranges.iter().find_map(form).ok_or_else(not_acceptable)
+}
+
+/// A document that exists in one form only is refused in any other.
+pub(crate) fn check_plain(headers: &HeaderMap) -> Result<(), Status> {
+    wants_aggregated(headers).map(|_| ())
 }
 
 /// `/api`.
@@ -62,12 +70,12 @@ pub(crate) fn core(
     headers: &HeaderMap,
     form: Form,
     address: &str,
-) -> Response<Body> {
-    if wants_aggregated(headers) {
+) -> Result<Response<Body>, Status> {
+    if wants_aggregated(headers)? {
         let body = snapshot.aggregated_core.get_or_init(|| {
             aggregate(snapshot.groups().iter().filter(|(name, _)| name.is_empty()))
         });
-        return aggregated_response(headers, body.clone(), form);
+        return Ok(aggregated_response(headers, body.clone(), form));
     }
     let versions: Vec<&str> = snapshot
         .group("")
@@ -84,22 +92,26 @@ pub(crate) fn core(
         "versions": versions,
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
     });
-    respond::value(StatusCode::OK, &body, form)
+    Ok(respond::value(StatusCode::OK, &body, form))
 }
 
 /// `/apis`.
-pub(crate) fn groups(snapshot: &Snapshot, headers: &HeaderMap, form: Form) -> Response<Body> {
-    if wants_aggregated(headers) {
+pub(crate) fn groups(
+    snapshot: &Snapshot,
+    headers: &HeaderMap,
+    form: Form,
+) -> Result<Response<Body>, Status> {
+    if wants_aggregated(headers)? {
         let body = snapshot
             .aggregated_groups
             .get_or_init(|| aggregate(ordered_groups(snapshot)));
-        return aggregated_response(headers, body.clone(), form);
+        return Ok(aggregated_response(headers, body.clone(), form));
     }
     let groups: Vec<Value> = ordered_groups(snapshot)
         .map(|(name, group)| group_document(name, group))
         .collect();
     let body = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    respond::value(StatusCode::OK, &body, form)
+    Ok(respond::value(StatusCode::OK, &body, form))
 }
 
 /// Built-in groups first, then those of definitions, each by name.
@@ -193,6 +205,11 @@ pub(crate) fn verbs(resource: &Resource) -> Vec<&'static str> {
             vec!["delete", "deletecollection", "get", "list", "watch"]
         }
         Some(_) => CUSTOM_VERBS.to_vec(),
+        // Deleting all namespaces at once is too easily done.
+        None if resource.info.gvk.kind == "Namespace" => BUILTIN_VERBS
+            .into_iter()
+            .filter(|verb| *verb != "deletecollection")
+            .collect(),
         None => BUILTIN_VERBS.to_vec(),
     }
 }
@@ -260,7 +277,7 @@ fn aggregated_version(group: &str, version: &Version) -> Value {
     for review in subresources::reviews(group, &version.name) {
         let entry = json!({
             "resource": review.plural,
-            "responseKind": {"group": group, "version": version.name, "kind": review.kind},
+            "responseKind": {"group": "", "version": "", "kind": review.kind},
             "scope": if review.namespaced { "Namespaced" } else { "Cluster" },
             "singularResource": review.kind.to_lowercase(),
             "verbs": ["create"],
@@ -272,13 +289,21 @@ fn aggregated_version(group: &str, version: &Version) -> Value {
     json!({"version": version.name, "resources": resources, "freshness": "Current"})
 }
 
+/// The kind of an answer. Of built-in kinds only those of another group say which.
+fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
+    let own = &resource.info.gvk;
+    if resource.custom.is_none() && group == own.group && version == own.version {
+        return json!({"group": "", "version": "", "kind": kind});
+    }
+    json!({"group": group, "version": version, "kind": kind})
+}
+
 fn aggregated_resource(resource: &Arc<Resource>) -> Value {
     let info = &resource.info;
-    let mut verbs = verbs(resource);
-    verbs.sort_unstable();
+    let verbs = verbs(resource);
     let mut entry = json!({
         "resource": info.plural,
-        "responseKind": {"group": info.gvk.group, "version": info.gvk.version, "kind": info.gvk.kind},
+        "responseKind": response_kind(resource, &info.gvk.group, &info.gvk.version, &info.gvk.kind),
         "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": info.singular,
         "verbs": verbs,
@@ -294,9 +319,12 @@ fn aggregated_resource(resource: &Arc<Resource>) -> Value {
         .map(|subresource| {
             json!({
                 "subresource": subresource.name,
-                "responseKind": {
-                    "group": subresource.group, "version": subresource.version, "kind": subresource.kind,
-                },
+                "responseKind": response_kind(
+                    resource,
+                    &subresource.group,
+                    &subresource.version,
+                    &subresource.kind,
+                ),
                 "verbs": subresource.verbs,
             })
         })

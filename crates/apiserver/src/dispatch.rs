@@ -45,11 +45,20 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
             &context.headers,
             form,
             &context.state.advertised,
-        )),
-        ["apis"] => Some(discovery::groups(&snapshot, &context.headers, form)),
-        ["api", version] => discovery::resources(&snapshot, "", version, form),
-        ["apis", group] => discovery::group(&snapshot, group, form),
-        ["apis", group, version] => discovery::resources(&snapshot, group, version, form),
+        )?),
+        ["apis"] => Some(discovery::groups(&snapshot, &context.headers, form)?),
+        ["api", version] => {
+            discovery::check_plain(&context.headers)?;
+            discovery::resources(&snapshot, "", version, form)
+        }
+        ["apis", group] => {
+            discovery::check_plain(&context.headers)?;
+            discovery::group(&snapshot, group, form)
+        }
+        ["apis", group, version] => {
+            discovery::check_plain(&context.headers)?;
+            discovery::resources(&snapshot, group, version, form)
+        }
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
         ["openapi", "v3", rest @ ..] => {
             openapi::document(context, &snapshot, &rest.join("/"), form)
@@ -75,13 +84,9 @@ async fn resource(
             return virtual_kinds::review(context, review, path, content).await;
         }
         // A group of ours answers for itself; for any other nobody does.
-        let known = snapshot.group(&path.group).is_some_and(|group| {
-            group.builtin
-                && group
-                    .versions
-                    .iter()
-                    .any(|version| version.name == path.version)
-        });
+        let known = snapshot
+            .group(&path.group)
+            .is_some_and(|group| group.builtin);
         return if known {
             Err(Status::unknown_resource())
         } else {
@@ -123,20 +128,18 @@ fn not_here(context: &Context, resource: &Resource) -> Result<Response<Body>, St
     Err(Status::unknown_resource())
 }
 
+/// The 405 of a built-in resource: there is no route for the method.
+pub(crate) fn no_such_method() -> Status {
+    let message = "the server does not allow this method on the requested resource";
+    Status::failure(405, "MethodNotAllowed", message)
+        .with_details(machinery::status::Details::default())
+}
+
 fn method_not_allowed(context: &Context, resource: &Resource) -> Status {
-    let verb = match context.info.verb {
-        Verb::Other => "",
-        verb => verb.as_str(),
-    };
-    if verb.is_empty() {
-        return Status::failure(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
-        .with_details(machinery::status::Details::default());
+    if resource.custom.is_none() {
+        return no_such_method();
     }
-    Status::method_not_supported(&resource.group_resource(), verb)
+    Status::method_not_supported(&resource.group_resource(), context.info.verb.as_str())
 }
 
 async fn whole(
@@ -150,20 +153,23 @@ async fn whole(
         Verb::Get => rest::get(context, resource, namespace, name).await,
         Verb::List => rest::list(context, resource, namespace).await,
         Verb::Watch => rest::watch(context, resource, namespace, name).await,
-        Verb::Create if name.is_empty() => {
+        Verb::Create if name.is_empty() || resource.custom.is_some() => {
             rest::create(context, resource, namespace, content).await
         }
-        Verb::Create => Err(method_not_allowed(context, resource)),
         Verb::Update | Verb::Patch if name.is_empty() => {
             Err(collection_needs_name(context, resource))
         }
         Verb::Update => rest::put(context, resource, namespace, name, Part::Main, content).await,
         Verb::Patch => rest::patch(context, resource, namespace, name, Part::Main, content).await,
         Verb::Delete => rest::delete(context, resource, namespace, name, content).await,
+        Verb::DeleteCollection if !discovery::verbs(resource).contains(&"deletecollection") => {
+            Err(method_not_allowed(context, resource))
+        }
         Verb::DeleteCollection => {
             rest::delete_collection(context, resource, namespace, content).await
         }
-        Verb::Other => Err(method_not_allowed(context, resource)),
+
+        Verb::Create | Verb::Other => Err(method_not_allowed(context, resource)),
     }
 }
 

@@ -134,6 +134,12 @@ pub trait Strategy: Send + Sync {
     /// handled as a X: ` in front. Metadata is handled as well.
     fn decode(&self, raw: Value) -> Result<Decoded, String>;
 
+    /// The same for an object that server-side apply has merged. It has been checked against the
+    /// merge type already, and what was applied stays as it is until it is validated.
+    fn decode_applied(&self, merged: Value) -> Result<Value, String> {
+        self.decode(merged).map(|decoded| decoded.object)
+    }
+
     /// Fills in what clients may leave out. Runs after decoding and after every patch; idempotent.
     fn default(&self, object: &mut Value);
 

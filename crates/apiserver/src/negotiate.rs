@@ -3,7 +3,7 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use machinery::status::Status;
+use machinery::status::{Details, Status};
 
 /// Media type of JSON.
 pub(crate) const JSON: &str = "application/json";
@@ -43,6 +43,8 @@ pub(crate) struct Representation {
     pub encoding: Encoding,
     /// What it shows.
     pub shape: Shape,
+    /// `apiVersion` of tables and partial metadata.
+    pub version: &'static str,
 }
 
 impl Representation {
@@ -50,6 +52,7 @@ impl Representation {
     pub(crate) const PLAIN: Self = Self {
         encoding: Encoding::Json,
         shape: Shape::Object,
+        version: "meta.k8s.io/v1",
     };
 }
 
@@ -118,17 +121,13 @@ fn media_range(text: &str) -> MediaRange {
     }
 }
 
-/// Whether the representation of an answer exists for the endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offer {
-    /// Tables can be made.
-    pub table: bool,
-    /// Partial metadata can be made.
-    pub partial: bool,
-}
-
-/// Chooses a representation.
-pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representation, Status> {
+/// Chooses a representation. The routes of built-in groups (`routed`) negotiate on their own and
+/// refuse in their own words.
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    routed: bool,
+    watch: bool,
+) -> Result<Representation, Status> {
     let ranges = accept_ranges(headers);
     if ranges.is_empty() {
         return Ok(Representation::PLAIN);
@@ -142,21 +141,51 @@ pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Representat
         let known_group = matches!(range.parameter("g"), "" | "meta.k8s.io");
         let shape = match (range.parameter("as"), range.parameter("v")) {
             ("", _) => Shape::Object,
-            ("Table", "v1" | "v1beta1") if offer.table && known_group => Shape::Table,
-            ("PartialObjectMetadata", "v1" | "v1beta1") if offer.partial && known_group => {
-                Shape::PartialMetadata
-            }
-            ("PartialObjectMetadataList", "v1" | "v1beta1") if offer.partial && known_group => {
+            ("Table", "v1" | "v1beta1") if known_group => Shape::Table,
+            ("PartialObjectMetadata", "v1" | "v1beta1") if known_group => Shape::PartialMetadata,
+            ("PartialObjectMetadataList", "v1" | "v1beta1") if known_group => {
                 Shape::PartialMetadataList
             }
             _ => continue,
         };
-        return Ok(Representation { encoding, shape });
+        let version = if range.parameter("v") == "v1beta1" {
+            "meta.k8s.io/v1beta1"
+        } else {
+            "meta.k8s.io/v1"
+        };
+        return Ok(Representation {
+            encoding,
+            shape,
+            version,
+        });
     }
-    Err(Status::not_acceptable(format!(
-        "only the following media types are accepted: {}",
-        OBJECT_BODIES.join(", ")
-    )))
+    Err(if routed {
+        no_representation(watch)
+    } else {
+        not_acceptable()
+    })
+}
+
+/// The 406 of everything that decodes by itself.
+pub(crate) fn not_acceptable() -> Status {
+    let known = OBJECT_BODIES.join(", ");
+    Status::not_acceptable(format!(
+        "only the following media types are accepted: {known}"
+    ))
+}
+
+/// The 406 of a route.
+fn no_representation(watch: bool) -> Status {
+    let mut known = OBJECT_BODIES.to_vec();
+    if watch {
+        known.extend([
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]);
+    }
+    let known = known.join(", ");
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {known}");
+    Status::not_acceptable(message).with_details(Details::default())
 }
 
 /// Media type of a body without its parameters; absent means JSON.
@@ -182,16 +211,10 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
 mod tests {
     use super::*;
 
-    fn negotiated(accept: &str) -> Result<Representation, Status> {
+    fn negotiated(accept: &'static str) -> Result<Representation, Status> {
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, accept.parse().unwrap());
-        negotiate(
-            &headers,
-            Offer {
-                table: true,
-                partial: true,
-            },
-        )
+        headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
+        negotiate(&headers, false, false)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::resource::Resource;
+use crate::subresources;
 
 /// Everything that is served at one moment.
 #[derive(Default)]
@@ -60,6 +61,16 @@ impl Snapshot {
                 }),
             }
             snapshot.resources.insert(key, resource);
+        }
+        for review in &subresources::REVIEWS {
+            let group = snapshot.groups.entry(review.group.to_owned()).or_default();
+            group.builtin = true;
+            if group.versions.is_empty() {
+                group.versions.push(Version {
+                    name: "v1".to_owned(),
+                    resources: Vec::new(),
+                });
+            }
         }
         for group in snapshot.groups.values_mut() {
             group

@@ -23,9 +23,9 @@ pub trait Conversion: Send + Sync {
     /// Whether what is stored can be sent as it is.
     fn is_identity(&self) -> bool;
     /// From the stored form.
-    fn from_storage(&self, object: Value) -> Value;
+    fn read_stored(&self, object: Value) -> Value;
     /// To the stored form.
-    fn to_storage(&self, object: Value) -> Value;
+    fn write_stored(&self, object: Value) -> Value;
     /// An object of the requested version in another version of the same resource, for ownership
     /// that was recorded there; `None` when that version is not known.
     fn to_version(&self, object: &Value, api_version: &str) -> Option<Value>;
@@ -117,7 +117,7 @@ impl Resource {
 
     /// A stored object in the served version.
     pub fn serve(&self, object: Value) -> Value {
-        self.conversion.from_storage(object)
+        self.conversion.read_stored(object)
     }
 
     /// The error for a missing object.
@@ -128,7 +128,7 @@ impl Resource {
     /// An object of the served version, encoded for the store but for its revision.
     pub(crate) fn template(&self, object: Value) -> Template {
         let type_first = self.custom.is_none() && self.conversion.is_identity();
-        Template::new(&self.conversion.to_storage(object), type_first)
+        Template::new(&self.conversion.write_stored(object), type_first)
     }
 
     /// The labels and fields a selector looks at.
@@ -196,11 +196,11 @@ impl Conversion for Identity {
         true
     }
 
-    fn from_storage(&self, object: Value) -> Value {
+    fn read_stored(&self, object: Value) -> Value {
         object
     }
 
-    fn to_storage(&self, object: Value) -> Value {
+    fn write_stored(&self, object: Value) -> Value {
         object
     }
 

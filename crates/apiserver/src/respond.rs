@@ -187,7 +187,12 @@ pub(crate) fn page_not_found() -> Response<Body> {
 }
 
 /// Headers that every answer has.
-pub(crate) fn finish(response: &mut Response<Body>, audit_id: &str, warnings: &[String], now: Timestamp) {
+pub(crate) fn finish(
+    response: &mut Response<Body>,
+    audit_id: &str,
+    warnings: &[String],
+    now: Timestamp,
+) {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(audit_id) {
         headers.insert(HeaderName::from_static("audit-id"), id);
@@ -214,7 +219,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen: Vec<&str> = Vec::new();
     let mut total = 0;
     let mut values = Vec::new();
-    let all: usize = warnings.iter().map(std::string::String::len).sum();
+    let all: usize = warnings.iter().map(String::len).sum();
     for warning in warnings {
         if seen.contains(&warning.as_str()) {
             continue;

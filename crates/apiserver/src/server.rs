@@ -84,9 +84,8 @@ impl State {
     ) -> Result<Arc<Entry>, Refused> {
         let template = resource.template(object);
         if template.len() > OBJECT_LIMIT {
-            return Err(Refused::Failed(Status::plain_500(
-                "etcdserver: request is too large",
-            )));
+            let status = Status::plain_500("etcdserver: request is too large");
+            return Err(Refused::Failed(Box::new(status)));
         }
         let op = Op::Put(Box::new(move |revision| template.at(revision)));
         let event = self
@@ -127,7 +126,7 @@ pub(crate) enum Refused {
     /// The object is not as expected; this is what there is.
     Race(Option<Arc<Entry>>),
     /// The store cannot do it.
-    Failed(Status),
+    Failed(Box<Status>),
 }
 
 impl From<StoreError> for Refused {
@@ -136,7 +135,7 @@ impl From<StoreError> for Refused {
             StoreError::Conflict { current, .. } => Self::Race(current),
             other => {
                 tracing::error!(error = %other, "a write failed");
-                Self::Failed(Status::internal(&other.to_string()))
+                Self::Failed(Box::new(Status::internal(&other.to_string())))
             }
         }
     }

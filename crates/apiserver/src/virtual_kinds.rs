@@ -7,12 +7,12 @@ mod token;
 
 use http::{Response, StatusCode};
 use jiff::Timestamp;
-use machinery::gvk::GroupResource;
 use machinery::json;
 use machinery::status::Status;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
+use crate::dispatch::no_such_method;
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
 use crate::request::{ResourcePath, Verb};
 use crate::resource::Resource;
@@ -28,24 +28,20 @@ pub(crate) async fn review(
     path: &ResourcePath,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
-    let resource = GroupResource::new(review.group, review.plural);
     if context.info.verb != Verb::Create || !path.name.is_empty() {
-        return Err(Status::method_not_supported(
-            &resource,
-            context.info.verb.as_str(),
-        ));
+        return Err(no_such_method());
     }
     let object = decode(review.group, review.kind, content)?;
     match review.kind {
-        "TokenReview" => answer(context, &reviews::token(context, object)),
-        "SelfSubjectReview" => answer(context, &reviews::own_identity(context, object)),
-        "SelfSubjectRulesReview" => answer(context, &reviews::own_rules(object)),
-        "SelfSubjectAccessReview" => answer(context, &reviews::own_access(context, object)),
+        "TokenReview" => Ok(answer(context, &reviews::token(context, object))),
+        "SelfSubjectReview" => Ok(answer(context, &reviews::own_identity(context, object))),
+        "SelfSubjectRulesReview" => Ok(answer(context, &reviews::own_rules(object))),
+        "SelfSubjectAccessReview" => Ok(answer(context, &reviews::own_access(context, object))),
         "Binding" => {
             let name = machinery::meta::name(&object).to_owned();
             binding::bind(context, &path.namespace, &name, &object).await
         }
-        _ => answer(context, &reviews::access(object)?),
+        _ => Ok(answer(context, &reviews::access(object)?)),
     }
 }
 
@@ -69,14 +65,14 @@ pub(crate) async fn create_below(
         _ => {
             let object = decode("authentication.k8s.io", "TokenRequest", content)?;
             let issued = token::issue(context, resource, namespace, name, object)?;
-            answer(context, &issued)
+            Ok(answer(context, &issued))
         }
     }
 }
 
-fn answer(context: &Context, object: &Value) -> Result<Response<Body>, Status> {
+fn answer(context: &Context, object: &Value) -> Response<Body> {
     let form = context.form(Representation::PLAIN);
-    Ok(respond::value(StatusCode::CREATED, object, form))
+    respond::value(StatusCode::CREATED, object, form)
 }
 
 /// A success that says no more than that.
@@ -138,8 +134,13 @@ fn set_pod_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
-    let Some(conditions) = status["conditions"].as_array_mut() else { return };
-    let Some(existing) = conditions.iter_mut().find(|known| known["type"] == condition["type"]) else {
+    let Some(conditions) = status["conditions"].as_array_mut() else {
+        return;
+    };
+    let Some(existing) = conditions
+        .iter_mut()
+        .find(|known| known["type"] == condition["type"])
+    else {
         conditions.push(condition);
         return;
     };

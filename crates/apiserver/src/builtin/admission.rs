@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::builtin::value::{Read, keep, object_at, same, set};
 
 /// Cluster-scoped objects that admission looks at.
-pub trait Lookup {
+pub(crate) trait Lookup {
     /// One object by name.
     fn get(&self, resource: &GroupResource, name: &str) -> Option<Value>;
     /// All objects.
@@ -16,7 +16,7 @@ pub trait Lookup {
 }
 
 /// Completes a new object, or refuses it.
-pub fn admit_create(
+pub(crate) fn admit_create(
     resource: &GroupResource,
     object: &mut Value,
     lookup: &dyn Lookup,
@@ -55,7 +55,7 @@ pub fn admit_create(
 }
 
 /// Completes a changed object, or refuses it.
-pub fn admit_update(
+pub(crate) fn admit_update(
     resource: &GroupResource,
     object: &mut Value,
     old: &Value,

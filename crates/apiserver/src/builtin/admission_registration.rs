@@ -1,8 +1,6 @@
 //! The `admissionregistration.k8s.io` group: webhooks and admission policies.
 
 mod policy;
-#[cfg(test)]
-mod tests;
 mod webhook;
 
 use machinery::field::{FieldError, Path};

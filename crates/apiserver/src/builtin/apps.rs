@@ -72,10 +72,9 @@ pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
     }
     let path = path.child("template");
     let own = template.at("metadata.labels");
-    // An absent selector selects nothing, and is reported as absent only.
-    if !labels::is_empty(selector) && !labels::matches(selector, own) {
-        errors.push(selector_mismatch(&path, own));
-    } else if selector.is_null() {
+    // An absent selector selects nothing; only an empty one is not held against the labels.
+    let selects = selector.is_null() || !labels::is_empty(selector);
+    if selects && !labels::matches(selector, own) {
         errors.push(selector_mismatch(&path, own));
     }
     errors.extend(validate::check_template(&path, template));

@@ -25,7 +25,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
         };
         let from = range(first.old.0, last.old.1);
         let to = range(first.new.0, last.new.1);
-        out.push_str(&format!("@@ -{from} +{to} @@\n"));
+        out.push_str(&["@@ -", &from, " +", &to, " @@\n"].concat());
         for edit in &group {
             let mut line = |mark: char, text: &str| {
                 out.push(mark);

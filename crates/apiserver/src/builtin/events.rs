@@ -1,3 +1,3 @@
 //! The two forms of events.
 
-pub use crate::builtin::core::event::{to_core, to_events_v1};
+pub(crate) use crate::builtin::core::event::{to_core, to_events_v1};

@@ -1,8 +1,6 @@
 //! The `networking.k8s.io` group.
 
 mod ingress;
-#[cfg(test)]
-mod tests;
 
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! The `storage.k8s.io` group.
 
 mod driver;
-#[cfg(test)]
-mod tests;
 
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};

@@ -155,3 +155,141 @@ fn rules_survive_empty_objects() {
         let _ = (strategy.grace(&object, None), info);
     }
 }
+
+#[rstest::rstest]
+#[case(
+    json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "p" },
+            "spec": { "minAvailable": 1, "maxUnavailable": "50%" } }),
+    &["spec: Invalid value: {\"MinAvailable\":1,\"Selector\":null,\"MaxUnavailable\":\"50%\",\"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable cannot be both set"]
+)]
+#[case(
+    json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "l" },
+            "spec": { "leaseDurationSeconds": 0 } }),
+    &["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"]
+)]
+#[case(
+    json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "p" },
+            "value": 2_000_000_000 }),
+    &["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]
+)]
+#[case(
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "r" },
+            "rules": [{ "verbs": [] }] }),
+    &[
+        "rules[0].verbs: Required value: verbs must contain at least one value",
+        "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+        "rules[0].resources: Required value: resource rules must supply at least one resource",
+    ]
+)]
+#[case(
+    json!({ "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": { "name": "e" },
+            "addressType": "IPv4", "endpoints": [{ "addresses": ["2001:db8::1"] }] }),
+    &["endpoints[0].addresses: Invalid value: \"2001:db8::1\": must be an IPv4 address"]
+)]
+#[case(
+    json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "i" }, "spec": {} }),
+    &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]
+)]
+#[case(
+    json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": "w" }, "webhooks": [{ "name": "a.b", "clientConfig": {} }] }),
+    &[
+        "webhooks[0].name: Invalid value: \"a.b\": should be a domain with at least three segments separated by dots",
+        "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun",
+        "webhooks[0].clientConfig: Required value: exactly one of url or service is required",
+        "webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1",
+    ]
+)]
+fn mistakes_are_named_in_upstream_words(#[case] given: Value, #[case] expected: &[&str]) {
+    assert_eq!(create_errors(&given), expected);
+}
+
+#[test]
+fn fixed_fields_stay() {
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "r" },
+        "handler": "h",
+    });
+    assert_eq!(
+        update_errors(&class, &[("handler", json!("other"))]),
+        ["handler: Invalid value: \"other\": field is immutable"]
+    );
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": "r" }, "roleRef": { "kind": "Role", "name": "a" },
+    });
+    assert_eq!(
+        update_errors(&binding, &[("roleRef.name", json!("b"))]),
+        [
+            "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\"Role\",\
+          \"Name\":\"b\"}: cannot change roleRef"
+        ]
+    );
+}
+
+/// Cluster-scoped objects by name.
+struct Known(Vec<Value>);
+
+impl Lookup for Known {
+    fn get(&self, resource: &GroupResource, name: &str) -> Option<Value> {
+        self.list(resource)
+            .into_iter()
+            .find(|object| object.name() == name)
+    }
+
+    fn list(&self, resource: &GroupResource) -> Vec<Value> {
+        let of = |object: &&Value| find(object).0.group_resource() == *resource;
+        self.0.iter().filter(of).cloned().collect()
+    }
+}
+
+fn admitted(spec: &Value) -> Result<Value, String> {
+    let windows = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "win" },
+        "handler": "h", "overhead": { "podFixed": { "memory": "100Mi" } },
+        "scheduling": {
+            "nodeSelector": { "kubernetes.io/os": "windows" },
+            "tolerations": [{ "key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule" }],
+        },
+    });
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "w" }, "spec": spec,
+    });
+    let resource = GroupResource::new("", "pods");
+    admission::admit_create(&resource, &mut pod, &Known(vec![windows]))
+        .map(|()| pod)
+        .map_err(|status| status.message)
+}
+
+#[test]
+fn a_runtime_class_brings_its_overhead_and_its_nodes() {
+    let pod = admitted(&json!({ "runtimeClassName": "win" })).unwrap();
+    assert_eq!(pod.at("spec.overhead"), &json!({ "memory": "100Mi" }));
+    assert_eq!(
+        pod.at("spec.nodeSelector"),
+        &json!({ "kubernetes.io/os": "windows" })
+    );
+    let keys: Vec<&str> = pod
+        .items("spec.tolerations")
+        .iter()
+        .map(|t| t.text("key"))
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "node.kubernetes.io/not-ready",
+            "node.kubernetes.io/unreachable",
+            "os"
+        ]
+    );
+    assert_eq!(
+        admitted(&json!({ "runtimeClassName": "win", "nodeSelector": { "kubernetes.io/os": "linux" } })),
+        Err("pods \"w\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[kubernetes.io/os] \
+             = windows; pod.spec.nodeSelector[kubernetes.io/os] = linux"
+            .to_owned())
+    );
+    assert_eq!(
+        admitted(&json!({ "runtimeClassName": "nope" })),
+        Err("pods \"w\" is forbidden: pod rejected: RuntimeClass \"nope\" not found".to_owned())
+    );
+}

@@ -82,7 +82,7 @@ impl Read for Value {
     }
 
     fn texts(&self, path: &str) -> Vec<&str> {
-        self.items(path).iter().filter_map(Value::as_str).collect()
+        self.items(path).iter().filter_map(Self::as_str).collect()
     }
 
     fn map(&self, path: &str) -> Option<&Map<String, Value>> {
@@ -107,15 +107,15 @@ impl Read for Value {
 
     fn count(&self, path: &str) -> usize {
         match self.at(path) {
-            Value::Array(items) => items.len(),
-            Value::Object(entries) => entries.len(),
+            Self::Array(items) => items.len(),
+            Self::Object(entries) => entries.len(),
             _ => 0,
         }
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {
         self.entry("metadata.annotations", key)
-            .and_then(Value::as_str)
+            .and_then(Self::as_str)
     }
 
     fn name(&self) -> &str {

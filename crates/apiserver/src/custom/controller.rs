@@ -25,7 +25,7 @@ use crate::store::StoreError;
 /// Finalizer that keeps a definition until its instances are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// How soon a definition whose instances have finalizers is looked at again.
-const CLEANUP_RETRY: Duration = Duration::from_millis(200);
+const CLEANUP_RETRY: Duration = Duration::from_millis(25);
 
 /// Serves the definitions there are, then follows them until the store closes.
 pub(crate) async fn follow(state: Arc<State>) {
@@ -113,19 +113,10 @@ fn read_all(state: &State, resource: &Resource) -> Result<Vec<Value>, Status> {
         .store
         .list(&resource.prefix, Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
-    let mut definitions = page
-        .entries
-        .iter()
-        .map(|entry| resource.read(entry))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut entries = page.entries;
     // Who came first keeps a name.
-    definitions.sort_by(|a, b| {
-        let created = |d: &Value| meta::creation_timestamp(d).unwrap_or_default().to_owned();
-        created(a)
-            .cmp(&created(b))
-            .then_with(|| meta::name(a).cmp(meta::name(b)))
-    });
-    Ok(definitions)
+    entries.sort_by_key(|entry| entry.create_revision);
+    entries.iter().map(|entry| resource.read(entry)).collect()
 }
 
 /// Resources of definitions, compiled once for each state of a definition that matters to them.
@@ -210,6 +201,28 @@ async fn settle(
     Ok(())
 }
 
+/// What a first delete does to a definition: its instances go before it does.
+pub(crate) fn mark_terminating(definition: &mut Value, now: Timestamp) {
+    let mut finalizers: Vec<String> = meta::finalizers(definition)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    if !finalizers.iter().any(|name| name == CLEANUP) {
+        finalizers.push(CLEANUP.to_owned());
+        meta::set_finalizers(definition, finalizers);
+    }
+    let text =
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(
+        &mut definition["status"],
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        text,
+        now,
+    );
+}
+
 /// Removes the instances of a deleted definition, then lets it go.
 async fn finalize(
     state: &Arc<State>,
@@ -222,20 +235,6 @@ async fn finalize(
     let name = meta::name(definition);
     let now = Timestamp::now();
     let mut status = definition["status"].clone();
-    let text =
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    if !crd::is_condition_true(definition, "Terminating") {
-        set_condition(
-            &mut status,
-            "Terminating",
-            "True",
-            "InstanceDeletionPending",
-            text,
-            now,
-        );
-        write_status(state, resource, name, status.clone()).await?;
-        return Ok(true);
-    }
     let context = Context::internal(Arc::clone(state), now);
     let mut left = 0;
     if let Some(instances) = resources_of(definition).first() {
@@ -281,6 +280,7 @@ async fn finalize(
         name,
         part: Part::Main,
         dry_run: false,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = live.clone();
@@ -309,6 +309,7 @@ async fn write_status(
         name,
         part: Part::Status,
         dry_run: false,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = live.clone();

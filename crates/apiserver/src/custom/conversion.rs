@@ -42,7 +42,7 @@ impl Conversion for CustomConversion {
         self.verbatim
     }
 
-    fn from_storage(&self, mut object: Value) -> Value {
+    fn read_stored(&self, mut object: Value) -> Value {
         if let Some(fields) = object.as_object_mut() {
             fields.insert("apiVersion".into(), self.served.clone().into());
         }
@@ -52,7 +52,7 @@ impl Conversion for CustomConversion {
         object
     }
 
-    fn to_storage(&self, mut object: Value) -> Value {
+    fn write_stored(&self, mut object: Value) -> Value {
         if let Some(fields) = object.as_object_mut() {
             fields.insert("apiVersion".into(), self.versions.storage.clone().into());
         }

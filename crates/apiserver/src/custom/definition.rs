@@ -39,6 +39,10 @@ impl Strategy for DefinitionStrategy {
         self.0.decode(raw)
     }
 
+    fn decode_applied(&self, merged: Value) -> Result<Value, String> {
+        self.0.decode_applied(merged)
+    }
+
     fn default(&self, object: &mut Value) {
         crd::default_crd(object);
     }
@@ -78,8 +82,9 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        self.0.validate_name(name, prefix)
+    /// The name has to follow from the names inside, which is checked with them.
+    fn validate_name(&self, _name: &str, _prefix: bool) -> Vec<String> {
+        Vec::new()
     }
 
     fn merge_type(&self) -> (Arc<MergeSchema>, TypeRef) {
@@ -157,7 +162,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
             continue;
         };
         let newer = newest
-            .filter(|newest| *newest != name)
+            .filter(|newest| compare_versions(newest, name).is_lt())
             .map(|newest| join_api_version(group, newest));
         let verbatim = single && !has_defaults(strategy.schema.schema());
         resources.push(Arc::new(Resource {

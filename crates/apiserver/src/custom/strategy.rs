@@ -86,17 +86,23 @@ pub(crate) fn check_embedded_meta(
     )
 }
 
+/// Brings metadata into its canonical form; returns the paths of fields that were dropped.
+fn decode_metadata(object: &mut Value) -> Result<Vec<String>, String> {
+    let Some(fields) = object.as_object_mut() else {
+        return Ok(Vec::new());
+    };
+    let Some(metadata) = fields.remove("metadata") else {
+        return Ok(Vec::new());
+    };
+    let (metadata, dropped) = meta::decode_object_meta(&metadata)?;
+    fields.insert("metadata".into(), metadata);
+    Ok(dropped)
+}
+
 impl Strategy for CustomStrategy {
     fn decode(&self, mut raw: Value) -> Result<Decoded, String> {
         let structural = self.schema.schema();
-        let mut unknown = Vec::new();
-        if let Some(fields) = raw.as_object_mut()
-            && let Some(metadata) = fields.remove("metadata")
-        {
-            let (metadata, dropped) = meta::decode_object_meta(&metadata)?;
-            unknown.extend(dropped);
-            fields.insert("metadata".into(), metadata);
-        }
+        let mut unknown = decode_metadata(&mut raw)?;
         if !self.preserve_unknown {
             unknown.extend(schema::prune(&mut raw, structural, true));
         }
@@ -110,6 +116,11 @@ impl Strategy for CustomStrategy {
             unknown,
             warnings: Vec::new(),
         })
+    }
+
+    fn decode_applied(&self, mut merged: Value) -> Result<Value, String> {
+        decode_metadata(&mut merged)?;
+        Ok(merged)
     }
 
     fn default(&self, object: &mut Value) {

@@ -103,7 +103,7 @@ impl RequestInfo {
         let version = segments.remove(0);
         info.verb = match *method {
             Method::POST => Verb::Create,
-            Method::GET => Verb::Get,
+            Method::GET | Method::HEAD => Verb::Get,
             Method::PUT => Verb::Update,
             Method::PATCH => Verb::Patch,
             Method::DELETE => Verb::Delete,

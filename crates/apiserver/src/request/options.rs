@@ -130,7 +130,6 @@ impl ListOptions {
         let path = Path::new("resourceVersionMatch");
         let mut errors = Vec::new();
         let parsed = match version_match {
-            "" => None,
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
             _ => None,
@@ -150,7 +149,7 @@ impl ListOptions {
                         errors.push(FieldError::not_supported(
                             &path,
                             version_match,
-                            ["NotOlderThan", ""],
+                            ["NotOlderThan"],
                         ));
                     }
                 }

@@ -23,7 +23,7 @@ impl Conversion for EventView {
         self.core
     }
 
-    fn from_storage(&self, object: Value) -> Value {
+    fn read_stored(&self, object: Value) -> Value {
         if self.core {
             object
         } else {
@@ -31,7 +31,7 @@ impl Conversion for EventView {
         }
     }
 
-    fn to_storage(&self, object: Value) -> Value {
+    fn write_stored(&self, object: Value) -> Value {
         if self.core { object } else { to_core(&object) }
     }
 

@@ -55,27 +55,27 @@ pub(crate) fn decode_object(
             summary(&content.bytes)
         ))
     };
-    let (mut raw, duplicates) = match content.media_type.as_str() {
+    let (mut raw, mut findings) = match content.media_type.as_str() {
         JSON => {
             let decoded = json::decode(&content.bytes).map_err(|error| {
                 unrecognised(&format!(
                     "couldn't get version/kind; json parse error: {error}"
                 ))
             })?;
-            (decoded.value, decoded.duplicates)
+            (decoded.value, strict_findings(&decoded.duplicates, &[]))
         }
         YAML => {
             let decoded = json::decode_yaml(&content.bytes)
                 .map_err(|error| unrecognised(&error.to_string()))?;
-            (decoded.value, decoded.duplicates)
+            (
+                decoded.value,
+                yaml_findings(decoded.strict_error.as_deref()),
+            )
         }
         PROTOBUF if resource.custom.is_none() => {
             let object = crate::types::decode_protobuf(&content.bytes, Some(gvk))
                 .map_err(|error| unrecognised(&error))?;
             (object, Vec::new())
-        }
-        _ if resource.custom.is_some() => {
-            return Err(Status::unsupported_media_type(&[JSON, YAML]));
         }
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
@@ -131,6 +131,17 @@ pub(crate) fn decode_object(
             gvk.kind
         ))
     };
+    let unknown_kind = || {
+        format!(
+            "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            json::go_quote(&kind),
+            json::go_quote(&api_version)
+        )
+    };
+    let known = context.state.knows_kind(&api_version, &kind);
+    if resource.custom.is_none() && !known {
+        return Err(unfit(&unknown_kind()));
+    }
     if api_version != resource.api_version() {
         return Err(Status::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
@@ -138,23 +149,15 @@ pub(crate) fn decode_object(
         )));
     }
     if resource.custom.is_none() && kind != gvk.kind {
-        let why = if context.state.knows_kind(&api_version, &kind) {
-            format!(
-                "converting (v1.{kind}) to (core.{}): unknown conversion",
-                gvk.kind
-            )
-        } else {
-            format!(
-                "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-                json::go_quote(&kind),
-                json::go_quote(&api_version)
-            )
-        };
+        let why = format!(
+            "converting (v1.{kind}) to (core.{}): unknown conversion",
+            gvk.kind
+        );
         return Err(unfit(&why));
     }
     let decoded = resource.strategy.decode(raw).map_err(|why| unfit(&why))?;
     context.warn_all(decoded.warnings);
-    let findings = strict_findings(&duplicates, &decoded.unknown);
+    findings.extend(strict_findings(&[], &decoded.unknown));
     match validation {
         FieldValidation::Ignore => {}
         FieldValidation::Warn => context.warn_all(findings),
@@ -169,6 +172,14 @@ pub(crate) fn decode_object(
     Ok(decoded.object)
 }
 
+/// What the YAML reader has to say about keys given twice: a heading, then a line for each.
+fn yaml_findings(text: Option<&str>) -> Vec<String> {
+    text.into_iter()
+        .flat_map(|text| text.lines().skip(1))
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
 /// What a strict decoder finds, in its words.
 pub(crate) fn strict_findings(duplicates: &[String], unknown: &[String]) -> Vec<String> {
     let quoted = |what: &str, path: &String| format!("{what} field {}", json::go_quote(path));
@@ -176,6 +187,14 @@ pub(crate) fn strict_findings(duplicates: &[String], unknown: &[String]) -> Vec<
         .iter()
         .map(|path| quoted("duplicate", path))
         .chain(unknown.iter().map(|path| quoted("unknown", path)))
+        .collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
         .collect()
 }
 
@@ -187,7 +206,7 @@ fn summary(bytes: &[u8]) -> String {
     let shown = match head.first() {
         None => return "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(head).into_owned(),
-        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(_) => hex(head),
     };
     if cut { format!("{shown} ...") } else { shown }
 }

@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 
 use crate::auth::UserInfo;
 use crate::kind::WriteContext;
-use crate::negotiate::{Offer, Representation, negotiate};
-use crate::request::{Query, RequestInfo};
+use crate::negotiate::{Representation, negotiate};
+use crate::request::{Query, RequestInfo, Verb};
+use crate::resource::Resource;
 use crate::respond::Form;
 use crate::server::State;
 
@@ -97,8 +98,9 @@ impl Context {
     }
 
     /// The representation the client asked for.
-    pub(crate) fn representation(&self, offer: Offer) -> Result<Representation, Status> {
-        negotiate(&self.headers, offer)
+    pub(crate) fn representation(&self, resource: &Resource) -> Result<Representation, Status> {
+        let watch = self.info.verb == Verb::Watch;
+        negotiate(&self.headers, resource.custom.is_none(), watch)
     }
 
     /// How to write an answer.

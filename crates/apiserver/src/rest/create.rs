@@ -133,7 +133,7 @@ pub(crate) async fn create_object(
             {
                 Ok(stored) => return resource.read(&stored),
                 Err(Refused::Race(current)) => current,
-                Err(Refused::Failed(status)) => return Err(status),
+                Err(Refused::Failed(status)) => return Err(*status),
             }
         };
         if generated {
@@ -162,8 +162,6 @@ fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result
     dedup_owners(context, object);
     if resource.info.has_generation {
         meta::set_generation(object, 1);
-    } else {
-        meta::remove(object, "generation");
     }
     resource
         .strategy
@@ -180,13 +178,16 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
         |name, prefix| resource.strategy.validate_name(name, prefix),
         &Path::new("metadata"),
     );
+    if resource.custom.is_none() {
+        errors.extend(unqualified_finalizers(object));
+    }
     let findings = resource.strategy.validate_create(object);
     errors.extend(findings.errors);
     if !errors.is_empty() {
         return Err(Status::invalid(gvk, meta::name(object), &errors));
     }
     context.warn_all(findings.warnings);
-    warn_of_finalizers(context, resource, object);
+    warn_of_finalizers(context, resource, object, None);
     Ok(())
 }
 
@@ -198,12 +199,39 @@ pub(super) fn dedup_owners(context: &Context, object: &mut Value) {
     }
 }
 
-/// Finalizers of custom resources should say whose they are.
-pub(super) fn warn_of_finalizers(context: &Context, resource: &Resource, object: &Value) {
-    if resource.custom.is_some() {
-        let path = Path::new("metadata").child("finalizers");
-        context.warn_all(meta::finalizer_warnings(&object["metadata"], &path));
+/// Finalizers of custom resources should say whose they are; those that were there are let be.
+pub(super) fn warn_of_finalizers(
+    context: &Context,
+    resource: &Resource,
+    object: &Value,
+    live: Option<&Value>,
+) {
+    if resource.custom.is_none() {
+        return;
     }
+    let path = Path::new("metadata").child("finalizers");
+    let warnings = |object: &Value| meta::finalizer_warnings(&object["metadata"], &path);
+    let known = live.map(warnings).unwrap_or_default();
+    context.warn_all(
+        warnings(object)
+            .into_iter()
+            .filter(|warning| !known.contains(warning)),
+    );
+}
+
+/// Finalizers of built-in kinds have to say whose they are (`validateKubeFinalizerName`).
+pub(super) fn unqualified_finalizers(object: &Value) -> Vec<FieldError> {
+    let path = Path::new("metadata").child("finalizers");
+    let standard = ["kubernetes", "orphan", "foregroundDeletion"];
+    meta::finalizers(object)
+        .into_iter()
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !standard.contains(name))
+        .map(|(index, name)| {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            FieldError::invalid(&path.index(index), name, why)
+        })
+        .collect()
 }
 
 /// A custom resource of another kind passes decoding, and fails here under its own name.

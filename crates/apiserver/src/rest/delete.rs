@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::body::Content;
 use super::context::Context;
 use super::list::page;
-use super::represent::{ANY, object_response};
+use super::represent::object_response;
 use super::selection::Selection;
 use super::update::has_own_finalizers;
 use crate::admission;
@@ -59,7 +59,7 @@ pub(crate) async fn delete(
                 uid: meta::uid(&object).to_owned(),
                 ..Details::default()
             });
-            let form = context.form(context.representation(ANY)?);
+            let form = context.form(context.representation(resource)?);
             Ok(respond::status(&status, form))
         }
     }
@@ -105,7 +105,7 @@ pub(crate) async fn delete_collection(
         "metadata": metadata,
         "items": items,
     });
-    let form = context.form(context.representation(ANY)?);
+    let form = context.form(context.representation(resource)?);
     Ok(respond::value(StatusCode::OK, &list, form))
 }
 
@@ -115,8 +115,7 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
     }
     let unreadable = |why: String| {
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type DeleteOptions): couldn't get \
-             version/kind; json parse error: {why}"
+            "couldn't get version/kind; json parse error: {why}"
         ))
     };
     let body = match content.media_type.as_str() {
@@ -133,6 +132,15 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
         PROTOBUF => crate::types::decode_protobuf(&content.bytes, None).map_err(unreadable)?,
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
     };
+    let kind = meta::kind(&body);
+    if !matches!(kind, "" | "DeleteOptions") {
+        return Err(Status::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \
+             \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            json::go_quote(kind),
+            json::go_quote(meta::api_version(&body))
+        )));
+    }
     DeleteOptions::parse(&context.query, Some(&body))
 }
 
@@ -156,6 +164,7 @@ pub(crate) async fn delete_object(
         admission::on_delete(resource, name)?;
         let mut object = live.clone();
         set_propagation(&mut object, options);
+        admission::before_delete(resource, &mut object, context.now);
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
         let has_finalizers =
             !meta::finalizers(&object).is_empty() || has_own_finalizers(resource, &object);
@@ -169,7 +178,7 @@ pub(crate) async fn delete_object(
                 match state.remove_object(resource, &entry, live.clone()).await {
                     Ok(()) => return Ok(Deletion::Done(live)),
                     Err(Refused::Race(_)) => continue,
-                    Err(Refused::Failed(status)) => return Err(status),
+                    Err(Refused::Failed(status)) => return Err(*status),
                 }
             }
             Step::Remove => mark_deleting(&mut object, context),
@@ -190,7 +199,7 @@ pub(crate) async fn delete_object(
         {
             Ok(stored) => resource.read(&stored)?,
             Err(Refused::Race(_)) => continue,
-            Err(Refused::Failed(status)) => return Err(status),
+            Err(Refused::Failed(status)) => return Err(*status),
         };
         // A grace period of nothing is written down once, for watchers, and is then over.
         if has_finalizers || !matches!(step, Step::Grace { seconds: 0, .. }) {

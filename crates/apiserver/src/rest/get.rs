@@ -4,7 +4,7 @@ use http::Response;
 use machinery::status::Status;
 
 use super::context::Context;
-use super::list::wait_for_version;
+use super::list::{parse_version, wait_for_version};
 use super::represent::stored_response;
 use crate::resource::Resource;
 use crate::respond::Body;
@@ -16,7 +16,15 @@ pub(crate) async fn get(
     namespace: &str,
     name: &str,
 ) -> Result<Response<Body>, Status> {
-    wait_for_version(context, context.query.text("resourceVersion")).await?;
+    let version = context.query.text("resourceVersion");
+    // A list says 400 to this; a get has no words of its own for it.
+    parse_version(version).map_err(|status| {
+        let message = status
+            .message
+            .trim_start_matches("invalid resource version: ");
+        Status::plain_500(message)
+    })?;
+    wait_for_version(context, version).await?;
     let entry = context
         .state
         .store

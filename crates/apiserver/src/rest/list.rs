@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use machinery::field::{FieldError, Path};
@@ -15,13 +16,17 @@ use machinery::table::{Table, partial_object_metadata};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::represent::{ANY, go_type, include_object, table_of};
+use super::represent::{go_list_type, include_object, set_version, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
 use crate::request::{ListOptions, VersionMatch};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::store::Entry;
+
+/// As Go's `base64.RawURLEncoding`, which does not mind odd bits at the end.
+const TOKEN: GeneralPurpose =
+    GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// How long a read waits for a revision that is not there yet.
 const FUTURE_VERSION_WAIT: Duration = Duration::from_secs(3);
@@ -46,7 +51,7 @@ pub(crate) async fn list(
 ) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&context.query, false)?;
     let selection = Selection::parse(&options, resource)?;
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     let page = page(context, resource, namespace, &options, &selection).await?;
     let form = context.form(representation);
     let mut metadata = serde_json::Map::new();
@@ -74,7 +79,9 @@ pub(crate) async fn list(
                 remaining_item_count: page.remaining.and_then(|count| i64::try_from(count).ok()),
                 ..table_of(resource, &objects, include, true, context.now)
             };
-            Ok(respond::value(StatusCode::OK, &table.into_value(), form))
+            let mut table = table.into_value();
+            set_version(&mut table, representation);
+            Ok(respond::value(StatusCode::OK, &table, form))
         }
         Shape::PartialMetadataList => {
             let items: Vec<Value> = read_all(resource, &page.entries)?
@@ -83,7 +90,7 @@ pub(crate) async fn list(
                 .collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": representation.version,
                 "metadata": metadata,
                 "items": items,
             });
@@ -91,7 +98,7 @@ pub(crate) async fn list(
         }
         Shape::PartialMetadata => Err(Status::not_acceptable(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({})",
-            go_type(resource, true)
+            go_list_type(resource)
         ))),
     }
 }
@@ -189,14 +196,9 @@ pub(crate) async fn page(
         } else {
             limit - page.entries.len()
         };
-        let keys = match store.list(
-            &prefix,
-            start.as_deref().map_or(Bound::Unbounded, Bound::Included),
-            wanted,
-            at,
-        ) {
-            Ok(keys) => keys,
-            Err(_) => return Err(expired(options, &prefix, start.as_deref())),
+        let from = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        let Ok(keys) = store.list(&prefix, from, wanted, at) else {
+            return Err(expired(options, &prefix, start.as_deref()));
         };
         page.revision = keys.revision;
         at = Some(keys.revision);
@@ -308,7 +310,7 @@ struct ContinueToken {
 impl ContinueToken {
     fn encode(&self) -> String {
         let body = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start});
-        URL_SAFE_NO_PAD.encode(json::to_vec(&body))
+        TOKEN.encode(json::to_vec(&body))
     }
 
     fn decode(token: &str) -> Result<Self, Status> {
@@ -317,11 +319,12 @@ impl ContinueToken {
                 "invalid continue token: continue key is not valid: {why}"
             ))
         };
-        let bytes = URL_SAFE_NO_PAD
-            .decode(token.trim_end_matches('='))
+        let bytes = TOKEN
+            .decode(token)
             .map_err(|error| bad(&error.to_string()))?;
-        let body: Value =
-            serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        let body = json::decode(&bytes)
+            .map_err(|error| bad(&error.to_string()))?
+            .value;
         if body["v"] != "meta.k8s.io/v1" {
             let version = body["v"].as_str().unwrap_or_default();
             return Err(Status::bad_request(format!(

@@ -8,7 +8,7 @@ use machinery::patch::{
     JsonPatch, decode_merge_patch, decode_strategic_patch, go_print, merge_patch,
     strategic_merge_patch,
 };
-use machinery::status::Status;
+use machinery::status::{Details, Status};
 use serde_json::Value;
 
 use super::body::{Content, strict_findings};
@@ -99,6 +99,7 @@ pub(crate) async fn patch(
         name,
         part,
         dry_run: options.dry_run,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = match &read.patch {
@@ -106,11 +107,10 @@ pub(crate) async fn patch(
                 let merged =
                     ownership.apply(context, resource, Some(live), config, options.force)?;
                 strict_apply(context, &read, &options)?;
-                let decoded = resource
+                let mut object = resource
                     .strategy
-                    .decode(merged)
+                    .decode_applied(merged)
                     .map_err(|why| undecodable(&why))?;
-                let mut object = decoded.object;
                 resource.strategy.default(&mut object);
                 object
             }
@@ -142,10 +142,14 @@ fn check_media_type(resource: &Resource, media_type: &str) -> Result<(), Status>
     }
     known.push(APPLY_PATCH);
     if known.contains(&media_type) {
-        Ok(())
-    } else {
-        Err(Status::unsupported_media_type(&known))
+        return Ok(());
     }
+    if resource.custom.is_none() {
+        // No route takes it.
+        let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        return Err(status.with_details(Details::default()));
+    }
+    Err(Status::unsupported_media_type(&known))
 }
 
 fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatch, Status> {
@@ -260,7 +264,17 @@ fn patched(
     if !raw.is_object() {
         return Err(refused("json: the patched document is not an object"));
     }
-    let decoded = resource.strategy.decode(raw).map_err(|why| refused(&why))?;
+    if resource.custom.is_none() {
+        same_type(context, resource, &raw).map_err(|why| refused(&why))?;
+    }
+    let strategic = matches!(patch, Patch::Strategic(_));
+    let decoded = resource.strategy.decode(raw).map_err(|why| {
+        refused(&if strategic {
+            converter_words(&why)
+        } else {
+            why
+        })
+    })?;
     context.warn_all(decoded.warnings);
     let mut findings = findings.to_vec();
     findings.extend(strict_findings(&[], &decoded.unknown));
@@ -288,11 +302,10 @@ fn applied_new(
     options: &WriteOptions,
 ) -> Result<Value, Status> {
     let merged = ownership.apply(context, resource, None, config, options.force)?;
-    let decoded = resource
+    let mut object = resource
         .strategy
-        .decode(merged)
+        .decode_applied(merged)
         .map_err(|why| undecodable(&why))?;
-    let mut object = decoded.object;
     resource.strategy.default(&mut object);
     let uid = meta::uid(&object);
     if !uid.is_empty() {
@@ -311,4 +324,35 @@ fn applied_new(
     meta::remove(&mut object, "resourceVersion");
     fill_system_fields(&mut object, context);
     Ok(object)
+}
+
+/// A patch may not make another kind of an object.
+fn same_type(context: &Context, resource: &Resource, object: &Value) -> Result<(), String> {
+    let (api_version, kind) = (meta::api_version(object), meta::kind(object));
+    if api_version == resource.api_version() && kind == resource.info.gvk.kind {
+        return Ok(());
+    }
+    if context.state.knows_kind(api_version, kind) {
+        let own = &resource.info.gvk.kind;
+        return Err(format!(
+            "converting (v1.{kind}) to (core.{own}): unknown conversion"
+        ));
+    }
+    Err(format!(
+        "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        json::go_quote(kind),
+        json::go_quote(api_version)
+    ))
+}
+
+/// A strategic merge is converted rather than decoded, and the converter says less about types.
+fn converter_words(why: &str) -> String {
+    match why.rsplit_once(" of type ") {
+        Some((_, name))
+            if name.starts_with("int") || name == "bool" || name.starts_with("float") =>
+        {
+            format!("unrecognized type: {name}")
+        }
+        _ => why.to_owned(),
+    }
 }

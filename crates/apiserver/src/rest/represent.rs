@@ -10,15 +10,9 @@ use machinery::table::{IncludeObject, Row, Table, partial_object_metadata};
 use serde_json::Value;
 
 use super::context::Context;
-use crate::negotiate::{Offer, Representation, Shape};
+use crate::negotiate::{Representation, Shape};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
-
-/// Everything that can be asked of a resource.
-pub(crate) const ANY: Offer = Offer {
-    table: true,
-    partial: true,
-};
 
 /// Reads `includeObject`.
 pub(crate) fn include_object(context: &Context) -> Result<IncludeObject, Status> {
@@ -66,10 +60,7 @@ pub(crate) fn shaped(
     match shape {
         Shape::Object => Ok(object),
         Shape::PartialMetadata => Ok(partial_object_metadata(&object)),
-        Shape::PartialMetadataList => Err(Status::not_acceptable(format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-            go_type(resource, false)
-        ))),
+        Shape::PartialMetadataList => Err(Status::plain_500("content is not a list")),
         Shape::Table => {
             let include = include_object(context)?;
             let resource_version = meta::resource_version(&object).to_owned();
@@ -84,12 +75,32 @@ pub(crate) fn shaped(
 }
 
 /// The Go type that negotiation errors name.
-pub(crate) fn go_type(resource: &Resource, list: bool) -> String {
-    match (&resource.custom, list) {
-        (Some(_), true) => "*unstructured.UnstructuredList".to_owned(),
-        (Some(_), false) => "*unstructured.Unstructured".to_owned(),
-        (None, true) => format!("*v1.{}", resource.info.list_kind),
-        (None, false) => format!("*v1.{}", resource.info.gvk.kind),
+pub(crate) fn go_list_type(resource: &Resource) -> String {
+    if resource.custom.is_some() {
+        return "*unstructured.UnstructuredList".to_owned();
+    }
+    let package = match resource.info.gvk.group.split('.').next() {
+        None | Some("") => "core",
+        Some(name) => name,
+    };
+    format!("*{package}.{}", resource.info.list_kind)
+}
+
+/// Tables and partial metadata in the version that was asked for.
+pub(crate) fn set_version(value: &mut Value, representation: Representation) {
+    if representation.shape == Shape::Object || representation.version == "meta.k8s.io/v1" {
+        return;
+    }
+    value["apiVersion"] = representation.version.into();
+    let rows = value.get_mut("rows").and_then(Value::as_array_mut);
+    for object in rows
+        .into_iter()
+        .flatten()
+        .filter_map(|row| row.get_mut("object"))
+    {
+        if object["kind"] == "PartialObjectMetadata" {
+            object["apiVersion"] = representation.version.into();
+        }
     }
 }
 
@@ -100,7 +111,7 @@ pub(crate) fn object_response(
     code: StatusCode,
     object: Value,
 ) -> Result<Response<Body>, Status> {
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     respond_shaped(context, resource, code, object, representation)
 }
 
@@ -112,7 +123,8 @@ pub(crate) fn respond_shaped(
     object: Value,
     representation: Representation,
 ) -> Result<Response<Body>, Status> {
-    let shaped = shaped(context, resource, object, representation.shape)?;
+    let mut shaped = shaped(context, resource, object, representation.shape)?;
+    set_version(&mut shaped, representation);
     Ok(respond::value(code, &shaped, context.form(representation)))
 }
 
@@ -122,7 +134,7 @@ pub(crate) fn stored_response(
     resource: &Resource,
     entry: &crate::store::Entry,
 ) -> Result<Response<Body>, Status> {
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     if representation.shape == Shape::Object && resource.conversion.is_identity() {
         let bytes: Bytes = entry.value.clone();
         return Ok(respond::json_bytes(

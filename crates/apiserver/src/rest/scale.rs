@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use super::body::Content;
 use super::context::Context;
 use super::patch::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
-use super::represent::ANY;
 use super::update::{Changed, UpdateJob, update_object};
 use crate::kind::{Part, ScalePaths};
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
@@ -38,7 +37,7 @@ pub(crate) async fn scale(
     name: &str,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
-    let form = context.form(context.representation(ANY)?);
+    let form = context.form(context.representation(resource)?);
     let entry = context
         .state
         .store
@@ -73,6 +72,7 @@ pub(crate) async fn scale(
         name,
         part,
         dry_run: options.dry_run,
+        uid_is_precondition: false,
     };
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
@@ -107,7 +107,11 @@ impl ScaleWrite<'_> {
         let after = self.changed_scale(&before)?;
         let replicas = checked_replicas(self.resource, &after)?;
         let mut object = live.clone();
-        meta::set_resource_version(&mut object, meta::resource_version(&after));
+        // A scale without a version is meant for whatever there is.
+        let version = meta::resource_version(&after);
+        if !version.is_empty() {
+            meta::set_resource_version(&mut object, version);
+        }
         if !path.set(&mut object, replicas.into()) {
             let why = format!("{} is not inside objects", self.paths.spec_replicas);
             return Err(internal(&why));
@@ -173,8 +177,18 @@ impl ScaleWrite<'_> {
                     ))
                 })?;
                 let request = self.tracking(&reset);
-                return apply::apply(&request, Some(before), &config.value, self.options.force)
-                    .map_err(Status::from);
+                let applied =
+                    apply::apply(&request, Some(before), &config.value, self.options.force)
+                        .map_err(Status::from)?;
+                if self.resource.custom.is_some() {
+                    // Upstream's converter for custom resources does not know the kind.
+                    return Err(Status::plain_500(format!(
+                        "failed to convert new object (/{}; {SCALE_VERSION}, Kind=Scale) to proper \
+                         version: request to convert CR to an invalid group/version: {SCALE_VERSION}",
+                        meta::name(before)
+                    )));
+                }
+                return Ok(applied);
             }
             _ => {
                 let known = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH];

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use machinery::apply::finish;
 use machinery::field::{FieldError, Path};
+use machinery::json::go_quote;
 use machinery::meta;
+use machinery::names;
 use machinery::status::Status;
 use serde_json::Value;
 
@@ -13,7 +15,7 @@ use super::body::{Content, decode_object};
 use super::context::Context;
 use super::create::{
     create_object, dedup_owners, fill_system_fields, match_namespace, type_errors,
-    warn_of_finalizers,
+    unqualified_finalizers, warn_of_finalizers,
 };
 use super::ownership::Ownership;
 use super::represent::object_response;
@@ -27,6 +29,9 @@ use crate::store::{Entry, Expect};
 
 /// How often a change that depends on nothing but the object is tried again when it loses a race.
 const TRIES: usize = 5;
+
+/// Kinds that upstream checks like new ones on every update, metadata included.
+const REVALIDATED: [&str; 3] = ["ConfigMap", "Secret", "Service"];
 
 /// What a change makes of the present object.
 pub(crate) struct Changed {
@@ -49,6 +54,8 @@ pub(crate) struct UpdateJob<'a> {
     pub(crate) part: Part<'a>,
     /// Store nothing.
     pub(crate) dry_run: bool,
+    /// A uid in the new object is a precondition rather than a value.
+    pub(crate) uid_is_precondition: bool,
 }
 
 /// How a change ended.
@@ -102,6 +109,7 @@ pub(crate) async fn put(
         name,
         part,
         dry_run: options.dry_run,
+        uid_is_precondition: true,
     };
     let change = |live: &Value| {
         let mut object = given.clone();
@@ -117,7 +125,7 @@ pub(crate) fn check_name(name: &str, object: &Value) -> Result<(), Status> {
     let given = meta::name(object);
     if given.is_empty() {
         return Err(Status::bad_request(format!(
-            "the name of the object ({given} based on URL) was undeterminable: name must be provided"
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )));
     }
     if given != name {
@@ -152,7 +160,7 @@ pub(crate) async fn update_object(
             Err(Refused::Race(_)) => {
                 return Err(Status::modified(&job.resource.group_resource(), job.name));
             }
-            Err(Refused::Failed(status)) => return Err(status),
+            Err(Refused::Failed(status)) => return Err(*status),
         }
     }
     Err(Status::modified(&job.resource.group_resource(), job.name))
@@ -179,30 +187,43 @@ fn checked(
         .prepare_update(&mut new, live, job.part, context.write_context());
     // Binding a pod is not a change of what was asked for.
     let counts = job.part != Part::Other("binding");
-    if resource.info.has_generation && counts && generation_moves(&new, live) {
+    if resource.info.has_generation && counts && generation_moves(resource, &new, live) {
         let next = meta::generation(live) + 1;
         meta::set_generation(&mut new, next);
     }
     type_errors(resource, &new)?;
     let path = Path::new("metadata");
+    let metadata = (&new["metadata"], &live["metadata"]);
     let mut errors = meta::validate_object_meta(
-        &new["metadata"],
+        metadata.0,
         resource.info.namespaced,
-        |name, prefix| resource.strategy.validate_name(name, prefix),
+        names::name_is_path_segment,
         &path,
     );
-    errors.extend(meta::validate_object_meta_update(
-        &new["metadata"],
-        &live["metadata"],
-        &path,
-    ));
+    // Once for what all kinds share and once for the kind itself: upstream asks both, and both
+    // answers are among the causes.
+    for _ in 0..2 {
+        errors.extend(meta::validate_object_meta_update(
+            metadata.0, metadata.1, &path,
+        ));
+    }
+    if resource.custom.is_none() {
+        errors.extend(unqualified_finalizers(&new));
+    }
+    if resource.custom.is_none() && REVALIDATED.contains(&resource.info.gvk.kind.as_str()) {
+        let by_kind = |name: &str, prefix| resource.strategy.validate_name(name, prefix);
+        let namespaced = resource.info.namespaced;
+        errors.extend(meta::validate_object_meta(
+            metadata.0, namespaced, by_kind, &path,
+        ));
+    }
     let findings = resource.strategy.validate_update(&new, live, job.part);
     errors.extend(findings.errors);
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.info.gvk, job.name, &errors));
     }
     context.warn_all(findings.warnings);
-    warn_of_finalizers(context, resource, &new);
+    warn_of_finalizers(context, resource, &new, Some(live));
     Ok(new)
 }
 
@@ -230,11 +251,17 @@ fn check_preconditions(
                 &[error],
             ));
         }
+    } else if let Err(error) = given.parse::<u64>() {
+        let why = parse_uint_error(&error);
+        return Err(Status::plain_500(format!(
+            "strconv.ParseUint: parsing {}: {why}",
+            go_quote(given)
+        )));
     } else if given != meta::resource_version(live) {
         return Err(Status::modified(&resource.group_resource(), job.name));
     }
     let (uid, live_uid) = (meta::uid(new), meta::uid(live));
-    if !uid.is_empty() && uid != live_uid {
+    if job.uid_is_precondition && !uid.is_empty() && uid != live_uid {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
              AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: \
@@ -271,12 +298,17 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
     }
 }
 
-/// Whether anything outside metadata and status differs.
-fn generation_moves(new: &Value, live: &Value) -> bool {
+/// Whether anything differs outside metadata, and outside status where that is a subresource.
+fn generation_moves(resource: &Resource, new: &Value, live: &Value) -> bool {
     let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else {
         return false;
     };
-    let counts = |name: &&String| !matches!(name.as_str(), "metadata" | "status");
+    let status_counts = resource.custom.is_some() && !resource.info.has_status;
+    let counts = |name: &&String| match name.as_str() {
+        "metadata" => false,
+        "status" => status_counts,
+        _ => true,
+    };
     let mut names: Vec<&String> = new.keys().chain(live.keys()).filter(counts).collect();
     names.sort();
     names.dedup();
@@ -302,8 +334,9 @@ async fn commit(
         if job.dry_run {
             return Ok(Updated::Deleted(new));
         }
+        // Watchers see it as it last was; whoever ended it gets what was asked for.
         state
-            .remove_object(job.resource, entry, new.clone())
+            .remove_object(job.resource, entry, live.clone())
             .await?;
         return Ok(Updated::Deleted(new));
     }
@@ -320,7 +353,7 @@ async fn commit(
     job.resource
         .read(&stored)
         .map(Updated::Live)
-        .map_err(Refused::Failed)
+        .map_err(|status| Refused::Failed(Box::new(status)))
 }
 
 /// Namespaces have finalizers in their spec besides those in metadata.
@@ -331,4 +364,11 @@ pub(super) fn has_own_finalizers(resource: &Resource, object: &Value) -> bool {
             .pointer("/spec/finalizers")
             .and_then(Value::as_array)
             .is_some_and(|f| !f.is_empty())
+}
+
+fn parse_uint_error(error: &std::num::ParseIntError) -> &'static str {
+    match error.kind() {
+        std::num::IntErrorKind::PosOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
 }

@@ -16,8 +16,8 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::Context;
-use super::list::page;
-use super::represent::{ANY, include_object, table_of};
+use super::list::{page, parse_version};
+use super::represent::{include_object, table_of};
 use super::selection::Selection;
 use crate::negotiate::Shape;
 use crate::request::ListOptions;
@@ -36,6 +36,10 @@ const DEFAULT_SECONDS: u64 = 1800;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Everything a watch needs once the request is gone.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that has happened or was asked for"
+)]
 struct Watcher {
     resource: Arc<Resource>,
     store: Store,
@@ -65,7 +69,7 @@ pub(crate) async fn watch(
     if !name.is_empty() {
         selection = selection.and_name(name);
     }
-    let representation = context.representation(ANY)?;
+    let representation = context.representation(resource)?;
     let include = if representation.shape == Shape::Table {
         include_object(context)?
     } else {
@@ -74,11 +78,11 @@ pub(crate) async fn watch(
     // The genuine server gives a bare 500 here.
     let from: u64 = match options.resource_version.as_str() {
         "" => 0,
-        text => text.parse().map_err(|_| {
-            Status::plain_500(format!(
-                "strconv.ParseUint: parsing {}: invalid syntax",
-                json::go_quote(text)
-            ))
+        text => parse_version(text).map_err(|status| {
+            let message = status
+                .message
+                .trim_start_matches("invalid resource version: ");
+            Status::plain_500(message)
         })?,
     };
     let store = context.state.store.clone();

@@ -48,6 +48,7 @@ pub(super) async fn bind(
         name,
         part: Part::Other("binding"),
         dry_run: false,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         if meta::is_deleting(live) {

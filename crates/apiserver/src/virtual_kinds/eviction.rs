@@ -49,6 +49,7 @@ pub(super) async fn evict(
         name,
         part: Part::Status,
         dry_run: options.dry_run,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = live.clone();
@@ -103,6 +104,7 @@ async fn take_from_budget(
         name: &budget_name,
         part: Part::Status,
         dry_run,
+        uid_is_precondition: false,
     };
     let change = |live: &Value| {
         let mut object = live.clone();

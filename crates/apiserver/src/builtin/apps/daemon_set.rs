@@ -34,9 +34,10 @@ pub(crate) const ENTRY: Entry = Entry {
     },
     prepare_update,
     validate,
-    validate_update: |new, old, part| match part {
-        Part::Status => check_status(new, old),
-        _ => {
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            check_status(new, old)
+        } else {
             let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
             let mut errors = check::immutable(&check::path("spec.selector"), selector, was);
             errors.extend(validate(new));

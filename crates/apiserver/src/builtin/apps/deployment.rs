@@ -33,9 +33,10 @@ pub(crate) const ENTRY: Entry = Entry {
         _ => keep(new, old, "status"),
     },
     validate,
-    validate_update: |new, old, part| match part {
-        Part::Status => check_status(new, old),
-        _ => {
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            check_status(new, old)
+        } else {
             let mut errors = validate(new);
             let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
             errors.extend(check::immutable(
@@ -106,12 +107,12 @@ fn validate(object: &Value) -> Errors {
     ] {
         errors.extend(check::not_negative(&path.child(field), spec.int(field)));
     }
-    if let Some(deadline) = spec.int("progressDeadlineSeconds") {
-        if deadline <= spec.number("minReadySeconds") {
-            let path = path.child("progressDeadlineSeconds");
-            let detail = "must be greater than minReadySeconds";
-            errors.push(FieldError::invalid(&path, deadline, detail));
-        }
+    if let Some(deadline) = spec.int("progressDeadlineSeconds")
+        && deadline <= spec.number("minReadySeconds")
+    {
+        let path = path.child("progressDeadlineSeconds");
+        let detail = "must be greater than minReadySeconds";
+        errors.push(FieldError::invalid(&path, deadline, detail));
     }
     errors
 }

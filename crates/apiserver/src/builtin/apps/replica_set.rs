@@ -27,9 +27,10 @@ pub(crate) const ENTRY: Entry = Entry {
     },
     prepare_create: |object, _| set(object, "status", json!({ "replicas": 0 })),
     validate,
-    validate_update: |new, old, part| match part {
-        Part::Status => replicas::check_status(new),
-        _ => {
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            replicas::check_status(new)
+        } else {
             let mut errors = validate(new);
             let (selector, was) = (new.at("spec.selector"), old.at("spec.selector"));
             errors.extend(check::immutable(

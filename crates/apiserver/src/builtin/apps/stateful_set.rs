@@ -77,10 +77,10 @@ fn default(object: &mut Value) {
         set(object, "spec.updateStrategy.type", "RollingUpdate");
         fill(object, "spec.updateStrategy.rollingUpdate", json!({}));
     }
-    if object.text("spec.updateStrategy.type") == "RollingUpdate" {
-        if let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate") {
-            fill(rolling, "partition", 0);
-        }
+    if object.text("spec.updateStrategy.type") == "RollingUpdate"
+        && let Some(rolling) = existing(object, "spec.updateStrategy.rollingUpdate")
+    {
+        fill(rolling, "partition", 0);
     }
     for field in ["whenDeleted", "whenScaled"] {
         let path = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
@@ -95,11 +95,11 @@ fn default(object: &mut Value) {
         // Claims in templates are whole objects and show their kind.
         fill_empty(claim, "kind", "PersistentVolumeClaim");
         fill_empty(claim, "apiVersion", "v1");
-        if object_at(claim, "spec").is_some() {
-            if let Some(spec) = existing(claim, "spec") {
-                fill(spec, "resources", json!({}));
-                defaults::claim_spec(spec);
-            }
+        if object_at(claim, "spec").is_some()
+            && let Some(spec) = existing(claim, "spec")
+        {
+            fill(spec, "resources", json!({}));
+            defaults::claim_spec(spec);
         }
     }
 }
@@ -182,7 +182,7 @@ fn check_template(path: &Path, spec: &Value) -> Errors {
     let claims: Vec<&str> = spec
         .items("volumeClaimTemplates")
         .iter()
-        .map(|claim| claim.name())
+        .map(Read::name)
         .collect();
     if !claims.is_empty() {
         let own = |volume: &&Value| !claims.contains(&volume.text("name"));

@@ -106,10 +106,10 @@ fn check_spec(spec: &Value, was: Option<&Value>) -> Errors {
         &path.child("startingDeadlineSeconds"),
         deadline,
     ));
-    if was.is_none_or(|was| !same(was.at("timeZone"), spec.at("timeZone"))) {
-        if let Some(zone) = spec.maybe_text("timeZone") {
-            errors.extend(check_zone(&path.child("timeZone"), zone));
-        }
+    if was.is_none_or(|was| !same(was.at("timeZone"), spec.at("timeZone")))
+        && let Some(zone) = spec.maybe_text("timeZone")
+    {
+        errors.extend(check_zone(&path.child("timeZone"), zone));
     }
     errors.extend(check::one_of(
         &path.child("concurrencyPolicy"),

@@ -1,1 +1,85 @@
+//! Jobs and cron jobs.
 
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::builtin::cron;
+use crate::builtin::tests::{create_errors, update_errors};
+use crate::builtin::value::set;
+
+fn job() -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "j" },
+        "spec": { "template": { "spec": {
+            "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+        } } },
+    })
+}
+
+fn cron_job(path: &str, value: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "j" },
+        "spec": { "schedule": "* * * * *", "jobTemplate": { "spec": job()["spec"] } },
+    });
+    set(&mut object, path, value);
+    object
+}
+
+#[rstest]
+#[case("*/5 0-6 1,15 jan-mar mon", Ok(()))]
+#[case("@hourly", Ok(()))]
+#[case("@every 1h30m", Ok(()))]
+#[case("* * * *", Err("expected exactly 5 fields, found 4: [* * * *]"))]
+#[case("60 * * * *", Err("end of range (60) above maximum (59): 60"))]
+#[case("* * 0 * *", Err("beginning of range (0) below minimum (1): 0"))]
+#[case("*/0 * * * *", Err("step of range should be a positive number: */0"))]
+#[case(
+    "x * * * *",
+    Err("failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax")
+)]
+#[case("@often", Err("unrecognized descriptor: @often"))]
+fn schedules(#[case] schedule: &str, #[case] expected: Result<(), &str>) {
+    assert_eq!(cron::check(schedule), expected.map_err(str::to_owned));
+}
+
+#[rstest]
+#[case("spec.timeZone", json!("Mars/Base"), &["spec.timeZone: Invalid value: \"Mars/Base\": unknown time zone Mars/Base"])]
+#[case("spec.timeZone", json!("Europe/Berlin"), &[])]
+#[case(
+    "spec.schedule",
+    json!("TZ=UTC * * * * *"),
+    &["spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"]
+)]
+#[case(
+    "spec.concurrencyPolicy",
+    json!("Maybe"),
+    &["spec.concurrencyPolicy: Unsupported value: \"Maybe\": supported values: \"Allow\", \"Forbid\", \"Replace\""]
+)]
+fn cron_jobs_with_mistakes(#[case] path: &str, #[case] value: Value, #[case] expected: &[&str]) {
+    assert_eq!(create_errors(&cron_job(path, value)), expected);
+}
+
+#[test]
+fn pods_of_a_job_must_end() {
+    let mut given = job();
+    set(&mut given, "spec.template.spec.restartPolicy", "Always");
+    assert_eq!(
+        create_errors(&given),
+        [
+            "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""
+        ]
+    );
+}
+
+#[test]
+fn the_template_of_a_job_is_fixed() {
+    let containers = json!([{ "name": "c", "image": "other" }]);
+    let errors = update_errors(&job(), &[("spec.template.spec.containers", containers)]);
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].starts_with("spec.template: Invalid value: {\"labels\":{"),
+        "{errors:?}"
+    );
+    assert!(errors[0].contains("\"Spec\":{\"Volumes\":null,\"InitContainers\":null,\"Containers\":[{\"Name\":\"c\",\"Image\":\"other\""));
+    assert!(errors[0].ends_with("}}: field is immutable"), "{errors:?}");
+}

@@ -185,14 +185,14 @@ fn rename(event: &Value, api_version: &str, to_core: bool) -> Value {
 }
 
 /// The core form of an event in the form of `events.k8s.io/v1`.
-pub fn to_core(event: &Value) -> Value {
+pub(crate) fn to_core(event: &Value) -> Value {
     let mut core = rename(event, "v1", true);
     default_core(&mut core);
     core
 }
 
 /// The form of `events.k8s.io/v1` of an event in the core form.
-pub fn to_events_v1(event: &Value) -> Value {
+pub(crate) fn to_events_v1(event: &Value) -> Value {
     let mut out = rename(event, "events.k8s.io/v1", false);
     if out.text("reportingInstance").is_empty() {
         remove(&mut out, "reportingInstance");

@@ -18,9 +18,10 @@ pub(crate) const QUOTA: Entry = Entry {
         ..Facts::NONE
     },
     validate: validate_quota,
-    validate_update: |new, old, part| match part {
-        Part::Status => check_status(new),
-        _ => {
+    validate_update: |new, old, part| {
+        if part == Part::Status {
+            check_status(new)
+        } else {
             let mut errors = validate_quota(new);
             let sorted = |object: &Value| {
                 let mut scopes: Vec<String> = object
@@ -215,9 +216,9 @@ fn quota_cells(quota: &Value, now: Timestamp) -> Vec<Value> {
         let used = resources::text(quota.entry("status.used", name));
         let text = format!("{name}: {used}/{}", resources::text(Some(hard)));
         if name.starts_with("limits.") {
-            limits.push(text)
+            limits.push(text);
         } else {
-            requests.push(text)
+            requests.push(text);
         }
     }
     vec![
@@ -400,16 +401,17 @@ fn check_order(path: &Path, limit: &Value, name: &str) -> Errors {
             errors.push(FieldError::invalid(&path, ratio.clone(), detail));
         }
     }
-    if let (Some(request), Some(default)) = (of("defaultRequest"), of("default")) {
-        if !resources::may_overcommit(name) && !same(request, default) {
-            let path = path.child("defaultRequest").key(name);
-            let detail = format!(
-                "default value {} must equal to defaultRequest value {} in {name}",
-                resources::text(Some(default)),
-                resources::text(Some(request))
-            );
-            errors.push(FieldError::invalid(&path, request.clone(), detail));
-        }
+    if let (Some(request), Some(default)) = (of("defaultRequest"), of("default"))
+        && !resources::may_overcommit(name)
+        && !same(request, default)
+    {
+        let path = path.child("defaultRequest").key(name);
+        let detail = format!(
+            "default value {} must equal to defaultRequest value {} in {name}",
+            resources::text(Some(default)),
+            resources::text(Some(request))
+        );
+        errors.push(FieldError::invalid(&path, request.clone(), detail));
     }
     errors
 }

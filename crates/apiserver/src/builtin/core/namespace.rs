@@ -52,10 +52,10 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 fn default(namespace: &mut Value) {
     let name = namespace.name().to_owned();
-    if !name.is_empty() {
-        if let Some(labels) = object_at(namespace, "metadata.labels") {
-            labels.insert(NAME_LABEL.to_owned(), name.into());
-        }
+    if !name.is_empty()
+        && let Some(labels) = object_at(namespace, "metadata.labels")
+    {
+        labels.insert(NAME_LABEL.to_owned(), name.into());
     }
     fill_empty(namespace, "status.phase", "Active");
 }

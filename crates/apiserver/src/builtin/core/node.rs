@@ -218,7 +218,7 @@ fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
             .items("status.addresses")
             .iter()
             .find(|a| a.text("type") == kind);
-        print::or(found.map(|a| a.text("address")).unwrap_or("<none>"), "")
+        print::or(found.map_or("<none>", |a| a.text("address")), "")
     };
     let info = node.at("status.nodeInfo");
     let known = |field: &str| print::or(info.text(field), "<unknown>");
@@ -228,7 +228,7 @@ fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
         .to_owned();
     let architecture = info.text("architecture");
     if !architecture.is_empty() {
-        kernel.push_str(&format!(" ({architecture})"));
+        kernel = format!("{kernel} ({architecture})");
     }
     vec![
         node.name().into(),

@@ -31,14 +31,14 @@ pub(crate) const ENTRY: Entry = Entry {
     prepare_update,
     validate,
     validate_update: update::validate,
-    warnings: |pod, old| match old {
-        // Nobody edits pods by hand, so updates are quiet.
-        Some(_) => Vec::new(),
-        None => {
-            let mut all = warnings::about_name(pod.name(), "the Pod's hostname");
-            all.extend(warnings::about(&Path::root(), pod));
-            all
+    // Nobody edits pods by hand, so updates are quiet.
+    warnings: |pod, old| {
+        if old.is_some() {
+            return Vec::new();
         }
+        let mut all = warnings::about_name(pod.name(), "the Pod's hostname");
+        all.extend(warnings::about(&Path::root(), pod));
+        all
     },
     selectable: &[
         ("spec.nodeName", |pod| pod.text("spec.nodeName").to_owned()),

@@ -30,15 +30,15 @@ pub(crate) const ENTRY: Entry = Entry {
         _ => validate(new),
     },
     warnings: |new, old| {
-        let path = check::path("spec.template");
-        match old {
-            Some(_) => warnings::about(&path, new.at("spec.template")),
-            None => {
-                let mut all = warnings::about_name(new.name(), apps::POD_NAMES);
-                all.extend(warnings::about(&path, new.at("spec.template")));
-                all
-            }
+        let mut all = Vec::new();
+        if old.is_none() {
+            all = warnings::about_name(new.name(), apps::POD_NAMES);
         }
+        all.extend(warnings::about(
+            &check::path("spec.template"),
+            new.at("spec.template"),
+        ));
+        all
     },
     selectable: &[("status.replicas", |object| {
         object.number("status.replicas").to_string()

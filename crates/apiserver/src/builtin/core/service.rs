@@ -204,9 +204,9 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
                 .collect()
         };
         if numbers(new) == numbers(old) {
-            items_mut(new, "spec.ports")
-                .iter_mut()
-                .for_each(|port| remove(port, "nodePort"));
+            for port in items_mut(new, "spec.ports") {
+                remove(port, "nodePort");
+            }
         }
     }
     let gone: [(bool, &[&str]); 3] = [

@@ -21,20 +21,21 @@ pub(crate) const CLAIM: Entry = Entry {
     },
     default: |claim| {
         fill_empty(claim, "status.phase", "Pending");
-        if object_at(claim, "spec").is_some() {
-            if let Some(spec) = existing(claim, "spec") {
-                fill(spec, "resources", json!({}));
-                defaults::claim_spec(spec);
-            }
+        if object_at(claim, "spec").is_some()
+            && let Some(spec) = existing(claim, "spec")
+        {
+            fill(spec, "resources", json!({}));
+            defaults::claim_spec(spec);
         }
     },
     prepare_create: |claim, _| {
         set(claim, "status", json!({ "phase": "Pending" }));
         normalize_sources(claim, &Value::Null);
     },
-    prepare_update: |new, old, part, _| match part {
-        Part::Status => keep(new, old, "spec"),
-        _ => {
+    prepare_update: |new, old, part, _| {
+        if part == Part::Status {
+            keep(new, old, "spec");
+        } else {
             keep(new, old, "status");
             normalize_sources(new, old);
         }
@@ -67,13 +68,13 @@ pub(crate) const VOLUME: Entry = Entry {
     },
     default: |volume| {
         fill_empty(volume, "status.phase", "Pending");
-        if object_at(volume, "spec").is_some() {
-            if let Some(spec) = existing(volume, "spec") {
-                fill_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
-                fill(spec, "volumeMode", "Filesystem");
-                defaults::source(spec);
-                resources::round_up(existing(spec, "capacity").and_then(Value::as_object_mut));
-            }
+        if object_at(volume, "spec").is_some()
+            && let Some(spec) = existing(volume, "spec")
+        {
+            fill_empty(spec, "persistentVolumeReclaimPolicy", "Retain");
+            fill(spec, "volumeMode", "Filesystem");
+            defaults::source(spec);
+            resources::round_up(existing(spec, "capacity").and_then(Value::as_object_mut));
         }
     },
     prepare_create: |volume, context| {
@@ -299,8 +300,7 @@ fn check_claim_update(new: &Value, old: &Value) -> Errors {
     let size = |claim: &Value, list: &str| {
         claim
             .entry(list, "storage")
-            .map(resources::quantity)
-            .unwrap_or_else(resources::nothing)
+            .map_or_else(resources::nothing, resources::quantity)
     };
     let wanted = size(new, "spec.resources.requests");
     if wanted < size(old, "spec.resources.requests") && wanted <= size(old, "status.capacity") {

@@ -26,12 +26,12 @@ pub(super) const INGRESS: Entry = Entry {
     validate: |ingress| {
         let mut errors = check_ingress(ingress);
         let class = ingress.maybe_text("spec.ingressClassName");
-        if let (Some(annotated), Some(class)) = (ingress.annotation(CLASS_ANNOTATION), class) {
-            if annotated != class {
-                let path = Path::new("annotations").child(CLASS_ANNOTATION);
-                let detail = "must match `ingressClassName` when both are specified";
-                errors.push(FieldError::invalid(&path, annotated, detail));
-            }
+        if let (Some(annotated), Some(class)) = (ingress.annotation(CLASS_ANNOTATION), class)
+            && annotated != class
+        {
+            let path = Path::new("annotations").child(CLASS_ANNOTATION);
+            let detail = "must match `ingressClassName` when both are specified";
+            errors.push(FieldError::invalid(&path, annotated, detail));
         }
         errors
     },

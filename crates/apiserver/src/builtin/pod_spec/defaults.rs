@@ -7,12 +7,11 @@ use crate::builtin::value::{Read, existing, fill, fill_empty, items_mut, object_
 
 /// Defaults of a `PodTemplateSpec` at a path.
 pub(crate) fn template(object: &mut Value, path: &str) {
-    if let Some(template) = existing(object, path) {
-        if object_at(template, "spec").is_some() {
-            if let Some(spec) = existing(template, "spec") {
-                pod_spec(spec);
-            }
-        }
+    if let Some(template) = existing(object, path)
+        && object_at(template, "spec").is_some()
+        && let Some(spec) = existing(template, "spec")
+    {
+        pod_spec(spec);
     }
 }
 
@@ -210,12 +209,11 @@ fn volume_source(volume: &mut Value) {
             fill(token, "expirationSeconds", 3600);
         }
     }
-    if let Some(claim) = existing(volume, "ephemeral.volumeClaimTemplate") {
-        if object_at(claim, "spec").is_some() {
-            if let Some(spec) = existing(claim, "spec") {
-                claim_spec(spec);
-            }
-        }
+    if let Some(claim) = existing(volume, "ephemeral.volumeClaimTemplate")
+        && object_at(claim, "spec").is_some()
+        && let Some(spec) = existing(claim, "spec")
+    {
+        claim_spec(spec);
     }
     if let Some(image) = existing(volume, "image") {
         let policy = if is_latest(image.text("reference")) {

@@ -285,7 +285,7 @@ pub(crate) fn check_taints(path: &Path, taints: &[Value]) -> Errors {
         errors.extend(check::one_of(&path.child("effect"), effect, EFFECTS));
         if seen.contains(&(key, effect)) {
             let mut error = FieldError::duplicate(&path, taint.clone());
-            error.detail = "taints must be unique by key and effect pair".to_owned();
+            "taints must be unique by key and effect pair".clone_into(&mut error.detail);
             errors.push(error);
         } else {
             seen.push((key, effect));

@@ -210,18 +210,18 @@ pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
             let own = container
                 .at("securityContext.windowsOptions.hostProcess")
                 .as_bool();
-            if let (Some(pod), Some(own)) = (of_pod, own) {
-                if pod != own {
-                    let path = path.child(field).index(i);
-                    let path = check::path("securityContext.windowsOptions.hostProcess")
-                        .as_str()
-                        .split('.')
-                        .fold(path, |path, field| path.child(field));
-                    let detail = format!(
-                        "pod hostProcess value must be identical if both are specified, was {pod}"
-                    );
-                    errors.push(FieldError::invalid(&path, own, detail));
-                }
+            if let (Some(pod), Some(own)) = (of_pod, own)
+                && pod != own
+            {
+                let path = path.child(field).index(i);
+                let path = check::path("securityContext.windowsOptions.hostProcess")
+                    .as_str()
+                    .split('.')
+                    .fold(path, |path, field| path.child(field));
+                let detail = format!(
+                    "pod hostProcess value must be identical if both are specified, was {pod}"
+                );
+                errors.push(FieldError::invalid(&path, own, detail));
             }
             host += usize::from(own.or(of_pod).unwrap_or_default());
         }

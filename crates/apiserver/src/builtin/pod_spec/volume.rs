@@ -253,6 +253,24 @@ fn check_downward_file(path: &Path, file: &Value) -> Errors {
     errors
 }
 
+/// Fields of a pod that can be referred to at all.
+const POD_FIELDS: &[&str] = &[
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.serviceAccountName",
+    "spec.schedulerName",
+    "status.phase",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
 /// A reference to a field of the pod.
 pub(crate) fn check_field_ref(path: &Path, reference: &Value, fields: &[&str]) -> Errors {
     if reference.text("apiVersion").is_empty() {
@@ -272,25 +290,9 @@ pub(crate) fn check_field_ref(path: &Path, reference: &Value, fields: &[&str]) -
             _ => vec![conversion_error(path, field)],
         };
     }
-    const KNOWN: &[&str] = &[
-        "metadata.annotations",
-        "metadata.labels",
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.serviceAccountName",
-        "spec.schedulerName",
-        "status.phase",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
     match field {
         "spec.host" => Vec::new(),
-        _ if !KNOWN.contains(&field) => vec![conversion_error(path, field)],
+        _ if !POD_FIELDS.contains(&field) => vec![conversion_error(path, field)],
         _ => check::supported(&path.child("fieldPath"), field, fields),
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     for condition in pod.items("status.conditions") {
         if condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
         {
-            reason = "SchedulingGated".to_owned();
+            "SchedulingGated".clone_into(&mut reason);
         }
     }
     let inits = pod.items("spec.initContainers");
@@ -78,9 +78,9 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     }
     if pod.has("metadata.deletionTimestamp") {
         if pod.text("status.reason") == "NodeLost" {
-            reason = "Unknown".to_owned();
+            "Unknown".clone_into(&mut reason);
         } else if !matches!(phase, "Failed" | "Succeeded") {
-            reason = "Terminating".to_owned();
+            "Terminating".clone_into(&mut reason);
         }
     }
     let shown = match restarts.last {

@@ -293,10 +293,10 @@ fn check_address_change(new: &Value, old: &Value) -> Errors {
     if now.is_empty() {
         errors.push(wrong(0, "primary clusterIP can not be unset"));
     }
-    if let (Some(now), Some(was)) = (now.first(), was.first()) {
-        if now != was {
-            errors.push(wrong(0, "may not change once set"));
-        }
+    if let (Some(now), Some(was)) = (now.first(), was.first())
+        && now != was
+    {
+        errors.push(wrong(0, "may not change once set"));
     }
     if was.len() > now.len() && now.len() == 1 {
         let policy = new.at("spec.ipFamilyPolicy");
@@ -333,14 +333,16 @@ fn check_class(service: &Value, old: Option<&Value>) -> Errors {
     let balances = |service: &Value| service.text("spec.type") == "LoadBalancer";
     let class = service.at("spec.loadBalancerClass");
     let mut errors = Errors::new();
-    if let Some(old) = old {
-        if balances(old) && balances(service) && old.at("spec.loadBalancerClass") != class {
-            errors.push(FieldError::invalid(
-                &path,
-                class.clone(),
-                "may not change once set",
-            ));
-        }
+    if let Some(old) = old
+        && balances(old)
+        && balances(service)
+        && old.at("spec.loadBalancerClass") != class
+    {
+        errors.push(FieldError::invalid(
+            &path,
+            class.clone(),
+            "may not change once set",
+        ));
     }
     match class.as_str() {
         Some(class) if balances(service) => errors.extend(check::qualified(&path, class)),
