@@ -1,8 +1,8 @@
 //! Reading and decoding bodies.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::Body as HttpBody;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use machinery::json;
 use machinery::status::Status;
 use serde_json::Value;
@@ -23,20 +23,37 @@ pub(crate) struct Content {
     pub(crate) bytes: Bytes,
 }
 
+/// How much of a body over the limit is read and dropped, so that a client that writes first and
+/// reads then gets to see the answer.
+const DRAIN_LIMIT: usize = 64 * 1024 * 1024;
+
 /// Reads a whole body, at most [`BODY_LIMIT`] bytes of it.
 pub(crate) async fn read_limited<B>(body: B) -> Result<Bytes, Status>
 where
     B: HttpBody<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(Status::too_large(BODY_LIMIT))
+    tokio::pin!(body);
+    let mut bytes = BytesMut::new();
+    let mut total = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            Status::bad_request(format!("reading the request body: {}", error.into()))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        total += data.len();
+        if total <= BODY_LIMIT {
+            bytes.extend_from_slice(&data);
+        } else if total > DRAIN_LIMIT {
+            break;
         }
-        Err(error) => Err(Status::bad_request(format!(
-            "reading the request body: {error}"
-        ))),
+    }
+    if total > BODY_LIMIT {
+        Err(Status::too_large(BODY_LIMIT))
+    } else {
+        Ok(bytes.freeze())
     }
 }
 

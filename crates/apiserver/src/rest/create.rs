@@ -178,9 +178,7 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
         |name, prefix| resource.strategy.validate_name(name, prefix),
         &Path::new("metadata"),
     );
-    if resource.custom.is_none() {
-        errors.extend(unqualified_finalizers(object));
-    }
+    errors.extend(unqualified_finalizers(resource, object));
     let findings = resource.strategy.validate_create(object);
     errors.extend(findings.errors);
     if !errors.is_empty() {
@@ -220,7 +218,11 @@ pub(super) fn warn_of_finalizers(
 }
 
 /// Finalizers of built-in kinds have to say whose they are (`validateKubeFinalizerName`).
-pub(super) fn unqualified_finalizers(object: &Value) -> Vec<FieldError> {
+pub(super) fn unqualified_finalizers(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    // Definitions are of another server, with rules of its own.
+    if resource.custom.is_some() || resource.info.gvk.group == "apiextensions.k8s.io" {
+        return Vec::new();
+    }
     let path = Path::new("metadata").child("finalizers");
     let standard = ["kubernetes", "orphan", "foregroundDeletion"];
     meta::finalizers(object)

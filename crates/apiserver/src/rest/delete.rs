@@ -29,6 +29,10 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of a delete that leaves dependents behind.
 const ORPHAN: &str = "orphan";
 
+/// What deleting a job without a policy is told.
+const JOB_ORPHANS: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// What a delete came to.
 pub(crate) enum Deletion {
     /// The object is gone; this is how it was last.
@@ -163,7 +167,7 @@ pub(crate) async fn delete_object(
         check_preconditions(resource, name, &live, &options.preconditions)?;
         admission::on_delete(resource, name)?;
         let mut object = live.clone();
-        set_propagation(&mut object, options);
+        set_propagation(context, resource, &mut object, options);
         admission::before_delete(resource, &mut object, context.now);
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
         let has_finalizers =
@@ -260,6 +264,16 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
     }
 }
 
+/// Kinds from before cascading deletes: nothing said, their pods stay.
+fn orphans_by_default(resource: &Resource) -> bool {
+    let gvk = &resource.info.gvk;
+    resource.custom.is_none()
+        && matches!(
+            (gvk.group.as_str(), gvk.kind.as_str()),
+            ("batch", "Job") | ("", "ReplicationController")
+        )
+}
+
 fn check_preconditions(
     resource: &Resource,
     name: &str,
@@ -293,13 +307,24 @@ fn check_preconditions(
 
 /// Adds or removes the garbage collector's finalizers
 /// (`deletionFinalizersForGarbageCollection`).
-fn set_propagation(object: &mut Value, options: &DeleteOptions) {
+fn set_propagation(
+    context: &Context,
+    resource: &Resource,
+    object: &mut Value,
+    options: &DeleteOptions,
+) {
     let current = meta::finalizers(object);
     let has = |name: &str| current.contains(&name);
     let (orphan, foreground) = match (options.propagation, options.orphan_dependents) {
         (Some(Propagation::Orphan), _) | (None, Some(true)) => (true, false),
         (Some(Propagation::Foreground), _) => (false, true),
         (Some(Propagation::Background), _) | (None, Some(false)) => (false, false),
+        (None, None) if !has(ORPHAN) && !has(FOREGROUND) && orphans_by_default(resource) => {
+            if resource.info.gvk.kind == "Job" {
+                context.warn(JOB_ORPHANS);
+            }
+            (true, false)
+        }
         (None, None) => (has(ORPHAN), has(FOREGROUND)),
     };
     if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {

@@ -207,9 +207,7 @@ fn checked(
             metadata.0, metadata.1, &path,
         ));
     }
-    if resource.custom.is_none() {
-        errors.extend(unqualified_finalizers(&new));
-    }
+    errors.extend(unqualified_finalizers(resource, &new));
     if resource.custom.is_none() && REVALIDATED.contains(&resource.info.gvk.kind.as_str()) {
         let by_kind = |name: &str, prefix| resource.strategy.validate_name(name, prefix);
         let namespaced = resource.info.namespaced;

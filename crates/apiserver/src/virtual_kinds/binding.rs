@@ -1,7 +1,7 @@
 //! Putting a pod on a node (`pkg/registry/core/pod/storage.BindingREST`).
 
 use http::Response;
-use machinery::field::{FieldError, Path};
+use machinery::field::{FieldError, Path, aggregate};
 use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
@@ -35,7 +35,8 @@ pub(super) async fn bind(
         errors.push(FieldError::required(&path.child("name"), ""));
     }
     if !errors.is_empty() {
-        return Err(Status::invalid_as("", "Binding", name, &errors));
+        // Upstream lets these through as plain errors.
+        return Err(Status::plain_500(aggregate(&errors)));
     }
     let snapshot = context.state.registry.snapshot();
     let pods = snapshot
