@@ -1,1 +1,48 @@
-fn main() {}
+//! Chores of the repository: `cargo xtask <chore>`.
+
+mod bench;
+mod generate;
+mod shell;
+mod test;
+mod tidy;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Chores of the repository")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Run all tests, after making sure that the programs they need are there.
+    Test(test::Arguments),
+    /// Measure the server, beside etcd and kube-apiserver if KUBEBUILDER_ASSETS names them.
+    Bench(bench::Arguments),
+    /// Write generated files, or check that they are up to date.
+    Generate(generate::Arguments),
+    /// Check the rules of the house that no other tool checks.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().chore {
+        Chore::Test(arguments) => test::run(&arguments),
+        Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Generate(arguments) => generate::run(&arguments),
+        Chore::Tidy => tidy::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to be done when even this cannot be written.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

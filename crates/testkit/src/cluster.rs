@@ -1,5 +1,7 @@
 //! A cluster for a test.
 
+use std::path::Path;
+
 use anyhow::Context as _;
 use apiserver::auth::UserInfo;
 use apiserver::store::Store;
@@ -14,7 +16,7 @@ use kube::{Api, Client};
 use tower::ServiceExt as _;
 
 use crate::embedded::Embedded;
-use crate::genuine::{self, Genuine};
+use crate::genuine::{self, Fsync, Genuine};
 use crate::lines::Lines;
 use crate::served::ServedCluster;
 
@@ -31,12 +33,10 @@ enum Backend {
 impl TestCluster {
     /// Starts the embedded server, or the genuine one if `KUBEBUILDER_ASSETS` has it.
     pub async fn start() -> anyhow::Result<Self> {
-        crate::install_crypto();
-        let backend = match genuine::assets() {
-            Some(assets) => Backend::Genuine(Box::new(Genuine::start(&assets).await?)),
-            None => Backend::Embedded(Box::new(Embedded::start().await?)),
-        };
-        Ok(Self { backend })
+        match genuine::assets() {
+            Some(assets) => Self::genuine(&assets, Fsync::Off).await,
+            None => Self::embedded().await,
+        }
     }
 
     /// Starts the embedded server, whatever the environment says: for tests that need its insides.
@@ -45,6 +45,22 @@ impl TestCluster {
         Ok(Self {
             backend: Backend::Embedded(Box::new(Embedded::start().await?)),
         })
+    }
+
+    /// Starts `etcd` and `kube-apiserver` of a folder.
+    pub async fn genuine(assets: &Path, sync: Fsync) -> anyhow::Result<Self> {
+        crate::install_crypto();
+        Ok(Self {
+            backend: Backend::Genuine(Box::new(Genuine::start(assets, sync).await?)),
+        })
+    }
+
+    /// The processes of a genuine server.
+    pub fn process_ids(&self) -> Vec<u32> {
+        match &self.backend {
+            Backend::Embedded(_) => Vec::new(),
+            Backend::Genuine(genuine) => genuine.process_ids(),
+        }
     }
 
     /// Whether this is the genuine kube-apiserver.

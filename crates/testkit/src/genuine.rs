@@ -22,13 +22,22 @@ use crate::wait::wait_until;
 /// Starting takes seconds on a quiet machine, and test machines are not quiet.
 const START: Duration = Duration::from_secs(120);
 
+/// Whether etcd waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fsync {
+    /// As it does in a cluster.
+    On,
+    /// As tests like it: nothing of theirs outlives them.
+    Off,
+}
+
 /// Both processes; the server goes before what it stores in, and the folder last.
 pub(crate) struct Genuine {
     pub(crate) remote: Remote,
     url: String,
     kubeconfig: String,
-    _server: Process,
-    _etcd: Process,
+    server: Process,
+    etcd: Process,
     _folder: TempDir,
 }
 
@@ -42,9 +51,9 @@ pub(crate) fn assets() -> Option<PathBuf> {
 }
 
 impl Genuine {
-    pub(crate) async fn start(assets: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(assets: &Path, sync: Fsync) -> anyhow::Result<Self> {
         let folder = TempDir::new().context("making a folder for a control plane")?;
-        let (etcd, etcd_url) = start_etcd(assets, folder.path()).await?;
+        let (etcd, etcd_url) = start_etcd(assets, folder.path(), sync).await?;
         let port = free_port()?;
         let url = format!("https://127.0.0.1:{port}");
         let authority = write_keys(folder.path())?;
@@ -77,10 +86,14 @@ impl Genuine {
             remote,
             url,
             kubeconfig,
-            _server: server,
-            _etcd: etcd,
+            server,
+            etcd,
             _folder: folder,
         })
+    }
+
+    pub(crate) fn process_ids(&self) -> Vec<u32> {
+        vec![self.server.id(), self.etcd.id()]
     }
 
     pub(crate) fn serve(&self) -> anyhow::Result<ServedCluster> {
@@ -97,17 +110,22 @@ impl Genuine {
 }
 
 /// etcd with the flags envtest gives it.
-async fn start_etcd(assets: &Path, folder: &Path) -> anyhow::Result<(Process, String)> {
+async fn start_etcd(
+    assets: &Path,
+    folder: &Path,
+    sync: Fsync,
+) -> anyhow::Result<(Process, String)> {
     let port = free_port()?;
     let url = format!("http://127.0.0.1:{port}");
-    let arguments = [
+    let mut arguments = vec![
         format!("--listen-client-urls={url}"),
         format!("--advertise-client-urls={url}"),
         "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
         "--data-dir=etcd".to_owned(),
-        // Nothing here outlives the test.
-        "--unsafe-no-fsync".to_owned(),
     ];
+    if sync == Fsync::Off {
+        arguments.push("--unsafe-no-fsync".to_owned());
+    }
     let mut etcd = Process::start(&assets.join("etcd"), arguments, folder)?;
     wait_until("etcd listens", START, || {
         let checked = etcd.check();

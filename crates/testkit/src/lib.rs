@@ -27,6 +27,7 @@ mod served;
 mod wait;
 
 pub use cluster::TestCluster;
+pub use genuine::Fsync;
 pub use lines::Lines;
 pub use process::{Process, free_port};
 pub use served::ServedCluster;

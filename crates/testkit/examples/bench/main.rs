@@ -1,0 +1,83 @@
+//! Measures the server as clients see it: `cargo xtask bench`.
+//!
+//! The same load goes, one after the other, to the released binary with a data folder and, if
+//! `KUBEBUILDER_ASSETS` names them, to etcd (which waits for the disk here, too) with
+//! kube-apiserver. Only the ratios of one run on one machine mean anything.
+
+mod load;
+mod report;
+mod target;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::report::Report;
+use crate::target::Target;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask bench --",
+    about = "Measures the server as clients see it"
+)]
+struct Arguments {
+    /// The binary.
+    #[arg(hide = true)]
+    medley: PathBuf,
+    /// Seconds for each measurement of a rate.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Objects in the list that is read.
+    #[arg(long, default_value_t = 10_000)]
+    objects: usize,
+    /// Watches that are open at the same time.
+    #[arg(long, default_value_t = 200)]
+    watchers: usize,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let mut report = Report::default();
+    measure(
+        &arguments,
+        Target::medley(&arguments.medley).await?,
+        &mut report,
+    )
+    .await?;
+    if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") {
+        let target = Target::genuine(&PathBuf::from(assets)).await?;
+        measure(&arguments, target, &mut report).await?;
+    }
+    report.print()
+}
+
+async fn measure(arguments: &Arguments, target: Target, report: &mut Report) -> anyhow::Result<()> {
+    let span = Duration::from_secs(arguments.seconds);
+    report.column(target.name);
+    report.less_is_better("ready", "ms", target.ready.as_secs_f64() * 1e3);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    report.less_is_better("idle memory", "MiB", target.memory()?);
+    for clients in [1, 16] {
+        let rate = load::creates(&target, clients, span).await?;
+        report.more_is_better(&format!("creates, {clients} client(s)"), "/s", rate);
+    }
+    let rate = load::applies(&target, 16, span).await?;
+    report.more_is_better("applies, 16 client(s)", "/s", rate);
+    load::fill(&target, arguments.objects).await?;
+    let list = load::list(&target, arguments.objects).await?;
+    report.less_is_better(
+        &format!("list of {} objects", arguments.objects),
+        "ms",
+        list.as_secs_f64() * 1e3,
+    );
+    let rate = load::fan_out(&target, arguments.watchers).await?;
+    report.more_is_better(
+        &format!("events to {} watchers", arguments.watchers),
+        "/s",
+        rate,
+    );
+    report.less_is_better("memory afterwards", "MiB", target.memory()?);
+    Ok(())
+}

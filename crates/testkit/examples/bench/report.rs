@@ -1,0 +1,78 @@
+//! The table at the end.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+
+/// Results by row and column.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    columns: Vec<&'static str>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    unit: &'static str,
+    more_is_better: bool,
+    values: Vec<f64>,
+}
+
+impl Report {
+    /// Begins the results of another server.
+    pub(crate) fn column(&mut self, name: &'static str) {
+        self.columns.push(name);
+    }
+
+    pub(crate) fn more_is_better(&mut self, name: &str, unit: &'static str, value: f64) {
+        self.add(name, unit, true, value);
+    }
+
+    pub(crate) fn less_is_better(&mut self, name: &str, unit: &'static str, value: f64) {
+        self.add(name, unit, false, value);
+    }
+
+    fn add(&mut self, name: &str, unit: &'static str, more_is_better: bool, value: f64) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
+            row.values.push(value);
+            return;
+        }
+        self.rows.push(Row {
+            name: name.to_owned(),
+            unit,
+            more_is_better,
+            values: vec![value],
+        });
+    }
+
+    /// Writes the table; the ratio says how many times the first server is better.
+    pub(crate) fn print(&self) -> anyhow::Result<()> {
+        let mut text = format!("{:<28}", "");
+        for column in &self.columns {
+            text.push_str(&format!("{column:>26}"));
+        }
+        if self.columns.len() > 1 {
+            text.push_str(&format!("{:>12}", "better by"));
+        }
+        text.push('\n');
+        for row in &self.rows {
+            text.push_str(&format!("{:<28}", row.name));
+            for value in &row.values {
+                text.push_str(&format!("{:>26}", format!("{value:.1} {}", row.unit)));
+            }
+            if let [first, second] = row.values[..] {
+                let ratio = if row.more_is_better {
+                    first / second
+                } else {
+                    second / first
+                };
+                text.push_str(&format!("{:>12}", format!("{ratio:.1}x")));
+            }
+            text.push('\n');
+        }
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .context("writing the table")
+    }
+}

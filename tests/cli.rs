@@ -1,0 +1,478 @@
+//! The `medley` binary as people and programs use it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output};
+use std::time::{Duration, Instant};
+
+use testkit::{Fsync, Process, TestCluster, free_port};
+
+const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn medley(arguments: &[&str]) -> Output {
+    Command::new(MEDLEY).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Looks until there is something.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A server in a folder of its own.
+struct Server {
+    process: Process,
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Server {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let listen = ["apiserver", "--listen", "127.0.0.1:0"];
+        let arguments = listen.iter().chain(arguments);
+        let mut process = Process::start(Path::new(MEDLEY), arguments, folder).unwrap();
+        let line = until("the server is ready", || {
+            let output = process.output();
+            assert!(process.ended().unwrap().is_none(), "{output}");
+            output
+                .lines()
+                .find(|line| line.starts_with("ready: "))
+                .map(str::to_owned)
+        });
+        let path = line
+            .split("(kubeconfig: ")
+            .nth(1)
+            .unwrap()
+            .trim_end_matches(')');
+        Self {
+            process,
+            kubeconfig: folder.join(path),
+            home: folder.to_owned(),
+        }
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> Output {
+        Command::new("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
+            .output()
+            .unwrap()
+    }
+
+    /// Output of a kubectl that succeeds.
+    fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.kubectl(arguments);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    fn stop(&mut self, signal: &str) -> ExitStatus {
+        stop(&mut self.process, signal)
+    }
+}
+
+fn stop(process: &mut Process, signal: &str) -> ExitStatus {
+    let sent = Command::new("kill")
+        .args([signal, &process.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    until("the process ends", || process.ended().unwrap())
+}
+
+#[test]
+fn a_server_in_memory_comes_and_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path(), &["--memory"]);
+    assert_eq!(server.kubeconfig, folder.path().join("medley.kubeconfig"));
+    let mode = std::fs::metadata(&server.kubeconfig)
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(server.ask(&["get", "--raw", "/readyz"]), "ok");
+    assert!(server.ask(&["auth", "whoami"]).contains("system:masters"));
+    let started = Instant::now();
+    assert_eq!(server.stop("-TERM").code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(
+        !server.kubeconfig.exists(),
+        "keys that are gone are of no use"
+    );
+}
+
+#[test]
+fn a_stop_does_not_wait_for_watches() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path(), &["--memory"]);
+    let watch = Process::start(
+        Path::new("kubectl"),
+        [
+            "--kubeconfig",
+            server.kubeconfig.to_str().unwrap(),
+            "get",
+            "ns",
+            "-w",
+        ],
+        folder.path(),
+    )
+    .unwrap();
+    until("the watch runs", || {
+        watch.output().contains("default").then_some(())
+    });
+    let started = Instant::now();
+    assert_eq!(server.stop("-INT").code(), Some(0));
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn objects_outlive_a_killed_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut server = Server::start(folder.path(), &["--data", data.to_str().unwrap()]);
+    assert_eq!(
+        std::fs::metadata(&data).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    assert_eq!(server.kubeconfig, data.join("kubeconfig"));
+    server.ask(&["create", "configmap", "kept", "--from-literal=a=1"]);
+    server.ask(&["create", "serviceaccount", "robot"]);
+    let token = server.ask(&["create", "token", "robot"]);
+    server.stop("-KILL");
+
+    let mut server = Server::start(folder.path(), &["--data", data.to_str().unwrap()]);
+    assert_eq!(
+        server.ask(&["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]),
+        "1"
+    );
+    let user = server.ask(&["auth", "whoami", "--token", token.trim(), "-o", "name"]);
+    assert!(!user.is_empty(), "keys are kept as well");
+    assert_eq!(server.stop("-TERM").code(), Some(0));
+}
+
+#[test]
+fn one_folder_has_one_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let server = Server::start(folder.path(), &["--data", data]);
+    let before = std::fs::read(&server.kubeconfig).unwrap();
+    let second = medley(&["apiserver", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = text(&second.stderr);
+    for part in [data, "already in use by another server", "--data DIR"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert_eq!(std::fs::read(&server.kubeconfig).unwrap(), before);
+    assert_eq!(server.ask(&["get", "--raw", "/readyz"]), "ok");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    std::fs::write(folder.path().join("tokens"), "t,u\n").unwrap();
+    std::fs::create_dir(folder.path().join("broken")).unwrap();
+    std::fs::write(folder.path().join("broken/store.redb"), "no database").unwrap();
+    let free = "127.0.0.1:0";
+    let kubeconfig = path("kubeconfig");
+    for (arguments, parts) in [
+        (
+            vec![
+                "--memory",
+                "--listen",
+                &address,
+                "--kubeconfig",
+                &kubeconfig,
+            ],
+            vec![address.as_str(), "port 0"],
+        ),
+        (
+            vec!["--data", &path("file/sub"), "--listen", free],
+            vec!["file/sub", "--data DIR"],
+        ),
+        (
+            vec!["--data", &path("broken"), "--listen", free],
+            vec!["broken/store.redb"],
+        ),
+        (
+            vec![
+                "--memory",
+                "--listen",
+                free,
+                "--kubeconfig",
+                &path("none/k"),
+            ],
+            vec!["none/k", "--kubeconfig"],
+        ),
+        (
+            vec![
+                "--memory",
+                "--listen",
+                free,
+                "--token-auth-file",
+                &path("none"),
+            ],
+            vec!["token file", "none"],
+        ),
+        (
+            vec![
+                "--memory",
+                "--listen",
+                free,
+                "--token-auth-file",
+                &path("tokens"),
+            ],
+            vec!["line 1 of the token file has 2 columns"],
+        ),
+        (
+            vec!["--memory", "--listen", "nonsense"],
+            vec!["nonsense", "--listen"],
+        ),
+        (
+            vec!["--memory", "--data", &path("d")],
+            vec!["--memory", "--data", "cannot be used with"],
+        ),
+    ] {
+        let line: Vec<&str> = ["apiserver"]
+            .into_iter()
+            .chain(arguments.iter().map(|a| &**a))
+            .collect();
+        let output = medley(&line);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        for part in parts {
+            assert!(said.contains(part), "{arguments:?}: {part} in {said}");
+        }
+    }
+    assert!(
+        !Path::new(&kubeconfig).exists(),
+        "a kubeconfig is written when the server is ready"
+    );
+}
+
+#[test]
+fn tokens_come_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("tokens"),
+        "secret,alice,7,\"devs,ops\"\n",
+    )
+    .unwrap();
+    let server = Server::start(folder.path(), &["--memory", "--token-auth-file", "tokens"]);
+    // A token does not count beside a client certificate, so the certificate has to go.
+    let config = std::fs::read_to_string(&server.kubeconfig).unwrap();
+    let bare: Vec<&str> = config
+        .lines()
+        .filter(|line| !line.contains("client-"))
+        .collect();
+    let bare = bare.join("\n").replace("user:\n", "user: {}\n");
+    let path = folder.path().join("bare");
+    std::fs::write(&path, bare).unwrap();
+    let output = Command::new("kubectl")
+        .args([
+            "auth",
+            "whoami",
+            "--token",
+            "secret",
+            "--kubeconfig",
+            path.to_str().unwrap(),
+        ])
+        .env("HOME", folder.path())
+        .output()
+        .unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(
+        said.contains("alice") && said.contains("[devs ops system:authenticated]"),
+        "{said}"
+    );
+}
+
+#[test]
+fn versions_are_told_in_three_ways() {
+    let plain = text(&medley(&["version"]).stdout);
+    assert!(plain.starts_with("Client Version: v0."), "{plain}");
+    assert!(plain.contains("Kubernetes Version: v1.36."), "{plain}");
+    let json = text(&medley(&["version", "-o", "json"]).stdout);
+    assert!(json.contains("\"gitVersion\": \"v1.36."), "{json}");
+    let yaml = text(&medley(&["version", "--output=yaml"]).stdout);
+    assert!(
+        yaml.contains("kubernetesVersion:\n  gitVersion: v1.36."),
+        "{yaml}"
+    );
+    assert_eq!(
+        medley(&["version", "-o", "nonsense"]).status.code(),
+        Some(1)
+    );
+}
+
+#[test]
+fn shells_get_their_completions() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = medley(&["completion", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = text(&output.stdout);
+        assert!(
+            script.contains("apiserver") && script.contains("medley"),
+            "{shell}: {script}"
+        );
+        assert!(
+            !script.contains("__envtest-etcd") || shell != "bash",
+            "{shell}"
+        );
+    }
+    let output = Command::new("bash")
+        .args([
+            "-c",
+            "source <(\"$0\" completion bash) && complete -p medley",
+            MEDLEY,
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_plugin_name_is_the_same_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("kubectl-medley");
+    std::os::unix::fs::symlink(MEDLEY, &plugin).unwrap();
+    let help = Command::new(&plugin).arg("--help").output().unwrap();
+    assert!(
+        text(&help.stdout).contains("Usage: kubectl medley"),
+        "{}",
+        text(&help.stdout)
+    );
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let output = Command::new("kubectl")
+        .args(["medley", "version"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(
+        text(&output.stdout).starts_with("Client Version: v0."),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// The folder `medley envtest` writes.
+fn assets(folder: &Path) -> PathBuf {
+    let assets = folder.join("with space/bin");
+    let output = medley(&["envtest", assets.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).starts_with("export KUBEBUILDER_ASSETS='"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(assets.join("kubectl").exists(), "kubectl is offered too");
+    assets
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envtest_finds_a_control_plane() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    // Starts both with the flags of envtest, with certificates of its own, and polls them.
+    let cluster = TestCluster::genuine(&assets(folder.path()), Fsync::Off).await?;
+    let namespace = cluster.namespace("envtest").await?;
+    assert!(namespace.starts_with("envtest-"), "{namespace}");
+    Ok(())
+}
+
+#[test]
+fn the_pretended_etcd_is_healthy_until_it_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let assets = assets(folder.path());
+    let port = free_port().unwrap();
+    let arguments = [
+        "--unsafe-no-fsync=true".to_owned(),
+        format!("--advertise-client-urls=http://127.0.0.1:{port}"),
+        format!("--listen-client-urls=http://127.0.0.1:{port}"),
+        "--listen-peer-urls=http://localhost:0".to_owned(),
+        "--data-dir".to_owned(),
+        folder.path().join("etcd").to_str().unwrap().to_owned(),
+        "--some-flag-of-the-future".to_owned(),
+    ];
+    let mut etcd = Process::start(&assets.join("etcd"), arguments, folder.path()).unwrap();
+    let get = |path: &str| -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    };
+    let health = until("etcd is healthy", || get("/health"));
+    assert!(
+        health.starts_with("HTTP/1.1 200 OK") && health.contains(r#""health":"true""#),
+        "{health}"
+    );
+    assert!(get("/v3/kv").unwrap().starts_with("HTTP/1.1 404"));
+    let started = Instant::now();
+    assert_eq!(stop(&mut etcd, "-TERM").code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn the_shim_of_kube_apiserver_knows_the_version_and_bad_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let shim = assets(folder.path()).join("kube-apiserver");
+    let output = Command::new(&shim).arg("--version").output().unwrap();
+    assert!(
+        text(&output.stdout).starts_with("Kubernetes v1.36."),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = Command::new(&shim)
+        .args(["--secure-port=many"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("--secure-port is \"many\""),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = Command::new(&shim)
+        .args(["--client-ca-file", "/none/ca.crt"])
+        .output()
+        .unwrap();
+    assert!(
+        text(&output.stderr).contains("/none/ca.crt (--client-ca-file)"),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -1,0 +1,77 @@
+//! `cargo xtask test`.
+
+use std::ffi::OsString;
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::shell;
+
+/// Programs the suites call, and the Debian packages they come from.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("bash", "bash"),
+    ("diff", "diffutils"),
+    ("git", "git"),
+    ("kill", "procps"),
+    ("kubectl", "kubernetes-client"),
+];
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// More arguments for the test runner, such as a filter.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<OsString>,
+}
+
+/// Runs all tests.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    provide()?;
+    let mut tests = shell::cargo();
+    if shell::find("cargo-nextest").is_some() {
+        tests.args(["nextest", "run", "--workspace"]);
+    } else {
+        tests.args(["test", "--workspace", "--lib", "--bins", "--tests"]);
+    }
+    shell::run(tests.args(&arguments.rest))?;
+    if arguments.rest.is_empty() {
+        shell::run(shell::cargo().args(["test", "--workspace", "--doc"]))?;
+    }
+    Ok(())
+}
+
+/// Installs what is missing if that is possible without asking; a test never skips in silence.
+fn provide() -> anyhow::Result<()> {
+    let missing = || -> Vec<&str> {
+        PROGRAMS
+            .iter()
+            .filter(|(name, _)| shell::find(name).is_none())
+            .map(|(_, package)| *package)
+            .collect()
+    };
+    let packages = missing();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let advice = format!(
+        "the tests need programs from the packages: {}",
+        packages.join(" ")
+    );
+    let root = shell::read(shell::command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !root || shell::find("apt-get").is_none() {
+        bail!(advice);
+    }
+    shell::run(shell::command("apt-get").args(["update", "--quiet"]))?;
+    shell::run(
+        shell::command("apt-get")
+            .args(["install", "--quiet", "--yes", "--no-install-recommends"])
+            .args(&packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )?;
+    match missing().as_slice() {
+        [] => Ok(()),
+        left => bail!(
+            "installed the packages, but programs of these are still missing: {}",
+            left.join(" ")
+        ),
+    }
+}
