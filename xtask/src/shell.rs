@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .unwrap_or(Path::new("."))
+        .unwrap_or_else(|| Path::new("."))
 }
 
 /// A command in the folder of the workspace.

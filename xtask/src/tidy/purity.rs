@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn ways_to_impure_crates_are_found_through_normal_dependencies() {
         let edge = |to: &str, kind: Value| json!({"pkg": to, "dep_kinds": [{"kind": kind}]});
-        let package = |name: &str| json!({"id": name, "name": name});
+        let packages = ["a", "b", "tokio", "redb"].map(|name| json!({"id": name, "name": name}));
         let graph = Graph::read(&json!({
-            "packages": ["a", "b", "tokio", "redb"].map(package),
+            "packages": packages,
             "resolve": {"nodes": [
                 {"id": "a", "deps": [edge("b", Value::Null), edge("redb", json!("dev"))]},
                 {"id": "b", "deps": [edge("tokio", Value::Null)]},

@@ -41,13 +41,11 @@ pub(super) fn check() -> anyhow::Result<Vec<String>> {
         let Ok(text) = String::from_utf8(bytes) else {
             continue;
         };
-        if path.ends_with(".rs") {
+        let extension = path.rsplit('.').next().unwrap_or_default();
+        if extension == "rs" {
             wrong.extend(rust(path, &text));
         }
-        if matches!(
-            path.rsplit('.').next(),
-            Some("rs" | "toml" | "md" | "sh" | "yaml" | "yml")
-        ) {
+        if matches!(extension, "rs" | "toml" | "md" | "sh" | "yaml" | "yml") {
             wrong.extend(words(path, &text));
         }
     }
@@ -67,7 +65,8 @@ fn rust(path: &str, text: &str) -> Vec<String> {
             "{path}: a module's root is a file beside its folder, not mod.rs"
         ));
     }
-    if !text.trim_start().starts_with("//!") {
+    // The tests of a module say it in their name.
+    if !path.ends_with("/tests.rs") && !text.trim_start().starts_with("//!") {
         wrong.push(format!(
             "{path}: it does not begin by saying what it is for (//!)"
         ));
@@ -96,6 +95,7 @@ mod tests {
         assert_eq!(rust("a/b.rs", "//! Good.\n"), Vec::<String>::new());
         assert_eq!(rust("a/mod.rs", "//! Bad.\n").len(), 1);
         assert_eq!(rust("a/b.rs", "fn main() {}\n").len(), 1);
+        assert_eq!(rust("a/tests.rs", "use super::*;\n"), Vec::<String>::new());
         let long = format!("//! Long.\n{}", "\n".repeat(MOST_LINES));
         assert!(rust("a/b.rs", &long)[0].contains("701 lines"));
         let text = format!("fine\n// {} later\n", FORBIDDEN[0]);
