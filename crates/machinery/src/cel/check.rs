@@ -1,7 +1,7 @@
 //! Static checking (cel-go `checker/checker.go`): every name is declared, every call has an
 //! overload, and the result type is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ast::{Expr, Kind, Literal, Macro, MacroKind};
@@ -14,6 +14,8 @@ use super::types::{Bindings, Opaque, Type};
 pub(crate) struct Checked {
     /// Type of every node, by number.
     pub(crate) types: Vec<Type>,
+    /// Overloads that every call may turn out to be, by number of the node.
+    pub(crate) overloads: BTreeMap<usize, Vec<&'static Overload>>,
     /// Type of the whole expression.
     pub(crate) result: Type,
     /// Declared variables the expression refers to.
@@ -36,6 +38,7 @@ pub(crate) fn check(
         scopes: Vec::new(),
         bindings: Bindings::default(),
         types: vec![Type::Dyn; nodes],
+        overloads: BTreeMap::new(),
         references: BTreeSet::new(),
         issues: Vec::new(),
     };
@@ -53,6 +56,7 @@ pub(crate) fn check(
     let result = checker.bindings.substitute(&result, true);
     Ok(Checked {
         types: checker.types,
+        overloads: checker.overloads,
         result,
         references: checker.references,
     })
@@ -96,6 +100,7 @@ struct Checker<'c> {
     scopes: Vec<(String, Type)>,
     bindings: Bindings,
     types: Vec<Type>,
+    overloads: BTreeMap<usize, Vec<&'static Overload>>,
     references: BTreeSet<String>,
     issues: Vec<Issue>,
 }
@@ -290,7 +295,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, expr: &mut Expr) -> Type {
-        let pos = expr.pos;
+        let (id, pos) = (expr.id, expr.pos);
         let Kind::Call { target, name, args } = &mut expr.kind else {
             return Type::Error;
         };
@@ -308,7 +313,7 @@ impl Checker<'_> {
                 return self.undeclared(pos, &name);
             };
             let name = name.clone();
-            return self.resolve(pos, &name, overloads, &types, false);
+            return self.resolve((id, pos), &name, overloads, &types, false);
         };
         // A dotted name may be that of a function: `sets.contains(a, b)`.
         if let Some(prefix) = receiver.qualified_name() {
@@ -316,14 +321,14 @@ impl Checker<'_> {
             if let Some(overloads) = signatures::overloads(&full) {
                 *target = None;
                 name.clone_from(&full);
-                return self.resolve(pos, &full, overloads, &types, false);
+                return self.resolve((id, pos), &full, overloads, &types, false);
             }
         }
         let receiver = self.expr(receiver);
         types.insert(0, receiver);
         let name = name.clone();
         match signatures::overloads(&name) {
-            Some(overloads) => self.resolve(pos, &name, overloads, &types, true),
+            Some(overloads) => self.resolve((id, pos), &name, overloads, &types, true),
             None => self.undeclared(pos, &name),
         }
     }
@@ -337,9 +342,9 @@ impl Checker<'_> {
 
     fn resolve(
         &mut self,
-        pos: usize,
+        (id, pos): (usize, usize),
         name: &str,
-        overloads: &[Overload],
+        overloads: &'static [Overload],
         types: &[Type],
         member: bool,
     ) -> Type {
@@ -352,6 +357,7 @@ impl Checker<'_> {
             let wanted: Vec<Type> = overload.args.iter().map(|t| t.instantiate(base)).collect();
             if self.bindings.assign_all(types, &wanted) {
                 let found = self.resolved(&overload.result.instantiate(base));
+                self.overloads.entry(id).or_default().push(overload);
                 result = Some(match result {
                     None => found,
                     Some(earlier) if earlier.same(&found) => earlier,
