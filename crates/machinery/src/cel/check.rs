@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ast::{Expr, Kind, Literal, Macro, MacroKind};
+use super::clauses;
 use super::issue::Issue;
 use super::signatures::{self, Overload};
 use super::types::{Bindings, Opaque, Type};
@@ -489,6 +490,24 @@ impl Checker<'_> {
         self.no_overload(pos, "_?_:_", &[Type::Bool, body, wanted], false)
     }
 
+    /// A constant template must suit the arguments it is given.
+    fn validate_format(&mut self, call: &Expr, target: Option<&Expr>, name: &str, args: &[Expr]) {
+        let Some(Kind::Literal(Literal::String(template))) = target.map(|t| &t.kind) else {
+            return;
+        };
+        let ("format", [list]) = (name, args) else {
+            return;
+        };
+        let Kind::List(items) = &list.kind else {
+            return;
+        };
+        let items: Vec<&Expr> = items.iter().map(|i| &i.value).collect();
+        let type_of = |e: &Expr| self.types.get(e.id).cloned().unwrap_or(Type::Dyn);
+        if let Err((text, bad)) = clauses::check(template, &items, &type_of) {
+            self.report(bad.map_or(call.pos, |b| b.pos), text);
+        }
+    }
+
     /// The checks upstream makes after typing: constant arguments parse, and aggregates do not mix
     /// types, except what is formatted.
     fn validate_literals(&mut self, expr: &Expr, exempt: bool) {
@@ -508,6 +527,7 @@ impl Checker<'_> {
                         self.report(first.pos, format!("invalid {name} argument"));
                     }
                 }
+                self.validate_format(expr, target.as_deref(), name, args);
                 let inside = exempt || name == "format";
                 if let Some(target) = target {
                     self.validate_literals(target, inside);

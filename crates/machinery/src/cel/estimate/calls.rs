@@ -249,8 +249,7 @@ impl<'d> Coster<'d> {
                 let parts = count(end, size.max).wrapping_sub(count(start, 0));
                 allocation(Size::fixed(parts), 1)
             }
-            ("reverse", []) => allocation(size, 1),
-            ("flatten", []) => allocation(size, 1),
+            ("reverse" | "flatten", []) => allocation(size, 1),
             ("flatten", [depth]) => allocation(size, count(depth, u64::MAX)),
             ("sort" | "distinct", []) => {
                 let text = name == "sort"
@@ -314,23 +313,11 @@ fn unary(name: &str, overload: &Overload, operand: &Operand<'_>) -> Option<Estim
         ("bytes", Type::String) => {
             // Every character may take four bytes.
             let max = size.max.wrapping_mul(4);
-            (
-                walk(size),
-                Some(Size {
-                    min: size.min,
-                    max,
-                }),
-            )
+            (walk(size), Some(Size { min: size.min, max }))
         }
         ("string", Type::Bytes) => {
             let min = size.min / 4;
-            (
-                walk(size),
-                Some(Size {
-                    min,
-                    max: size.max,
-                }),
-            )
+            (walk(size), Some(Size { min, max: size.max }))
         }
         ("strings.quote", _) => {
             // Every character may be escaped.
