@@ -1,6 +1,7 @@
 //! The server answers as the genuine one does: every exchange of `differential/*.yaml` is repeated
 //! and compared. `differential/README.md` describes the format and how the answers were obtained.
 
+#[cfg(test)]
 mod differential_support;
 
 use std::path::Path;

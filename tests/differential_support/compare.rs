@@ -9,6 +9,10 @@ const WIDTH: usize = 400;
 
 /// Lists where two documents differ.
 pub(crate) fn documents(expected: &Value, got: &Value) -> Vec<String> {
+    // An error instead of an object is one difference, not one per field.
+    if expected["kind"] != got["kind"] && (is_status(expected) || is_status(got)) {
+        return vec![difference("/", &expected.to_string(), &got.to_string())];
+    }
     let mut differences = Vec::new();
     walk("", expected, got, &mut differences);
     let more = differences.len().saturating_sub(LIMIT);
@@ -17,6 +21,10 @@ pub(crate) fn documents(expected: &Value, got: &Value) -> Vec<String> {
         differences.push(format!("and {more} more"));
     }
     differences
+}
+
+fn is_status(document: &Value) -> bool {
+    document["kind"] == "Status"
 }
 
 /// One difference.

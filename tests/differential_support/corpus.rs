@@ -135,15 +135,17 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 /// All scenarios of a folder by file name.
 pub(crate) fn read(folder: &Path) -> anyhow::Result<BTreeMap<String, Scenario>> {
     let mut scenarios = BTreeMap::new();
-    let entries = std::fs::read_dir(folder).with_context(|| format!("listing {folder:?}"))?;
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path:?}"))?;
-        let scenario =
-            serde_saphyr::from_str(&text).with_context(|| format!("understanding {path:?}"))?;
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("reading {}", path.display()))?;
+        let scenario = serde_saphyr::from_str(&text)
+            .with_context(|| format!("understanding {}", path.display()))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         scenarios.insert(name.into_owned(), scenario);
     }

@@ -119,7 +119,7 @@ pub(crate) fn text(value: &str) -> String {
         }
     });
     let value = TOKEN.replace_all(&value, "<token>");
-    let value = VERSION_FIELD.replace_all(&value, r#""resourceVersion":"<rv>""#);
+    let value = VERSION_FIELD.replace_all(&value, "$1<rv>");
     let value = VERSION_OLD.replace_all(&value, "$1 (<rv>)");
     let value = VERSION_RECORD.replace_all(&value, "in record (<rv>)");
     let value = VERSION_CURRENT.replace_all(&value, "current: <rv>");
@@ -145,7 +145,8 @@ patterns! {
     // Years before 2020 are those the corpus itself writes.
     TIME: r"20[2-9][0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})";
     TOKEN: r"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+";
-    VERSION_FIELD: r#""resourceVersion":"[0-9]+""#;
+    // A document inside a message may have its quotes escaped.
+    VERSION_FIELD: r#"(resourceVersion\\*":\\*")[0-9]+"#;
     VERSION_OLD: r"(resource version: [0-9]+) \([0-9]+\)";
     VERSION_RECORD: r"in record \([0-9]+\)";
     VERSION_CURRENT: r"current: [0-9]+";

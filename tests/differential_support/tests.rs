@@ -1,5 +1,7 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::corpus::Step;
+use super::run::{Answer, judge};
 use super::{compare, normalise, pointer};
 
 #[test]
@@ -46,6 +48,10 @@ fn versions_inside_messages_are_replaced() {
         (
             "too old resource version: 1 (15953)",
             "too old resource version: 1 (<rv>)",
+        ),
+        (
+            r#"{\"resourceVersion\":\"17\"}"#,
+            r#"{\"resourceVersion\":\"<rv>\"}"#,
         ),
         ("version: 99, current: 15986", "version: 99, current: <rv>"),
         (
@@ -111,4 +117,42 @@ fn pointers_find_items_by_field() {
     assert_eq!(pointer::look(&document, "/a~1b"), Some(&json!(3)));
     assert_eq!(pointer::look(&document, "/l/[m.n=q]/v"), None);
     assert_eq!(pointer::look(&document, ""), Some(&document));
+}
+
+fn answer(status: u16, body: &Value) -> Answer {
+    Answer {
+        status,
+        headers: http::HeaderMap::new(),
+        body: body.to_string().into_bytes(),
+        json: Some(body.clone()),
+        events: false,
+    }
+}
+
+#[test]
+fn a_divergence_is_documented_and_real() -> anyhow::Result<()> {
+    let step: Step = serde_json::from_value(json!({
+        "name": "a step",
+        "request": {"method": "GET", "path": "/x"},
+        "divergence": "slow-start",
+        "expect": {"status": 200, "body": {"a": 1}},
+        "embedded": {"status": 200, "body": {"a": 2}},
+    }))?;
+    let text = "* `slow-start`: the embedded server does not sleep";
+    let (genuine, embedded) = (answer(200, &json!({"a": 1})), answer(200, &json!({"a": 2})));
+    let other = answer(500, &json!({"a": 3}));
+
+    assert!(judge(&step, &genuine, true, text).is_empty());
+    assert_eq!(
+        judge(&step, &embedded, true, text),
+        ["/a: expected 1, got 2"]
+    );
+    assert!(judge(&step, &embedded, false, text).is_empty());
+    assert!(judge(&step, &embedded, false, "## slow-start").is_empty());
+    assert_eq!(judge(&step, &other, false, text).len(), 2);
+    let gone = judge(&step, &genuine, false, text);
+    assert!(gone[0].contains("is gone"), "{gone:?}");
+    let unknown = judge(&step, &embedded, false, "* `another`");
+    assert!(unknown[0].contains("not documented"), "{unknown:?}");
+    Ok(())
 }
