@@ -341,7 +341,7 @@ async fn patches_that_make_no_sense() -> anyhow::Result<()> {
         (
             strategic,
             r#"{"data":{"$patch":"nonsense"}}"#.to_owned(),
-            400,
+            500,
         ),
         ("text/plain", "{}".to_owned(), 415),
         ("nonsense", "{}".to_owned(), 415),

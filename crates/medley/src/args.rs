@@ -24,24 +24,6 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),
-    /// What the `kube-apiserver` shim runs.
-    #[command(
-        name = "__envtest-kube-apiserver",
-        hide = true,
-        disable_help_flag = true
-    )]
-    EnvtestKubeApiserver {
-        /// Flags of kube-apiserver.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
-        flags: Vec<OsString>,
-    },
-    /// What the `etcd` shim runs.
-    #[command(name = "__envtest-etcd", hide = true, disable_help_flag = true)]
-    EnvtestEtcd {
-        /// Flags of etcd.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
-        flags: Vec<OsString>,
-    },
     Version(version::Arguments),
     Completion(completion::Arguments),
 }

@@ -4,11 +4,11 @@
 //! starts both with flags of its own and polls their health. The shims written here call this
 //! binary back; the data lives in the memory of the API server, etcd is only pretended.
 
-pub(crate) mod etcd;
+mod etcd;
 mod flags;
-pub(crate) mod kube_apiserver;
+mod kube_apiserver;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::exit;
+use crate::{exit, logging};
 
 /// Write a folder for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
 ///
@@ -32,17 +32,31 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
+/// What the shims say first. The flags behind it are those of other programs, so nothing of it is
+/// part of the command line that people see.
+const KUBE_APISERVER: &str = "__envtest-kube-apiserver";
+const ETCD: &str = "__envtest-etcd";
+
+/// Runs what a shim asks for, if the command line comes from one.
+pub(crate) fn shim(line: &[OsString]) -> Option<anyhow::Result<()>> {
+    let (word, flags) = line.get(1..)?.split_first()?;
+    let run = match word.to_str()? {
+        KUBE_APISERVER => kube_apiserver::run,
+        ETCD => etcd::run,
+        _ => return None,
+    };
+    logging::start(0);
+    Some(run(flags))
+}
+
 /// Writes the shims.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let folder = &arguments.folder;
     let program = std::env::current_exe().context("finding the path of this program")?;
     fs::create_dir_all(folder)
         .with_context(|| format!("making the folder {}", folder.display()))?;
-    for (name, command) in [
-        ("kube-apiserver", "__envtest-kube-apiserver"),
-        ("etcd", "__envtest-etcd"),
-    ] {
-        write_script(&folder.join(name), &script(program.as_os_str(), command))?;
+    for (name, word) in [("kube-apiserver", KUBE_APISERVER), ("etcd", ETCD)] {
+        write_script(&folder.join(name), &script(program.as_os_str(), word))?;
     }
     link_kubectl(folder)?;
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());

@@ -26,6 +26,9 @@ pub use crate::reference::reference;
 
 /// Runs one command line, the program's own name first.
 pub fn run(line: Vec<OsString>) -> ExitCode {
+    if let Some(outcome) = envtest::shim(&line) {
+        return exit::outcome(outcome);
+    }
     let name = args::program_name(line.first());
     let matches = match command(name).try_get_matches_from(&line) {
         Ok(matches) => matches,
@@ -39,8 +42,6 @@ pub fn run(line: Vec<OsString>) -> ExitCode {
     let outcome = match arguments.command {
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),
-        Command::EnvtestKubeApiserver { flags } => envtest::kube_apiserver::run(&flags),
-        Command::EnvtestEtcd { flags } => envtest::etcd::run(&flags),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments, command(name)),
     };

@@ -21,7 +21,7 @@ use crate::runtime;
 const DEFAULT_URL: &str = "http://localhost:2379";
 
 /// Answers health probes on `--listen-client-urls` until it is asked to stop.
-pub(crate) fn run(line: &[OsString]) -> anyhow::Result<()> {
+pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
     let flags = Flags::parse(line);
     let url = flags
         .first("listen-client-urls")

@@ -19,7 +19,7 @@ use crate::{exit, host, runtime};
 /// `--client-ca-file`, `--token-auth-file`, `--advertise-address` and
 /// `--service-account-issuer`. Tokens are signed with a key of the server's own, so the key files
 /// for service accounts mean nothing here; neither do the many flags of parts that are not there.
-pub(crate) fn run(line: &[OsString]) -> anyhow::Result<()> {
+pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
     let flags = Flags::parse(line);
     if flags.get("version").is_some() {
         return exit::print(&format!("Kubernetes {}\n", ::apiserver::GIT_VERSION));
