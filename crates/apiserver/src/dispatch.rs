@@ -21,7 +21,7 @@ pub(crate) async fn dispatch(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     match &context.info.resource {
-        Some(path) => resource(context, path, content).await,
+        Some(path) => resource(context, method, path, content).await,
         None => document(context, method),
     }
 }
@@ -72,6 +72,7 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
 /// Everything that is.
 async fn resource(
     context: &Context,
+    method: &Method,
     path: &ResourcePath,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
@@ -99,6 +100,9 @@ async fn resource(
         .and_then(|custom| custom.deprecation.clone())
     {
         context.warn(warning);
+    }
+    if *method == Method::HEAD && resource.custom.is_none() {
+        return Err(no_such_method());
     }
     let scoped_wrong = if resource.info.namespaced {
         // Only whole collections may be read without a namespace.
