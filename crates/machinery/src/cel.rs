@@ -10,6 +10,7 @@
 
 mod ast;
 mod check;
+mod clauses;
 mod compile;
 mod crd;
 mod decl;
@@ -28,7 +29,6 @@ mod names;
 mod net;
 mod parser;
 mod program;
-mod quantities;
 mod regexes;
 mod rules;
 mod signatures;

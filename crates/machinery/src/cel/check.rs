@@ -1,10 +1,11 @@
 //! Static checking (cel-go `checker/checker.go`): every name is declared, every call has an
 //! overload, and the result type is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ast::{Expr, Kind, Literal, Macro, MacroKind};
+use super::clauses;
 use super::issue::Issue;
 use super::signatures::{self, Overload};
 use super::types::{Bindings, Opaque, Type};
@@ -14,6 +15,8 @@ use super::types::{Bindings, Opaque, Type};
 pub(crate) struct Checked {
     /// Type of every node, by number.
     pub(crate) types: Vec<Type>,
+    /// Overloads that every call may turn out to be, by number of the node.
+    pub(crate) overloads: BTreeMap<usize, Vec<&'static Overload>>,
     /// Type of the whole expression.
     pub(crate) result: Type,
     /// Declared variables the expression refers to.
@@ -36,6 +39,7 @@ pub(crate) fn check(
         scopes: Vec::new(),
         bindings: Bindings::default(),
         types: vec![Type::Dyn; nodes],
+        overloads: BTreeMap::new(),
         references: BTreeSet::new(),
         issues: Vec::new(),
     };
@@ -53,6 +57,7 @@ pub(crate) fn check(
     let result = checker.bindings.substitute(&result, true);
     Ok(Checked {
         types: checker.types,
+        overloads: checker.overloads,
         result,
         references: checker.references,
     })
@@ -96,6 +101,7 @@ struct Checker<'c> {
     scopes: Vec<(String, Type)>,
     bindings: Bindings,
     types: Vec<Type>,
+    overloads: BTreeMap<usize, Vec<&'static Overload>>,
     references: BTreeSet<String>,
     issues: Vec<Issue>,
 }
@@ -290,7 +296,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, expr: &mut Expr) -> Type {
-        let pos = expr.pos;
+        let (id, pos) = (expr.id, expr.pos);
         let Kind::Call { target, name, args } = &mut expr.kind else {
             return Type::Error;
         };
@@ -308,7 +314,7 @@ impl Checker<'_> {
                 return self.undeclared(pos, &name);
             };
             let name = name.clone();
-            return self.resolve(pos, &name, overloads, &types, false);
+            return self.resolve((id, pos), &name, overloads, &types, false);
         };
         // A dotted name may be that of a function: `sets.contains(a, b)`.
         if let Some(prefix) = receiver.qualified_name() {
@@ -316,14 +322,14 @@ impl Checker<'_> {
             if let Some(overloads) = signatures::overloads(&full) {
                 *target = None;
                 name.clone_from(&full);
-                return self.resolve(pos, &full, overloads, &types, false);
+                return self.resolve((id, pos), &full, overloads, &types, false);
             }
         }
         let receiver = self.expr(receiver);
         types.insert(0, receiver);
         let name = name.clone();
         match signatures::overloads(&name) {
-            Some(overloads) => self.resolve(pos, &name, overloads, &types, true),
+            Some(overloads) => self.resolve((id, pos), &name, overloads, &types, true),
             None => self.undeclared(pos, &name),
         }
     }
@@ -337,9 +343,9 @@ impl Checker<'_> {
 
     fn resolve(
         &mut self,
-        pos: usize,
+        (id, pos): (usize, usize),
         name: &str,
-        overloads: &[Overload],
+        overloads: &'static [Overload],
         types: &[Type],
         member: bool,
     ) -> Type {
@@ -352,6 +358,7 @@ impl Checker<'_> {
             let wanted: Vec<Type> = overload.args.iter().map(|t| t.instantiate(base)).collect();
             if self.bindings.assign_all(types, &wanted) {
                 let found = self.resolved(&overload.result.instantiate(base));
+                self.overloads.entry(id).or_default().push(overload);
                 result = Some(match result {
                     None => found,
                     Some(earlier) if earlier.same(&found) => earlier,
@@ -483,6 +490,24 @@ impl Checker<'_> {
         self.no_overload(pos, "_?_:_", &[Type::Bool, body, wanted], false)
     }
 
+    /// A constant template must suit the arguments it is given.
+    fn validate_format(&mut self, call: &Expr, target: Option<&Expr>, name: &str, args: &[Expr]) {
+        let Some(Kind::Literal(Literal::String(template))) = target.map(|t| &t.kind) else {
+            return;
+        };
+        let ("format", [list]) = (name, args) else {
+            return;
+        };
+        let Kind::List(items) = &list.kind else {
+            return;
+        };
+        let items: Vec<&Expr> = items.iter().map(|i| &i.value).collect();
+        let type_of = |e: &Expr| self.types.get(e.id).cloned().unwrap_or(Type::Dyn);
+        if let Err((text, bad)) = clauses::check(template, &items, &type_of) {
+            self.report(bad.map_or(call.pos, |b| b.pos), text);
+        }
+    }
+
     /// The checks upstream makes after typing: constant arguments parse, and aggregates do not mix
     /// types, except what is formatted.
     fn validate_literals(&mut self, expr: &Expr, exempt: bool) {
@@ -502,6 +527,7 @@ impl Checker<'_> {
                         self.report(first.pos, format!("invalid {name} argument"));
                     }
                 }
+                self.validate_format(expr, target.as_deref(), name, args);
                 let inside = exempt || name == "format";
                 if let Some(target) = target {
                     self.validate_literals(target, inside);

@@ -1,11 +1,14 @@
 //! What a rule may cost at worst (cel-go `checker/cost.go`, `apiserver/pkg/cel/library/cost.go`).
-//! Only upper bounds are kept: nothing here depends on the lower ones.
+//! Only upper bounds of costs are kept: nothing here depends on the lower ones.
 
 mod calls;
+mod macros;
+mod size;
 
-use super::ast::{Expr, Kind, Literal, Macro, MacroKind};
-use super::compile::{OLD_SELF, SELF};
-use super::decl::{Decl, Shape};
+use self::size::{EntrySize, Route, Size, Step};
+use super::ast::{Entry, Expr, Kind, Literal, MacroKind};
+use super::check::Checked;
+use super::decl::Decl;
 use super::program::Program;
 use super::types::Type;
 use crate::field::{FieldError, Path};
@@ -80,244 +83,197 @@ impl TotalCost {
 
 /// Most that an evaluation on a value of `decl` can cost.
 pub(crate) fn estimate(program: &Program, decl: &Decl) -> u64 {
+    let nodes = program.checked.types.len();
     let mut coster = Coster {
         root: decl,
-        types: &program.checked.types,
+        checked: &program.checked,
+        routes: vec![Route::default(); nodes],
+        sizes: vec![None; nodes],
+        entries: vec![None; nodes],
         locals: Vec::new(),
     };
-    coster.expr(&program.expr).cost
+    coster.cost(&program.expr)
 }
 
-/// Bounds for a node.
+/// A variable of a macro.
 #[derive(Debug, Clone, Default)]
-struct Bound<'d> {
-    /// Cost of evaluating it.
-    cost: u64,
-    /// Size of its value, if something bounds it.
-    size: Option<u64>,
-    /// Size of elements or values.
-    element: Option<u64>,
-    /// Where in the object the value is from.
-    decl: Option<&'d Decl>,
+struct Local<'d> {
+    route: Route<'d>,
+    size: Option<Size>,
 }
 
-impl<'d> Bound<'d> {
-    fn cost(cost: u64) -> Self {
-        Self {
-            cost,
-            ..Self::default()
-        }
-    }
-
-    fn known_size(&self) -> u64 {
-        self.size.unwrap_or(u64::MAX)
-    }
-
-    fn plus(mut self, cost: u64) -> Self {
-        self.cost = self.cost.saturating_add(cost);
-        self
-    }
-
-    fn at(decl: &'d Decl, cost: u64) -> Self {
-        Self {
-            cost,
-            size: Some(decl.max_elements),
-            element: None,
-            decl: Some(decl),
-        }
-    }
-
-    /// What iterating over it or indexing into it gives.
-    fn element_of(&self, key: bool) -> Self {
-        match self.decl.map(|d| &d.shape) {
-            // Keys have no bound of their own upstream.
-            Some(Shape::Map(_)) if key => Self {
-                size: Some(0),
-                ..Self::default()
-            },
-            Some(Shape::Map(values)) => Self::at(values, 0),
-            Some(Shape::List(list)) => Self::at(&list.items, 0),
-            _ => Self {
-                size: self.element,
-                ..Self::default()
-            },
-        }
-    }
-}
-
-/// Share of a size that costs a unit: a tenth.
-fn tenth(size: u64) -> u64 {
-    size.div_ceil(10)
-}
-
+/// Walks the tree in upstream's order. Sizes are looked up only when they are asked for, since
+/// routes may change until then.
 struct Coster<'d> {
     root: &'d Decl,
-    types: &'d [Type],
-    locals: Vec<(&'d str, Bound<'d>)>,
+    checked: &'d Checked,
+    routes: Vec<Route<'d>>,
+    /// Sizes found so far; they take precedence over the schema's.
+    sizes: Vec<Option<Size>>,
+    entries: Vec<Option<EntrySize>>,
+    locals: Vec<(&'d str, Local<'d>)>,
 }
 
 impl<'d> Coster<'d> {
     fn type_of(&self, expr: &Expr) -> &'d Type {
-        self.types.get(expr.id).unwrap_or(&Type::Dyn)
+        self.checked.types.get(expr.id).unwrap_or(&Type::Dyn)
     }
 
-    /// Bounds of a node; a scalar has size one if nothing else is known.
-    fn expr(&mut self, expr: &'d Expr) -> Bound<'d> {
-        let mut bound = self.kind(expr);
-        let scalar = matches!(
-            self.type_of(expr),
-            Type::Bool | Type::Int | Type::Uint | Type::Double | Type::Timestamp | Type::Duration
-        );
-        if bound.size.is_none() && scalar {
-            bound.size = Some(1);
+    fn local(&self, name: &str) -> Option<&Local<'d>> {
+        let found = self.locals.iter().rev().find(|(n, _)| *n == name);
+        found.map(|(_, local)| local)
+    }
+
+    fn route(&self, expr: &Expr) -> Route<'d> {
+        self.routes.get(expr.id).cloned().unwrap_or_default()
+    }
+
+    fn set_route(&mut self, expr: &Expr, route: Route<'d>) {
+        if let Some(slot) = self.routes.get_mut(expr.id) {
+            *slot = route;
         }
-        bound
     }
 
-    fn kind(&mut self, expr: &'d Expr) -> Bound<'d> {
+    fn entry(&self, expr: &Expr) -> Option<EntrySize> {
+        self.entries.get(expr.id).copied().flatten()
+    }
+
+    fn set_entry(&mut self, expr: &Expr, entry: Option<EntrySize>) {
+        if let Some(slot) = self.entries.get_mut(expr.id)
+            && entry.is_some()
+        {
+            *slot = entry;
+        }
+    }
+
+    fn set_size(&mut self, expr: &Expr, size: Option<Size>) {
+        if let Some(slot) = self.sizes.get_mut(expr.id)
+            && size.is_some()
+        {
+            *slot = size;
+        }
+    }
+
+    /// The size of a node that has been costed.
+    fn size(&mut self, expr: &'d Expr) -> Option<Size> {
+        if let Some(size) = self.sizes.get(expr.id).copied().flatten() {
+            return Some(size);
+        }
+        if let Some(size) = literal_size(expr) {
+            return Some(size);
+        }
+        if let Some(size) = self.route(expr).size(self.root) {
+            self.set_size(expr, Some(size));
+            return Some(size);
+        }
+        scalar_size(self.type_of(expr)).or_else(|| match &expr.kind {
+            Kind::Ident(name) => self.local(name)?.size,
+            _ => None,
+        })
+    }
+
+    fn size_or_unknown(&mut self, expr: &'d Expr) -> Size {
+        self.size(expr).unwrap_or(Size::UNKNOWN)
+    }
+
+    fn cost(&mut self, expr: &'d Expr) -> u64 {
         match &expr.kind {
-            Kind::Literal(literal) => {
-                let size = match literal {
-                    Literal::String(text) => Some(text.chars().count() as u64),
-                    Literal::Bytes(bytes) => Some(bytes.len() as u64),
-                    _ => None,
-                };
-                Bound {
-                    size,
-                    ..Bound::default()
-                }
-            }
+            Kind::Literal(_) => 0,
             Kind::Ident(name) => {
-                if let Some((_, local)) = self.locals.iter().rev().find(|(n, _)| n == name) {
-                    return Bound {
-                        cost: 1,
-                        ..local.clone()
-                    };
-                }
-                match name.as_str() {
-                    SELF | OLD_SELF => Bound::at(self.root, 1),
-                    _ => Bound::cost(1),
-                }
+                let route = match self.local(name) {
+                    Some(local) => local.route.clone(),
+                    None => Route::variable(name),
+                };
+                self.set_route(expr, route);
+                1
             }
             Kind::Select {
                 operand,
                 test: true,
                 ..
-            } => Bound::cost(self.expr(operand).cost),
-            Kind::Select { operand, field, .. } | Kind::OptSelect { operand, field } => {
-                let bound = self.expr(operand);
+            } => self.cost(operand),
+            Kind::Select { operand, field, .. } => {
+                let cost = self.cost(operand);
                 let selects = matches!(
                     self.type_of(operand),
-                    Type::Map(_) | Type::Object(_) | Type::Var(_)
-                ) || matches!(expr.kind, Kind::OptSelect { .. });
-                let cost = bound.cost.saturating_add(u64::from(selects));
-                match bound.decl.map(|d| &d.shape) {
-                    Some(Shape::Object(object)) => match object.fields.get(field) {
-                        Some(found) => Bound::at(&found.decl, cost),
-                        None => Bound::cost(cost),
-                    },
-                    Some(Shape::Map(values)) => Bound::at(values, cost),
-                    _ => Bound::cost(cost),
-                }
+                    Type::Map(_) | Type::Object(_) | Type::Opaque(_)
+                );
+                let route = self.route(operand).then(Step::Name(field));
+                self.set_route(expr, route);
+                cost.saturating_add(u64::from(selects))
             }
-            Kind::Call { target, name, args } => self.call(target.as_deref(), name, args),
+            Kind::OptSelect { operand, .. } => self.cost(operand).saturating_add(1),
+            Kind::Call { target, name, args } => self.call(expr, target.as_deref(), name, args),
             Kind::List(items) => {
-                let mut bound = Bound::cost(10);
+                let (mut cost, mut value) = (10_u64, None);
                 for item in items {
-                    let found = self.expr(&item.value);
-                    bound = bound.plus(found.cost);
-                    bound.element = Some(bound.element.unwrap_or(0).max(found.known_size()));
+                    cost = cost.saturating_add(self.cost(&item.value));
+                    let size = self.size_or_unknown(&item.value);
+                    value = Some(value.map_or(size, |v: Size| v.union(size)));
                 }
-                bound.size = Some(items.len() as u64);
-                bound
+                let entry = EntrySize {
+                    list: true,
+                    key: Size::fixed(1),
+                    value: value.unwrap_or(Size::fixed(0)),
+                };
+                self.set_entry(expr, Some(entry));
+                cost
             }
-            Kind::Map(entries) => {
-                let mut bound = Bound::cost(30);
-                for entry in entries {
-                    let value = self.expr(&entry.value);
-                    bound = bound.plus(self.expr(&entry.key).cost).plus(value.cost);
-                    bound.element = Some(bound.element.unwrap_or(0).max(value.known_size()));
-                }
-                bound.size = Some(entries.len() as u64);
-                bound
-            }
+            Kind::Map(entries) => self.map(expr, entries),
             Kind::Struct { fields, .. } => {
-                let costs = fields.iter().map(|f| self.expr(&f.value).cost);
-                Bound::cost(costs.fold(40, u64::saturating_add))
+                let costs = fields.iter().map(|f| self.cost(&f.value));
+                costs.fold(40, u64::saturating_add)
             }
-            Kind::Macro(node) => self.comprehension(node),
+            Kind::Macro(node) => match node.kind {
+                MacroKind::OptMap | MacroKind::OptFlatMap => self.optional_macro(expr, node),
+                MacroKind::SortBy => self.sort_by(expr, node),
+                _ => self.fold(expr, node),
+            },
         }
     }
 
-    /// The fold a macro expands to; see the evaluator for the constants.
-    fn comprehension(&mut self, node: &'d Macro) -> Bound<'d> {
-        let range = self.expr(&node.range);
-        let scope = self.locals.len();
-        if matches!(node.kind, MacroKind::OptMap | MacroKind::OptFlatMap) {
-            self.locals.push((
-                &node.var,
-                Bound {
-                    cost: 0,
-                    ..range.clone()
-                },
-            ));
-            let body = self.expr(&node.body);
-            self.locals.truncate(scope);
-            let wrap = u64::from(node.kind == MacroKind::OptMap);
-            let found = range
-                .cost
-                .saturating_add(body.cost)
-                .saturating_add(11 + wrap);
-            return Bound { cost: 0, ..body }
-                .plus(range.cost)
-                .plus(1)
-                .plus(found.max(1));
+    fn map(&mut self, expr: &'d Expr, entries: &'d [Entry]) -> u64 {
+        let (mut cost, mut sizes) = (30_u64, None);
+        for entry in entries {
+            cost = cost.saturating_add(self.cost(&entry.key));
+            cost = cost.saturating_add(self.cost(&entry.value));
+            let found = EntrySize {
+                list: false,
+                key: self.size_or_unknown(&entry.key),
+                value: self.size_or_unknown(&entry.value),
+            };
+            sizes = Some(sizes.map_or(found, |s: EntrySize| s.union(found)));
         }
-        let is_map = matches!(self.type_of(&node.range), Type::Map(_));
-        match &node.var2 {
-            Some(second) => {
-                let first = if is_map {
-                    range.element_of(true)
-                } else {
-                    Bound::default()
-                };
-                self.locals.push((&node.var, first));
-                self.locals.push((second, range.element_of(false)));
-            }
-            None => self.locals.push((&node.var, range.element_of(is_map))),
-        }
-        let filter = node.filter.as_ref().map_or(0, |f| self.expr(f).cost);
-        let body = self.expr(&node.body);
-        self.locals.truncate(scope);
-        let (start, step, end) = match node.kind {
-            MacroKind::All => (0, 3, 1),
-            MacroKind::Exists => (0, 4, 1),
-            MacroKind::ExistsOne => (0, 2, 2),
-            MacroKind::Filter => (10, 13, 1),
-            MacroKind::TransformMap => (30, 3, 1),
-            MacroKind::TransformMapEntry => (30, 2, 1),
-            MacroKind::SortBy => (30, 12, 3),
-            _ => (10, 12, 1),
+        let nothing = EntrySize {
+            list: false,
+            key: Size::fixed(0),
+            value: Size::fixed(0),
         };
-        let round = body.cost.saturating_add(filter).saturating_add(step);
-        let count = range.known_size();
-        let mut result = Bound::cost(range.cost.saturating_add(start + end));
-        result = result.plus(multiply(count, round));
-        match node.kind {
-            MacroKind::All | MacroKind::Exists | MacroKind::ExistsOne => result.size = Some(1),
-            MacroKind::Filter | MacroKind::SortBy => {
-                result.size = Some(count);
-                result.element = range.element_of(is_map).size;
-            }
-            _ => {
-                result.size = Some(count);
-                result.element = body.size;
-            }
+        self.set_entry(expr, Some(sizes.unwrap_or(nothing)));
+        cost
+    }
+}
+
+/// The size a literal shows.
+fn literal_size(expr: &Expr) -> Option<Size> {
+    let size = match &expr.kind {
+        Kind::Literal(Literal::String(text)) => text.chars().count(),
+        Kind::Literal(Literal::Bytes(bytes)) => bytes.len(),
+        Kind::Literal(_) => 1,
+        Kind::List(items) => items.len(),
+        Kind::Map(entries) => entries.len(),
+        _ => return None,
+    };
+    Some(Size::fixed(size as u64))
+}
+
+/// Scalars have size one.
+fn scalar_size(t: &Type) -> Option<Size> {
+    match t {
+        Type::Bool | Type::Int | Type::Uint | Type::Double | Type::Timestamp | Type::Duration => {
+            Some(Size::fixed(1))
         }
-        if node.kind == MacroKind::SortBy {
-            let text = matches!(self.type_of(&node.body), Type::String | Type::Bytes);
-            result = result.plus(calls::compare_all(count, text));
-        }
-        result
+        Type::Optional(inner) => scalar_size(inner),
+        _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Behaviour of the engine: facts about cel-go and the Kubernetes libraries, in tables.
 
+mod estimates;
 mod functions;
 mod hostile;
 mod language;

@@ -159,6 +159,20 @@ impl Type {
     }
 
     /// Whether null stands for such a value.
+    /// The name without parameters, as `type()` gives it.
+    pub(crate) fn runtime_name(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::List(_) => "list".to_owned(),
+            Self::Map(_) => "map".to_owned(),
+            Self::Optional(_) => "optional_type".to_owned(),
+            Self::Meta(_) => "type".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     fn is_nullable(&self) -> bool {
         matches!(
             self,

@@ -15,10 +15,10 @@ use super::decl::{Decl, ListDecl, ObjectDecl, Shape};
 use super::formats::Format;
 use super::meter::Fail;
 use super::net::Cidr;
-use super::quantities::Amount;
 use super::time;
 use super::types::Opaque;
 use super::urls::Url;
+use crate::quantity::Quantity;
 
 /// A string, of the object or made by the expression.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub(crate) enum Val<'a> {
     /// `kubernetes.URL`
     Url(Arc<Url>),
     /// `kubernetes.Quantity`
-    Quantity(Arc<Amount>),
+    Quantity(Arc<Quantity>),
     /// `net.IP`
     Ip(IpAddr),
     /// `net.CIDR`

@@ -1,212 +1,367 @@
 //! Bounds for calls.
 
-use super::{Bound, Coster, multiply, tenth};
+use super::{Coster, EntrySize, Route, Size, Step};
 use crate::cel::ast::{Expr, Kind, Literal};
-use crate::cel::decl::Shape;
-use crate::cel::formats::Format;
+use crate::cel::meter::tenths;
+use crate::cel::signatures::Overload;
 use crate::cel::types::{Opaque, Type};
 
-/// Comparing everything with everything, into a new list.
-pub(super) fn compare_all(count: u64, text: bool) -> u64 {
-    let pairs = multiply(count, count);
-    let extra = if text { pairs / 10 } else { 0 };
-    multiply(pairs, 2).saturating_add(extra).saturating_add(11)
+/// Longest format that is reckoned with (`MaxFormatSize`).
+const FORMAT_SIZE: u64 = 64;
+/// A quarter of the longest pattern of a format (`MaxNameFormatRegexSize`).
+const FORMAT_PATTERN: u64 = 128 / 4;
+/// Bytes of the longest address.
+const ADDRESS: u64 = 16;
+
+/// A receiver or an argument.
+struct Operand<'d> {
+    expr: &'d Expr,
+    t: &'d Type,
+    route: Route<'d>,
+    size: Option<Size>,
 }
 
-/// The number a literal argument says, else the default.
-fn literal_int(expr: Option<&Expr>, default: u64) -> u64 {
-    match expr.map(|e| &e.kind) {
-        Some(Kind::Literal(Literal::Int(i))) => u64::try_from(*i).unwrap_or(0),
-        _ => default,
+impl Operand<'_> {
+    fn size(&self) -> Size {
+        self.size.unwrap_or(Size::UNKNOWN)
     }
+}
+
+/// Cost of a call without its arguments, and the size of its result.
+type Estimate = (u64, Option<Size>);
+
+/// Walking a string.
+fn walk(size: Size) -> u64 {
+    tenths(size.max, 1)
+}
+
+/// Running a pattern over a string.
+fn search(text: Size, pattern: Size) -> u64 {
+    tenths(text.max.saturating_add(1), 1).saturating_mul(pattern.max.div_ceil(4))
+}
+
+/// A call that makes a list of this size.
+fn allocation(size: Size, factor: u64) -> Estimate {
+    let cost = size.max.saturating_mul(factor).saturating_add(11);
+    (cost, Some(size))
+}
+
+/// Comparing everything with everything, into a new list.
+pub(super) fn sort_cost(size: Size, text: bool) -> u64 {
+    let pairs = size.max.saturating_mul(size.max);
+    tenths(pairs, if text { 21 } else { 20 }).saturating_add(11)
+}
+
+fn literal_int(expr: &Expr) -> Option<i64> {
+    match &expr.kind {
+        Kind::Literal(Literal::Int(i)) => Some(*i),
+        _ => None,
+    }
+}
+
+/// The number a literal argument of the list library says, else the default.
+fn count(operand: &Operand<'_>, default: u64) -> u64 {
+    literal_int(operand.expr).map_or(default, |i| u64::try_from(i).unwrap_or(0))
 }
 
 impl<'d> Coster<'d> {
     pub(super) fn call(
         &mut self,
+        expr: &'d Expr,
         target: Option<&'d Expr>,
         name: &str,
         args: &'d [Expr],
-    ) -> Bound<'d> {
-        let bounds: Vec<Bound<'d>> = target
-            .into_iter()
-            .chain(args)
-            .map(|e| self.expr(e))
-            .collect();
-        let spent = bounds.iter().map(|b| b.cost).fold(0, u64::saturating_add);
-        if let ("_?_:_", [condition, yes, no]) = (name, bounds.as_slice()) {
-            let cost = condition.cost.saturating_add(yes.cost.max(no.cost));
-            let size = yes.known_size().max(no.known_size());
-            let element = yes.element.zip(no.element).map(|(a, b)| a.max(b));
-            return Bound {
-                cost,
-                size: Some(size),
-                element,
-                decl: None,
-            };
+    ) -> u64 {
+        if let ("dyn", [inner]) = (name, args) {
+            let cost = self.cost(inner);
+            let size = self.size(inner);
+            self.set_size(expr, size);
+            self.set_entry(expr, self.entry(inner));
+            return cost.saturating_add(1);
+        }
+        let mut costs = Vec::with_capacity(args.len());
+        let mut operands = Vec::with_capacity(args.len());
+        for arg in args {
+            costs.push(self.cost(arg));
+            operands.push(self.operand(arg));
+        }
+        let receiver = target.map(|t| (self.cost(t), self.operand(t)));
+        let spent = costs.iter().copied().fold(0, u64::saturating_add);
+        if let ("_?_:_", [condition, yes, no]) = (name, costs.as_slice()) {
+            self.conditional(expr, &operands);
+            return condition.saturating_add(*yes.max(no));
         }
         if matches!(name, "_&&_" | "_||_") {
-            return Bound::cost(spent);
+            return spent;
         }
-        if let ("_[_]" | "_[?_]", Some(operand)) = (name, bounds.first()) {
-            return operand.element_of(false).plus(spent).plus(1);
-        }
-        let first = target.or_else(|| args.first());
-        let kind = first.map_or(&Type::Dyn, |e| self.type_of(e));
-        let (cost, size) = self.function(name, kind, &bounds, args, target.is_some());
-        let mut bound = Bound::cost(cost.saturating_add(spent));
-        bound.size = size;
-        if name == "dyn" {
-            let inner = bounds.into_iter().next().unwrap_or_default();
-            return Bound {
-                cost: bound.cost,
-                ..inner
+        let checked = self.checked;
+        let overloads = checked.overloads.get(&expr.id).map_or(&[][..], |o| o);
+        let (mut cost, mut size) = (0, None);
+        for overload in overloads {
+            let on = receiver.as_ref().map(|(_, operand)| operand);
+            let (own, result) = self.function(expr, name, overload, on, &operands);
+            cost = own.max(cost);
+            size = match (size, result) {
+                (Some(a), Some(b)) => Some(Size::union(a, b)),
+                (a, b) => a.or(b),
             };
+            if name == "_[_]" {
+                size = self.index(expr, overload, args, size);
+            }
+            if size.is_none() {
+                size = self.size(expr);
+            }
         }
-        if name == "_+_" {
-            bound.element = element_size(bounds.first()).max(element_size(bounds.get(1)));
-        }
-        bound
+        self.set_size(expr, size);
+        let before = receiver.map_or(0, |(cost, _)| cost);
+        cost.saturating_add(spent).saturating_add(before)
     }
 
-    /// Cost and size of the result, arguments aside.
+    fn operand(&mut self, expr: &'d Expr) -> Operand<'d> {
+        Operand {
+            expr,
+            t: self.type_of(expr),
+            route: self.route(expr),
+            size: self.size(expr),
+        }
+    }
+
+    fn conditional(&mut self, expr: &'d Expr, operands: &[Operand<'d>]) {
+        let [_, yes, no] = operands else { return };
+        self.set_size(expr, Some(yes.size().union(no.size())));
+        let entries = self.entry(yes.expr).zip(self.entry(no.expr));
+        self.set_entry(expr, entries.map(|(a, b)| a.union(b)));
+    }
+
+    /// Where an index leads, and what the operand itself says about the size there.
+    fn index(
+        &mut self,
+        expr: &'d Expr,
+        overload: &Overload,
+        args: &'d [Expr],
+        size: Option<Size>,
+    ) -> Option<Size> {
+        let step = match overload.args.first() {
+            Some(Type::List(_)) => Step::Items,
+            Some(Type::Map(_)) => Step::Values,
+            _ => return size,
+        };
+        let operand = args.first()?;
+        self.set_route(expr, self.route(operand).then(step));
+        self.entry(operand).map(|e| e.value)
+    }
+
+    /// The size of the items of a list, as far as its type has parameters.
+    fn item(&self, list: &Operand<'d>) -> Option<(&'d Type, Size)> {
+        let item: &Type = match list.t {
+            Type::List(item) | Type::Optional(item) | Type::Meta(item) => item,
+            Type::Map(kv) => &kv.0,
+            _ => return None,
+        };
+        let size = if list.route.is_empty() {
+            None
+        } else {
+            // A copy, so that this route does not change others.
+            list.route.copy().then(Step::Items).size(self.root)
+        };
+        Some((item, size.unwrap_or(Size::UNKNOWN)))
+    }
+
     fn function(
+        &mut self,
+        expr: &'d Expr,
+        name: &str,
+        overload: &Overload,
+        target: Option<&Operand<'d>>,
+        args: &[Operand<'d>],
+    ) -> Estimate {
+        let found = match (target, args) {
+            (Some(target), _) => self.member(name, overload, target, args),
+            (None, [one]) => unary(name, overload, one),
+            (None, [left, right]) => self.binary(expr, name, overload, left, right),
+            _ => None,
+        };
+        found.unwrap_or((1, None))
+    }
+
+    fn member(
         &self,
         name: &str,
-        kind: &Type,
-        bounds: &[Bound<'d>],
-        args: &[Expr],
-        member: bool,
-    ) -> (u64, Option<u64>) {
-        let size = |i: usize| bounds.get(i).map_or(u64::MAX, Bound::known_size);
-        let textual = matches!(kind, Type::String | Type::Bytes);
-        // Anything may turn out to be text.
-        let maybe_text = textual || matches!(kind, Type::Dyn);
-        match name {
-            "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-                let Type::List(item) = kind else {
-                    return (tenth(size(0)), None);
+        overload: &Overload,
+        target: &Operand<'d>,
+        args: &[Operand<'d>],
+    ) -> Option<Estimate> {
+        let size = target.size();
+        Some(match (name, args) {
+            ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", _) => {
+                let Some((item, each)) = self.item(target) else {
+                    return Some((walk(size), None));
                 };
-                let each = match **item {
-                    Type::String | Type::Bytes => {
-                        let element = bounds.first().map(|b| b.element_of(false));
-                        tenth(element.map_or(u64::MAX, |e| e.known_size())).saturating_add(1)
-                    }
+                let each = match item {
+                    Type::String | Type::Bytes => walk(each).saturating_add(1),
                     _ => 1,
                 };
-                (multiply(size(0), each), None)
+                (size.max.saturating_mul(each), None)
             }
-            "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" => {
-                (tenth(size(0)), Some(size(0)))
+            ("lowerAscii" | "upperAscii" | "substring" | "trim", _) => (walk(size), Some(size)),
+            ("replace", [from, to, ..]) => {
+                let longest = replaced(size, from.size(), to.size());
+                (tenths(size.max, 2), Some(longest))
             }
-            "replace" => {
-                let longest = multiply(size(0).saturating_add(1), size(2)).saturating_add(size(0));
-                (tenth(multiply(size(0), 2)), Some(longest))
+            ("split", _) => {
+                let limit = args.get(1).and_then(|a| literal_int(a.expr));
+                let parts = limit.map_or(size.max, i64::cast_unsigned);
+                (tenths(size.max, 2), Some(Size::up_to(parts)))
             }
-            "split" => {
-                let parts = literal_int(args.get(1), size(0));
-                (tenth(multiply(size(0), 2)), Some(parts))
-            }
-            "join" => {
-                let element = bounds.first().map(|b| b.element_of(false).known_size());
-                let separators = if bounds.len() > 1 {
-                    multiply(size(0).saturating_sub(1), size(1))
-                } else {
-                    0
-                };
-                let total = multiply(size(0), element.unwrap_or(u64::MAX));
-                let total = total.saturating_add(separators);
-                (tenth(total), Some(total))
-            }
-            "find" | "findAll" | "matches" => {
-                let text = tenth(size(0).saturating_add(1));
-                (multiply(text, size(1).div_ceil(4)), Some(size(0)))
-            }
-            "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver" => {
-                (tenth(size(0)), None)
-            }
-            "ip" if textual => (tenth(size(0)), None),
-            "ip.isCanonical" => (tenth(multiply(size(0), 2)), None),
-            "containsIP" | "containsCIDR" => {
-                let extra = if name == "containsCIDR" { 3 } else { 0 };
-                let text = args
-                    .first()
-                    .is_some_and(|a| matches!(self.type_of(a), Type::String));
-                (4 + extra + if text { tenth(size(1)) } else { 0 }, None)
-            }
-            "validate" => (multiply(tenth(size(1)), 32), None),
-            "_==_" | "_!=_" => match kind {
-                Type::Opaque(Opaque::Url | Opaque::Format) => {
-                    (tenth(Format::Uri.regex_size().min(64)), None)
+            ("join", _) => {
+                let items = self.item(target);
+                let mut total = items.map_or(Size::fixed(0), |(_, each)| size.times(each));
+                if let Some(separator) = args.first() {
+                    let gaps = Size {
+                        min: size.min.saturating_sub(1),
+                        max: size.max.saturating_sub(1),
+                    };
+                    total = total.plus(separator.size().times(gaps));
                 }
-                Type::Opaque(_) => (1, None),
-                _ => (tenth(size(0).min(size(1))), None),
-            },
-            "_<_" | "_<=_" | "_>_" | "_>=_" if maybe_text => {
-                (tenth(size(0).min(size(1))).max(1), None)
+                (walk(total), Some(total))
             }
-            "format" if member => (tenth(size(0)), None),
-            "bytes" if maybe_text => (tenth(size(0)), Some(multiply(size(0), 4))),
-            "string" if matches!(kind, Type::Bytes | Type::Dyn) => (tenth(size(0)), Some(size(0))),
-            "strings.quote" => (tenth(size(0)), Some(multiply(size(0), 2).saturating_add(2))),
-            "startsWith" | "endsWith" => (tenth(size(1)), None),
-            "contains" => (multiply(tenth(size(0)), tenth(size(1))), None),
-            "@in" => {
-                let container = args.get(1).map(|a| self.type_of(a));
-                match container {
-                    Some(Type::Map(_)) => (1, None),
-                    _ => (size(1), None),
+            ("find" | "findAll", [pattern, ..]) => {
+                let cost = search(size, pattern.size());
+                (cost, Some(Size::up_to(size.max)))
+            }
+            ("matches", [pattern]) => (search(size, pattern.size()), None),
+            ("contains", [part]) => (walk(size).saturating_mul(walk(part.size())), None),
+            ("startsWith" | "endsWith", [part]) => (walk(part.size()), None),
+            ("format", [_]) => (walk(size), None),
+            ("containsIP" | "containsCIDR", [other]) => {
+                let mut cost = tenths(ADDRESS, 2);
+                if name == "containsCIDR" {
+                    cost += tenths(ADDRESS, 1) + 1;
                 }
+                // Text is parsed first.
+                if matches!(overload.args.get(1), Some(Type::String)) {
+                    cost = cost.saturating_add(walk(other.size()));
+                }
+                (cost, None)
             }
-            "_+_" => {
-                let total = size(0).saturating_add(size(1));
+            ("validate", [text]) => (walk(text.size()).saturating_mul(FORMAT_PATTERN), None),
+            ("slice", [start, end]) => {
+                let parts = count(end, size.max).wrapping_sub(count(start, 0));
+                allocation(Size::fixed(parts), 1)
+            }
+            ("reverse" | "flatten", []) => allocation(size, 1),
+            ("flatten", [depth]) => allocation(size, count(depth, u64::MAX)),
+            ("sort" | "distinct", []) => {
+                let text = name == "sort"
+                    && matches!(
+                        overload.args.first(),
+                        Some(Type::List(t)) if matches!(**t, Type::String | Type::Bytes)
+                    );
+                (sort_cost(size, text), Some(size.times(size)))
+            }
+            _ => return None,
+        })
+    }
+
+    fn binary(
+        &mut self,
+        expr: &'d Expr,
+        name: &str,
+        overload: &Overload,
+        left: &Operand<'d>,
+        right: &Operand<'d>,
+    ) -> Option<Estimate> {
+        let (a, b) = (left.size(), right.size());
+        let shorter = tenths(a.max.min(b.max), 1);
+        Some(match (name, overload.args.first()?) {
+            ("semver" | "isSemver", _) => (walk(a), None),
+            ("_==_", _) => (equality(left, right).unwrap_or(shorter), None),
+            ("_!=_", _) | ("_<_" | "_<=_" | "_>_" | "_>=_", Type::String | Type::Bytes) => {
+                (shorter, None)
+            }
+            ("@in", _) if matches!(overload.args.get(1), Some(Type::List(_))) => (b.max, None),
+            ("_+_", kind @ (Type::String | Type::Bytes | Type::List(_))) => {
+                let total = a.plus(b);
+                let entries = self.entry(left.expr).zip(self.entry(right.expr));
+                self.set_entry(expr, entries.map(|(a, b): (EntrySize, _)| a.union(b)));
                 match kind {
                     Type::List(_) => (1, Some(total)),
-                    _ if maybe_text => (tenth(total).max(1), Some(total)),
-                    _ => (1, None),
+                    _ => (walk(total), Some(total)),
                 }
             }
-            "slice" => {
-                let start = literal_int(args.first(), 0);
-                let end = literal_int(args.get(1), size(0));
-                let count = end.saturating_sub(start);
-                (count.saturating_add(11), Some(count))
+            ("sets.contains" | "sets.intersects", _) => {
+                (a.max.saturating_mul(b.max).saturating_add(1), None)
             }
-            "lists.range" => {
-                let count = literal_int(args.first(), u64::MAX);
-                (count.saturating_add(11), Some(count))
+            ("sets.equivalent", _) => {
+                let pairs = a.max.saturating_mul(b.max);
+                (pairs.saturating_mul(2).saturating_add(1), None)
             }
-            "reverse" => (size(0).saturating_add(11), Some(size(0))),
-            "flatten" => {
-                let depth = if args.is_empty() {
-                    1
-                } else {
-                    literal_int(args.first(), u64::MAX)
-                };
-                (multiply(size(0), depth).saturating_add(11), Some(size(0)))
-            }
-            "sort" | "distinct" => {
-                let text = name == "sort"
-                    && matches!(kind, Type::List(t) if matches!(**t, Type::String | Type::Bytes));
-                (compare_all(size(0), text), Some(multiply(size(0), size(0))))
-            }
-            "sets.contains" | "sets.intersects" => {
-                (multiply(size(0), size(1)).saturating_add(1), None)
-            }
-            "sets.equivalent" => (
-                multiply(multiply(size(0), size(1)), 2).saturating_add(1),
-                None,
-            ),
-            _ => (1, None),
-        }
+            _ => return None,
+        })
     }
 }
 
-/// Bound on the size of the items of a list.
-fn element_size(bound: Option<&Bound<'_>>) -> Option<u64> {
-    let bound = bound?;
-    match bound.decl.map(|d| &d.shape) {
-        Some(Shape::List(_) | Shape::Map(_)) => bound.element_of(false).size,
-        _ => bound.element,
+fn unary(name: &str, overload: &Overload, operand: &Operand<'_>) -> Option<Estimate> {
+    let size = operand.size();
+    Some(match (name, overload.args.first()?) {
+        ("url", _) => (walk(size), Some(size)),
+        (
+            "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
+            _,
+        ) => (walk(size), None),
+        ("ip.isCanonical", _) => (tenths(size.max, 2), None),
+        ("bytes", Type::String) => {
+            // Every character may take four bytes.
+            let max = size.max.wrapping_mul(4);
+            (walk(size), Some(Size { min: size.min, max }))
+        }
+        ("string", Type::Bytes) => {
+            let min = size.min / 4;
+            (walk(size), Some(Size { min, max: size.max }))
+        }
+        ("strings.quote", _) => {
+            // Every character may be escaped.
+            let quoted = Size {
+                min: size.min.wrapping_add(2),
+                max: size.max.wrapping_mul(2).wrapping_add(2),
+            };
+            (walk(size), Some(quoted))
+        }
+        ("lists.range", _) => allocation(Size::fixed(count(operand, u64::MAX)), 1),
+        _ => return None,
+    })
+}
+
+/// Cost of comparing two values of the Kubernetes libraries.
+fn equality(left: &Operand<'_>, right: &Operand<'_>) -> Option<u64> {
+    match (left.t, right.t) {
+        (Type::Opaque(a), Type::Opaque(b)) if a == b => Some(match a {
+            Opaque::Url => right.size.map_or(1, walk),
+            Opaque::Format => tenths(FORMAT_SIZE, 1),
+            Opaque::Ip | Opaque::Cidr | Opaque::Quantity | Opaque::Semver => 1,
+        }),
+        _ => None,
     }
+}
+
+/// Bounds of a string in which something is replaced: the longest comes from replacing the
+/// shortest parts.
+fn replaced(text: Size, from: Size, to: Size) -> Size {
+    let (times, kept) = if from.min == 0 {
+        (text.max.saturating_add(1), text.max)
+    } else if to.max <= from.min {
+        (0, text.max)
+    } else {
+        (text.max.div_ceil(from.min), 0)
+    };
+    let max = times.saturating_mul(to.max).saturating_add(kept);
+    let (times, kept) = if from.max == 0 {
+        (text.min.saturating_add(1), text.min)
+    } else if from.max <= to.min {
+        (0, text.min)
+    } else {
+        (text.min.div_ceil(from.max), 0)
+    };
+    let min = times.saturating_mul(to.min).saturating_add(kept);
+    Size { min, max }
 }

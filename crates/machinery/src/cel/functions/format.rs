@@ -4,15 +4,11 @@
 use std::fmt::Write as _;
 
 use super::convert;
+use crate::cel::clauses::{Clause, PRECISION};
 use crate::cel::meter::{Fail, Meter};
 use crate::cel::time::{format_seconds, format_timestamp};
 use crate::cel::value::{List, Val};
 use crate::json::go_quote;
-
-/// Digits after the point unless told otherwise.
-const PRECISION: usize = 6;
-/// More digits than any double has.
-const MAX_PRECISION: usize = 1_000;
 
 /// `template.format(items)`
 pub(super) fn format<'a>(
@@ -50,31 +46,7 @@ fn clause<'t>(
     out: &mut String,
     meter: &mut Meter,
 ) -> Result<&'t str, Fail> {
-    let parse = |what: String| Fail::error(format!("could not parse formatting clause: {what}"));
-    if rest.is_empty() {
-        return Err(Fail::error("unexpected end of string"));
-    }
-    let (precision, rest) = match rest.strip_prefix('.') {
-        None => (PRECISION, rest),
-        Some(tail) => {
-            let end = tail.find(|c: char| !c.is_ascii_digit()).ok_or_else(|| {
-                parse(
-                    "error while parsing precision: could not find end of precision specifier"
-                        .to_owned(),
-                )
-            })?;
-            let digits = &tail[..end];
-            let precision = digits.parse().ok().filter(|p| *p <= MAX_PRECISION).ok_or_else(|| {
-                parse(format!(
-                    "error while parsing precision: error while converting precision to integer: \
-                     strconv.Atoi: parsing {}: invalid syntax",
-                    go_quote(digits)
-                ))
-            })?;
-            (precision, &tail[end..])
-        }
-    };
-    let verb = rest.chars().next().unwrap_or(' ');
+    let (Clause { verb, precision }, rest) = Clause::parse(rest).map_err(Fail::Error)?;
     let formatted = match verb {
         's' => plain(item, meter)?,
         'd' => match item {
@@ -110,7 +82,8 @@ fn clause<'t>(
             Val::Uint(u) => format!("{u:o}"),
             _ => return Err(unfit("octal clause can only be used on integers", item)),
         },
-        'x' | 'X' => {
+        // `x` or `X`; parsing lets nothing else in.
+        _ => {
             let text = hex(item, meter)?;
             if verb == 'X' {
                 text.to_uppercase()
@@ -118,10 +91,9 @@ fn clause<'t>(
                 text
             }
         }
-        other => return Err(parse(format!("unrecognized formatting clause \"{other}\""))),
     };
     out.push_str(&formatted);
-    Ok(&rest[verb.len_utf8()..])
+    Ok(rest)
 }
 
 fn unfit(message: &str, item: &Val<'_>) -> Fail {

@@ -8,10 +8,10 @@ use crate::cel::eval::Evaluator;
 use crate::cel::formats::Format;
 use crate::cel::meter::{Fail, Meter};
 use crate::cel::net::{self, Cidr};
-use crate::cel::quantities::Amount;
 use crate::cel::urls::Url;
 use crate::cel::value::{Map, OwnedMap, Val};
 use crate::cel::{regexes, versions};
+use crate::quantity::{Format as Suffixes, Quantity, QuantityError};
 
 /// `matches`, `find` and `findAll`.
 pub(super) fn regex<'a>(
@@ -114,8 +114,13 @@ fn parse<'a>(name: &str, text: &str, normalize: bool) -> Result<Val<'a>, Fail> {
         }
         "cidr" => Val::Cidr(parse_cidr(text)?),
         "isCIDR" => Val::Bool(Cidr::parse(text).is_ok()),
-        "quantity" => Val::Quantity(Arc::new(Amount::parse(text).map_err(Fail::error)?)),
-        "isQuantity" => Val::Bool(Amount::parse(text).is_ok()),
+        "quantity" => {
+            let quantity: Quantity = text
+                .parse()
+                .map_err(|e: QuantityError| Fail::error(e.to_string()))?;
+            Val::Quantity(Arc::new(quantity))
+        }
+        "isQuantity" => Val::Bool(text.parse::<Quantity>().is_ok()),
         "semver" => {
             let version = versions::parse(text, normalize).map_err(Fail::Error)?;
             Val::Semver(Arc::new(version))
@@ -184,10 +189,14 @@ fn cidr_call<'a>(name: &str, cidr: Cidr, rest: &[Val<'a>]) -> Result<Val<'a>, Fa
     })
 }
 
-fn quantity_call<'a>(name: &str, amount: &Amount, rest: &[Val<'a>]) -> Result<Val<'a>, Fail> {
-    let made = |amount: Amount| Val::Quantity(Arc::new(amount));
+fn quantity_call<'a>(name: &str, amount: &Quantity, rest: &[Val<'a>]) -> Result<Val<'a>, Fail> {
+    let whole = |n: i64| Quantity::from_i64(n, Suffixes::DecimalExponent);
+    let made = |amount: Option<Quantity>| match amount {
+        Some(amount) => Ok(Val::Quantity(Arc::new(amount))),
+        None => Err(Fail::error("quantity has too many digits")),
+    };
     Ok(match (name, rest) {
-        ("sign", []) => Val::Int(amount.sign()),
+        ("sign", []) => Val::Int(amount.sign().into()),
         ("asApproximateFloat", []) => Val::Double(amount.to_f64()),
         ("asInteger", []) => Val::Int(
             amount
@@ -195,13 +204,13 @@ fn quantity_call<'a>(name: &str, amount: &Amount, rest: &[Val<'a>]) -> Result<Va
                 .ok_or_else(|| Fail::error("cannot convert value to integer"))?,
         ),
         ("isInteger", []) => Val::Bool(amount.to_i64().is_some()),
-        ("isGreaterThan", [Val::Quantity(other)]) => Val::Bool(amount.compare(other).is_gt()),
-        ("isLessThan", [Val::Quantity(other)]) => Val::Bool(amount.compare(other).is_lt()),
-        ("compareTo", [Val::Quantity(other)]) => Val::Int(amount.compare(other) as i64),
-        ("add", [Val::Quantity(other)]) => made(amount.add(other)),
-        ("add", [Val::Int(other)]) => made(amount.add(&Amount::from_int(*other))),
-        ("sub", [Val::Quantity(other)]) => made(amount.sub(other)),
-        ("sub", [Val::Int(other)]) => made(amount.sub(&Amount::from_int(*other))),
+        ("isGreaterThan", [Val::Quantity(other)]) => Val::Bool(*amount > **other),
+        ("isLessThan", [Val::Quantity(other)]) => Val::Bool(*amount < **other),
+        ("compareTo", [Val::Quantity(other)]) => Val::Int(amount.cmp(other) as i64),
+        ("add", [Val::Quantity(other)]) => made(amount.checked_add(other))?,
+        ("add", [Val::Int(other)]) => made(amount.checked_add(&whole(*other)))?,
+        ("sub", [Val::Quantity(other)]) => made(amount.checked_sub(other))?,
+        ("sub", [Val::Int(other)]) => made(amount.checked_sub(&whole(*other)))?,
         _ => return Err(Fail::no_overload()),
     })
 }

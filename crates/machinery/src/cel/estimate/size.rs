@@ -1,0 +1,164 @@
+//! Sizes, and the routes by which they are looked up in a schema.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::cel::decl::{Decl, Shape};
+
+/// Fewest and most elements, entries or characters of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl Size {
+    /// Nothing is known.
+    pub(super) const UNKNOWN: Self = Self::up_to(u64::MAX);
+
+    /// Exactly so much.
+    pub(super) const fn fixed(size: u64) -> Self {
+        Self {
+            min: size,
+            max: size,
+        }
+    }
+
+    /// At most so much.
+    pub(super) const fn up_to(max: u64) -> Self {
+        Self { min: 0, max }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            min: self.min.saturating_add(other.min),
+            max: self.max.saturating_add(other.max),
+        }
+    }
+
+    pub(super) fn times(self, other: Self) -> Self {
+        Self {
+            min: self.min.saturating_mul(other.min),
+            max: self.max.saturating_mul(other.max),
+        }
+    }
+
+    /// Covers both.
+    pub(super) fn union(self, other: Self) -> Self {
+        Self {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+}
+
+/// Sizes of what a list or a map is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EntrySize {
+    /// Of a list rather than a map.
+    pub(super) list: bool,
+    pub(super) key: Size,
+    pub(super) value: Size,
+}
+
+impl EntrySize {
+    pub(super) fn union(self, other: Self) -> Self {
+        Self {
+            list: self.list,
+            key: self.key.union(other.key),
+            value: self.value.union(other.value),
+        }
+    }
+}
+
+/// One step from a value to a part of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step<'d> {
+    /// A variable, or a field.
+    Name(&'d str),
+    Items,
+    Keys,
+    Values,
+    Indices,
+}
+
+/// How an expression reaches into the object, empty if it does not.
+///
+/// Upstream keeps routes in Go slices and extends them with `append`, so two routes that extend
+/// the same one may share memory, and the later one then changes the earlier one's last step.
+/// Which rules fit the budget depends on that, hence the shared steps here.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Route<'d> {
+    steps: Rc<RefCell<Vec<Step<'d>>>>,
+    len: usize,
+}
+
+impl<'d> Route<'d> {
+    /// The route to a variable.
+    pub(super) fn variable(name: &'d str) -> Self {
+        Self::default().then(Step::Name(name))
+    }
+
+    /// One step further.
+    pub(super) fn then(&self, step: Step<'d>) -> Self {
+        let len = self.len + 1;
+        // The capacity of such slices doubles, so that of a power of two is used up.
+        if self.len == 0 || self.len.is_power_of_two() {
+            let mut steps: Vec<Step<'d>> =
+                self.steps.borrow().iter().take(self.len).copied().collect();
+            steps.push(step);
+            return Self {
+                steps: Rc::new(RefCell::new(steps)),
+                len,
+            };
+        }
+        let mut steps = self.steps.borrow_mut();
+        match steps.get_mut(self.len) {
+            Some(taken) => *taken = step,
+            None => steps.push(step),
+        }
+        drop(steps);
+        Self {
+            steps: Rc::clone(&self.steps),
+            len,
+        }
+    }
+
+    /// The size the schema gives for the end of the route. Whatever the first step is, the rest
+    /// starts from the root: upstream takes every variable for `self`.
+    pub(super) fn size(&self, root: &Decl) -> Option<Size> {
+        if self.len == 0 {
+            return None;
+        }
+        let mut at = root;
+        let steps = self.steps.borrow();
+        let mut rest = steps.iter().take(self.len).skip(1);
+        while let Some(step) = rest.next() {
+            at = match (step, &at.shape) {
+                (Step::Items | Step::Values, Shape::List(list)) => &list.items,
+                (Step::Items | Step::Values, Shape::Map(values)) => values,
+                // Keys have no bound of their own.
+                (Step::Keys, Shape::Map(_)) => {
+                    return rest.next().is_none().then_some(Size::up_to(0));
+                }
+                (Step::Name(name), Shape::Object(object)) => &object.fields.get(*name)?.decl,
+                _ => return None,
+            };
+        }
+        Some(Size::up_to(at.max_elements))
+    }
+
+    /// The same route with steps of its own.
+    pub(super) fn copy(&self) -> Self {
+        let steps = self.steps.borrow().iter().take(self.len).copied().collect();
+        Self {
+            steps: Rc::new(RefCell::new(steps)),
+            len: self.len,
+        }
+    }
+
+    /// An empty route stands for no route.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
