@@ -10,7 +10,7 @@ use testkit::TestCluster;
 use tokio::process::Command;
 
 /// Far more than a script takes, far less than a stuck machine would.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {

@@ -25,12 +25,12 @@ pub use crate::args::command;
 pub use crate::reference::reference;
 
 /// Runs one command line, the program's own name first.
-pub fn run(line: Vec<OsString>) -> ExitCode {
-    if let Some(outcome) = envtest::shim(&line) {
+pub fn run(line: &[OsString]) -> ExitCode {
+    if let Some(outcome) = envtest::shim(line) {
         return exit::outcome(outcome);
     }
     let name = args::program_name(line.first());
-    let matches = match command(name).try_get_matches_from(&line) {
+    let matches = match command(name).try_get_matches_from(line) {
         Ok(matches) => matches,
         Err(error) => return exit::usage(&error),
     };

@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    medley::run(std::env::args_os().collect())
+    let line: Vec<_> = std::env::args_os().collect();
+    medley::run(&line)
 }

@@ -20,7 +20,7 @@ use crate::served::ServedCluster;
 use crate::wait::wait_until;
 
 /// Starting takes seconds on a quiet machine, and test machines are not quiet.
-const START: Duration = Duration::from_secs(120);
+const START: Duration = Duration::from_mins(2);
 
 /// Whether etcd waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
 
 async fn serve(flags: &Flags) -> anyhow::Result<()> {
     let stop = runtime::stop_signal()?;
-    let ip = address(flags, "bind-address")?.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let ip = address(flags, "bind-address")?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let port = flags.get("secure-port").unwrap_or("6443");
     let port: u16 = port
         .parse()

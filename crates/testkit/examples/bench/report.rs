@@ -1,6 +1,6 @@
 //! The table at the end.
 
-use std::io::Write as _;
+use std::io::Write;
 
 use anyhow::Context as _;
 
@@ -48,18 +48,23 @@ impl Report {
 
     /// Writes the table; the ratio says how many times the first server is better.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
-        let mut text = format!("{:<28}", "");
+        let mut out = std::io::stdout().lock();
+        self.write(&mut out).context("writing the table")
+    }
+
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        write!(out, "{:<28}", "")?;
         for column in &self.columns {
-            text.push_str(&format!("{column:>26}"));
+            write!(out, "{column:>26}")?;
         }
         if self.columns.len() > 1 {
-            text.push_str(&format!("{:>12}", "better by"));
+            write!(out, "{:>12}", "better by")?;
         }
-        text.push('\n');
+        writeln!(out)?;
         for row in &self.rows {
-            text.push_str(&format!("{:<28}", row.name));
+            write!(out, "{:<28}", row.name)?;
             for value in &row.values {
-                text.push_str(&format!("{:>26}", format!("{value:.1} {}", row.unit)));
+                write!(out, "{:>26}", format!("{value:.1} {}", row.unit))?;
             }
             if let [first, second] = row.values[..] {
                 let ratio = if row.more_is_better {
@@ -67,12 +72,10 @@ impl Report {
                 } else {
                     second / first
                 };
-                text.push_str(&format!("{:>12}", format!("{ratio:.1}x")));
+                write!(out, "{:>12}", format!("{ratio:.1}x"))?;
             }
-            text.push('\n');
+            writeln!(out)?;
         }
-        std::io::stdout()
-            .write_all(text.as_bytes())
-            .context("writing the table")
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use tempfile::TempDir;
 use testkit::{Fsync, Process, ServedCluster, TestCluster, wait_until};
 
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub(crate) struct Target {
