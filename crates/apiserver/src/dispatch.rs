@@ -61,7 +61,8 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
         }
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
         ["openapi", "v3", rest @ ..] => {
-            openapi::document(context, &snapshot, &rest.join("/"), form)
+            let found = openapi::document(context, &snapshot, &rest.join("/"), form);
+            Some(found.unwrap_or_else(respond::empty_not_found))
         }
         [""] => Some(health::paths(&snapshot, form)),
         _ => None,
@@ -93,12 +94,8 @@ async fn resource(
             Ok(respond::page_not_found())
         };
     };
-    if let Some(warning) = resource
-        .custom
-        .as_ref()
-        .and_then(|custom| custom.deprecation.clone())
-    {
-        context.warn(warning);
+    if let Some(warning) = &resource.info.deprecation {
+        context.warn(warning.as_str());
     }
     let scoped_wrong = if resource.info.namespaced {
         // Only whole collections may be read without a namespace.

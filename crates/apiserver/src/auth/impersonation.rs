@@ -136,7 +136,9 @@ fn node(name: &str) -> Option<&str> {
 
 /// Namespace and name of a service account (`serviceaccount.SplitUsername`).
 fn service_account(name: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let (namespace, name) = name
+        .strip_prefix("system:serviceaccount:")?
+        .split_once(':')?;
     let valid = names::name_is_dns_label(namespace, false).is_empty()
         && names::name_is_dns_subdomain(name, false).is_empty();
     valid.then_some((namespace, name))

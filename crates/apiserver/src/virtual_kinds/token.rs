@@ -49,12 +49,7 @@ pub(super) fn issue(
     let path = Path::new("spec").child("expirationSeconds");
     let refused = |why: &str| {
         let error = FieldError::invalid(&path, seconds, why);
-        Err(Status::invalid_as(
-            GROUP,
-            KIND,
-            "",
-            &[error],
-        ))
+        Err(Status::invalid_as(GROUP, KIND, "", &[error]))
     };
     if seconds < SHORTEST {
         return refused("may not specify a duration less than 10 minutes");
@@ -127,7 +122,11 @@ fn check_identity(
         let why = format!(
             "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
         );
-        return Err(Status::conflict(&GroupResource::new(GROUP, KIND), name, &why));
+        return Err(Status::conflict(
+            &GroupResource::new(GROUP, KIND),
+            name,
+            &why,
+        ));
     }
     Ok(())
 }

@@ -15,11 +15,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
 }
 
 fn list_pods() -> RequestInfo {
-    RequestInfo::parse(
-        &Method::GET,
-        "/api/v1/namespaces/d/pods",
-        &Query::default(),
-    )
+    RequestInfo::parse(&Method::GET, "/api/v1/namespaces/d/pods", &Query::default())
 }
 
 fn as_admin(pairs: &[(&'static str, &'static str)]) -> Result<UserInfo, Status> {
