@@ -61,7 +61,8 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
         }
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
         ["openapi", "v3", rest @ ..] => {
-            openapi::document(context, &snapshot, &rest.join("/"), form)
+            let found = openapi::document(context, &snapshot, &rest.join("/"), form);
+            Some(found.unwrap_or_else(respond::empty_not_found))
         }
         [""] => Some(health::paths(&snapshot, form)),
         _ => None,
@@ -94,12 +95,8 @@ async fn resource(
             Ok(respond::page_not_found())
         };
     };
-    if let Some(warning) = resource
-        .custom
-        .as_ref()
-        .and_then(|custom| custom.deprecation.clone())
-    {
-        context.warn(warning);
+    if let Some(warning) = &resource.info.deprecation {
+        context.warn(warning.as_str());
     }
     if *method == Method::HEAD && resource.custom.is_none() {
         return Err(no_such_method());
