@@ -245,6 +245,9 @@ impl ApiServer {
         };
         let (mut response, warnings) = outcome
             .unwrap_or_else(|(status, warnings)| (respond::status(&status, plain), warnings));
+        if parts.method == Method::HEAD {
+            *response.body_mut() = respond::full(Bytes::new());
+        }
         respond::finish(&mut response, &audit_id, &warnings, now);
         response
     }

@@ -75,6 +75,13 @@ pub(crate) fn decode_object(
     let (mut raw, mut findings) = match content.media_type.as_str() {
         JSON => {
             let decoded = json::decode(&content.bytes).map_err(|error| {
+                // Numbers no float can hold are found only when the type is known.
+                if error
+                    .to_string()
+                    .starts_with("json: cannot unmarshal number")
+                {
+                    return misfit(&gvk.kind, &gvk.version, &gvk.kind, &error.to_string());
+                }
                 unrecognised(&format!(
                     "couldn't get version/kind; json parse error: {error}"
                 ))
@@ -90,8 +97,19 @@ pub(crate) fn decode_object(
             )
         }
         PROTOBUF if resource.custom.is_none() => {
-            let object = crate::types::decode_protobuf(&content.bytes, Some(gvk))
-                .map_err(|error| unrecognised(&error))?;
+            let object =
+                crate::types::decode_protobuf(&content.bytes, Some(gvk)).map_err(|error| {
+                    // no kind "K" is registered for version "V"
+                    let mut quoted = error.split('"').skip(1).step_by(2);
+                    match (error.starts_with("no kind "), quoted.next(), quoted.next()) {
+                        (true, Some(kind), Some(version)) => {
+                            let version = version.rsplit('/').next().unwrap_or_default();
+                            let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
+                            misfit(kind, version, &gvk.kind, &format!("{error} {scheme}"))
+                        }
+                        _ => unrecognised(&error),
+                    }
+                })?;
             (object, Vec::new())
         }
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
@@ -141,13 +159,7 @@ pub(crate) fn decode_object(
         .next()
         .unwrap_or_default()
         .to_owned();
-    let unfit = |why: &str| {
-        Status::bad_request(format!(
-            "{kind} in version {} cannot be handled as a {}: {why}",
-            json::go_quote(&version),
-            gvk.kind
-        ))
-    };
+    let unfit = |why: &str| misfit(&kind, &version, &gvk.kind, why);
     let unknown_kind = || {
         format!(
             "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
@@ -189,8 +201,16 @@ pub(crate) fn decode_object(
     Ok(decoded.object)
 }
 
+/// A body whose type is known and does not do.
+fn misfit(kind: &str, version: &str, expected: &str, why: &str) -> Status {
+    let version = json::go_quote(version);
+    Status::bad_request(format!(
+        "{kind} in version {version} cannot be handled as a {expected}: {why}"
+    ))
+}
+
 /// What the YAML reader has to say about keys given twice: a heading, then a line for each.
-fn yaml_findings(text: Option<&str>) -> Vec<String> {
+pub(crate) fn yaml_findings(text: Option<&str>) -> Vec<String> {
     text.into_iter()
         .flat_map(|text| text.lines().skip(1))
         .map(|line| line.trim().to_owned())

@@ -9,9 +9,9 @@ use machinery::patch::{
     strategic_merge_patch,
 };
 use machinery::status::{Details, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::body::{Content, strict_findings};
+use super::body::{Content, strict_findings, yaml_findings};
 use super::context::Context;
 use super::create::{create_object, fill_system_fields, match_namespace};
 use super::ownership::Ownership;
@@ -44,16 +44,16 @@ struct ReadPatch {
     patch: Patch,
     /// In the words of the answer.
     findings: Vec<String>,
-    /// Paths of keys given twice.
-    duplicates: Vec<String>,
+    /// What a strict YAML reader says about keys given twice.
+    strict_error: Option<String>,
 }
 
 impl ReadPatch {
-    fn new(patch: Patch, duplicates: Vec<String>) -> Self {
+    fn new(patch: Patch, duplicates: &[String]) -> Self {
         Self {
             patch,
-            findings: strict_findings(&duplicates, &[]),
-            duplicates,
+            findings: strict_findings(duplicates, &[]),
+            strict_error: None,
         }
     }
 }
@@ -162,21 +162,21 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
             Ok(ReadPatch {
                 patch: Patch::Json(patch),
                 findings,
-                duplicates: Vec::new(),
+                strict_error: None,
             })
         }
         MERGE_PATCH => {
             let decoded = decode_merge_patch(&content.bytes, strict).map_err(as_status)?;
             Ok(ReadPatch::new(
                 Patch::Merge(decoded.value),
-                decoded.duplicates,
+                &decoded.duplicates,
             ))
         }
         STRATEGIC_PATCH => {
             let decoded = decode_strategic_patch(&content.bytes).map_err(as_status)?;
             Ok(ReadPatch::new(
                 Patch::Strategic(decoded.value),
-                decoded.duplicates,
+                &decoded.duplicates,
             ))
         }
         _ => {
@@ -185,6 +185,10 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                     "error decoding YAML: error converting YAML to JSON: {why}"
                 ))
             })?;
+            if decoded.value.is_null() {
+                // Nothing is an object without fields.
+                return Ok(ReadPatch::new(Patch::Apply(json!({})), &[]));
+            }
             if !decoded.value.is_object() {
                 return Err(Status::bad_request(format!(
                     "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
@@ -192,37 +196,28 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                     json::go_type(&decoded.value)
                 )));
             }
-            Ok(ReadPatch::new(
-                Patch::Apply(decoded.value),
-                decoded.duplicates,
-            ))
+            Ok(ReadPatch {
+                strict_error: decoded.strict_error,
+                ..ReadPatch::new(Patch::Apply(decoded.value), &decoded.duplicates)
+            })
         }
     }
 }
 
 /// Keys given twice in an apply body; found only after conflicts, as upstream does.
 fn strict_apply(context: &Context, read: &ReadPatch, options: &WriteOptions) -> Result<(), Status> {
-    if read.duplicates.is_empty() || options.field_validation == FieldValidation::Ignore {
+    let Some(text) = &read.strict_error else {
         return Ok(());
+    };
+    match options.field_validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => context.warn_all(yaml_findings(Some(text))),
+        FieldValidation::Strict => {
+            return Err(Status::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: {text}"
+            )));
+        }
     }
-    let keys: Vec<String> = read
-        .duplicates
-        .iter()
-        .map(|path| {
-            let key = path.rsplit('.').next().unwrap_or_default();
-            format!("key {} already set in map", json::go_quote(key))
-        })
-        .collect();
-    let text = format!(
-        "error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
-        keys.join("\n  ")
-    );
-    if options.field_validation == FieldValidation::Strict {
-        return Err(Status::bad_request(format!(
-            "error strict decoding YAML: {text}"
-        )));
-    }
-    context.warn(text);
     Ok(())
 }
 
