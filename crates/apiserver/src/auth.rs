@@ -9,10 +9,12 @@ use machinery::status::Status;
 use crate::request::RequestInfo;
 
 mod authenticator;
+mod impersonation;
 mod service_account;
 mod token_file;
 
 pub use authenticator::{Authenticator, PeerCertificate};
+pub(crate) use impersonation::impersonate;
 pub use service_account::{SigningKey, TokenClaims};
 pub use token_file::{StaticTokens, TokenFileError};
 
@@ -94,8 +96,12 @@ pub(crate) fn authorize(user: &UserInfo, info: &RequestInfo) -> Result<(), Statu
 
 /// The 403 for a request.
 pub(crate) fn forbidden(user: &UserInfo, info: &RequestInfo) -> Status {
+    forbidden_to(user, info.verb.as_str(), info)
+}
+
+/// The 403 for a verb that is not the one of the request.
+fn forbidden_to(user: &UserInfo, verb: &str, info: &RequestInfo) -> Status {
     let user = go_quote(&user.name);
-    let verb = info.verb.as_str();
     let Some(path) = &info.resource else {
         let why = format!("User {user} cannot {verb} path {}", go_quote(&info.path));
         return Status::forbidden(None, "", &why);

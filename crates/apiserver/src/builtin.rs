@@ -50,7 +50,6 @@ use machinery::table::Column;
 use serde_json::Value;
 
 use crate::builtin::entry::Entry;
-use crate::builtin::value::Read as _;
 use crate::kind::{Decoded, Findings, Grace, KindInfo, Part, ScalePaths, Strategy, WriteContext};
 use crate::types::{self, Strategic, TypeId};
 
@@ -105,6 +104,7 @@ fn info(entry: &Entry) -> KindInfo {
         has_generation: entry.facts.generation,
         has_status: entry.facts.status,
         scale,
+        deprecation: entry.deprecation.map(str::to_owned),
         create_on_update: entry.facts.create_on_update,
         unconditional_update: !entry.facts.conditional_update,
         delete_returns_object: entry.facts.delete_returns_object,
@@ -154,15 +154,14 @@ impl Strategy for BuiltinStrategy {
         context: WriteContext<'_>,
     ) {
         (self.entry.prepare_update)(new, old, part, context);
-        // Some kinds count more than their content; what the REST layer counts comes on top.
-        let counts = self.entry.facts.generation && part == Part::Main;
-        if counts && (self.entry.new_generation)(new, old) {
-            value::set(
-                new,
-                "metadata.generation",
-                old.number("metadata.generation") + 1,
-            );
-        }
+    }
+
+    fn new_generation(&self, new: &Value, old: &Value, part: Part<'_>) -> bool {
+        part != Part::Status && (self.entry.new_generation)(new, old)
+    }
+
+    fn settle(&self, object: &mut Value) {
+        types::settle(self.type_id, object);
     }
 
     fn validate_create(&self, object: &Value) -> Findings {

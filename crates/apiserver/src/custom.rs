@@ -4,6 +4,7 @@ mod controller;
 mod conversion;
 mod definition;
 mod names;
+mod scale;
 mod strategy;
 
 pub(crate) use controller::{follow, mark_terminating};

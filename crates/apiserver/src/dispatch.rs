@@ -21,7 +21,7 @@ pub(crate) async fn dispatch(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     match &context.info.resource {
-        Some(path) => resource(context, path, content).await,
+        Some(path) => resource(context, method, path, content).await,
         None => document(context, method),
     }
 }
@@ -61,7 +61,8 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
         }
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
         ["openapi", "v3", rest @ ..] => {
-            openapi::document(context, &snapshot, &rest.join("/"), form)
+            let found = openapi::document(context, &snapshot, &rest.join("/"), form);
+            Some(found.unwrap_or_else(respond::empty_not_found))
         }
         [""] => Some(health::paths(&snapshot, form)),
         _ => None,
@@ -72,6 +73,7 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
 /// Everything that is.
 async fn resource(
     context: &Context,
+    method: &Method,
     path: &ResourcePath,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
@@ -93,12 +95,11 @@ async fn resource(
             Ok(respond::page_not_found())
         };
     };
-    if let Some(warning) = resource
-        .custom
-        .as_ref()
-        .and_then(|custom| custom.deprecation.clone())
-    {
-        context.warn(warning);
+    if let Some(warning) = &resource.info.deprecation {
+        context.warn(warning.as_str());
+    }
+    if *method == Method::HEAD && resource.custom.is_none() {
+        return Err(no_such_method());
     }
     let scoped_wrong = if resource.info.namespaced {
         // Only whole collections may be read without a namespace.

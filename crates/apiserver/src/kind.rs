@@ -43,6 +43,8 @@ pub struct KindInfo {
     pub has_status: bool,
     /// Where replicas live, for kinds with a scale subresource.
     pub scale: Option<ScalePaths>,
+    /// Warning that every use of the kind in this version gets.
+    pub deprecation: Option<String>,
     /// PUT of a missing object creates it.
     pub create_on_update: bool,
     /// PUT without a resourceVersion is accepted.
@@ -154,6 +156,13 @@ pub trait Strategy: Send + Sync {
         part: Part<'_>,
         context: WriteContext<'_>,
     );
+
+    /// Whether a change made through a part starts a new generation, for kinds that count them.
+    fn new_generation(&self, new: &Value, old: &Value, part: Part<'_>) -> bool;
+
+    /// What is left of an object after a trip through storage, for kinds whose storage format
+    /// cannot tell everything apart that JSON can.
+    fn settle(&self, _object: &mut Value) {}
 
     /// Checks a new object. Metadata common to all kinds is checked by the caller, except the name's form.
     fn validate_create(&self, object: &Value) -> Findings;

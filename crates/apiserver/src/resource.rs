@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use machinery::apply::{Schema, TypeRef, Versions};
+use machinery::field::FieldError;
 use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
@@ -38,8 +39,6 @@ pub trait Conversion: Send + Sync {
 pub struct CustomTraits {
     /// The definition is being deleted: nothing new is created.
     pub terminating: bool,
-    /// Warning that every use of this version gets.
-    pub deprecation: Option<String>,
     /// The definition itself.
     pub definition: Arc<Value>,
 }
@@ -118,6 +117,17 @@ impl Resource {
     /// A stored object in the served version.
     pub fn serve(&self, object: Value) -> Value {
         self.conversion.read_stored(object)
+    }
+
+    /// The error for an object that breaks rules. It names the internal kind, and there is but one
+    /// for events: the one of the core group.
+    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
+        let gvk = &self.info.gvk;
+        let group = match gvk.group.as_str() {
+            "events.k8s.io" if self.custom.is_none() => "",
+            group => group,
+        };
+        Status::invalid_as(group, &gvk.kind, name, errors)
     }
 
     /// The error for a missing object.

@@ -186,6 +186,13 @@ pub(crate) fn page_not_found() -> Response<Body> {
     response
 }
 
+/// The 404 of an OpenAPI document there is none of.
+pub(crate) fn empty_not_found() -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
 /// Headers that every answer has.
 pub(crate) fn finish(
     response: &mut Response<Body>,

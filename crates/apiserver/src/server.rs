@@ -204,6 +204,7 @@ impl ApiServer {
                     .authenticate(&self.state.store, &parts.headers, peer, now)
             }
         };
+        let user = user.and_then(|user| auth::impersonate(user, &parts.headers, &info));
         let outcome = match user {
             Ok(user) => {
                 let media_type = content_type(&parts.headers);

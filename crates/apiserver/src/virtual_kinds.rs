@@ -5,8 +5,11 @@ mod eviction;
 mod reviews;
 mod token;
 
+use std::sync::Arc;
+
 use http::{Response, StatusCode};
 use jiff::Timestamp;
+use machinery::apply::{self, FieldSet, Schema, TypeRef, Versions};
 use machinery::json;
 use machinery::status::Status;
 use machinery::time::format_time;
@@ -14,12 +17,12 @@ use serde_json::{Value, json};
 
 use crate::dispatch::no_such_method;
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
-use crate::request::{ResourcePath, Verb};
+use crate::request::{ResourcePath, Verb, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::rest::{Content, Context};
 use crate::subresources::Review;
-use crate::types;
+use crate::types::{self, TypeId};
 
 /// POST of a review, or of a binding the old way.
 pub(crate) async fn review(
@@ -31,12 +34,18 @@ pub(crate) async fn review(
     if context.info.verb != Verb::Create || !path.name.is_empty() {
         return Err(no_such_method());
     }
-    let object = decode(review.group, review.kind, content)?;
+    let mut object = decode(review.group, review.kind, content)?;
+    if review.kind != "Binding" {
+        own(context, review.group, review.kind, "", &mut object)?;
+        if review.namespaced && machinery::meta::namespace(&object).is_empty() {
+            machinery::meta::set_namespace(&mut object, &path.namespace);
+        }
+    }
     match review.kind {
-        "TokenReview" => Ok(answer(context, &reviews::token(context, object))),
-        "SelfSubjectReview" => Ok(answer(context, &reviews::own_identity(context, object))),
+        "TokenReview" => Ok(answer(context, &reviews::token(context, object)?)),
+        "SelfSubjectReview" => Ok(answer(context, &reviews::own_identity(context))),
         "SelfSubjectRulesReview" => Ok(answer(context, &reviews::own_rules(object))),
-        "SelfSubjectAccessReview" => Ok(answer(context, &reviews::own_access(context, object))),
+        "SelfSubjectAccessReview" => Ok(answer(context, &reviews::own_access(context, object)?)),
         "Binding" => {
             let name = machinery::meta::name(&object).to_owned();
             binding::bind(context, &path.namespace, &name, &object).await
@@ -67,6 +76,52 @@ pub(crate) async fn create_below(
             let issued = token::issue(context, resource, namespace, name, object)?;
             Ok(answer(context, &issued))
         }
+    }
+}
+
+/// Records who wrote the fields of an object that is answered and then forgotten; upstream's
+/// creation does so before it knows that nothing will be stored.
+fn own(
+    context: &Context,
+    group: &str,
+    kind: &str,
+    subresource: &str,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let options = WriteOptions::parse(&context.query, WriteKind::Create)?;
+    let api_version = format!("{group}/v1");
+    let Some(id) = types::table().kind(group, "v1", kind) else {
+        return Ok(());
+    };
+    let request = apply::Request {
+        versions: &OneVersion(id),
+        manager: &context.manager(&options.field_manager),
+        api_version: &api_version,
+        kind,
+        subresource,
+        reset: &FieldSet::default(),
+        now: context.now,
+    };
+    apply::update(&request, None, object);
+    Ok(())
+}
+
+/// A kind that has no second version.
+struct OneVersion(TypeId);
+
+impl Versions for OneVersion {
+    fn merge_type(&self, _api_version: &str) -> Option<(Arc<Schema>, TypeRef)> {
+        Some((types::merge_schema(), types::merge_type(self.0)))
+    }
+
+    fn convert(&self, object: &Value, _api_version: &str) -> Option<Value> {
+        Some(object.clone())
+    }
+
+    fn empty_object(&self, _api_version: &str) -> Option<Value> {
+        types::decode_json(self.0, json!({}))
+            .ok()
+            .map(|decoded| decoded.object)
     }
 }
 

@@ -24,12 +24,12 @@ const AUTOSCALER: Entry = Entry {
         let status = json!({ "currentMetrics": null, "desiredReplicas": 0 });
         set(object, "status", status);
     },
-    validate,
-    validate_update: |new, _, part| match part {
+    validate: |object| check_spec(object, None),
+    validate_update: |new, old, part| match part {
         Part::Status => {
             apps::check_counters(new.at("status"), &["currentReplicas", "desiredReplicas"])
         }
-        _ => validate(new),
+        _ => check_spec(new, Some(old)),
     },
     columns: COLUMNS,
     cells,
@@ -70,7 +70,7 @@ fn default(object: &mut Value) {
     }
 }
 
-fn validate(object: &Value) -> Errors {
+fn check_spec(object: &Value, old: Option<&Value>) -> Errors {
     let path = Path::new("spec");
     let spec = object.at("spec");
     let mut errors = Errors::new();
@@ -96,9 +96,12 @@ fn validate(object: &Value) -> Errors {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(FieldError::invalid(&here, max, detail));
     }
+    let target = spec.at("scaleTargetRef");
+    let version = TargetVersion::of(target, old.map(|old| old.at("spec.scaleTargetRef")));
     errors.extend(check_reference(
         &path.child("scaleTargetRef"),
-        spec.at("scaleTargetRef"),
+        target,
+        version,
     ));
     for (i, metric) in spec.items("metrics").iter().enumerate() {
         errors.extend(check_metric(&path.child("metrics").index(i), metric));
@@ -112,7 +115,36 @@ fn validate(object: &Value) -> Errors {
     errors
 }
 
-fn check_reference(path: &Path, reference: &Value) -> Errors {
+/// What the apiVersion of a reference may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TargetVersion {
+    /// Anything: it was there before.
+    Any,
+    /// Well-formed.
+    WellFormed,
+    /// Well-formed and with a group.
+    WithGroup,
+}
+
+impl TargetVersion {
+    /// Of all kinds in the core group only replication controllers can be scaled.
+    fn of(target: &Value, was: Option<&Value>) -> Self {
+        let unchanged = |was: &Value| {
+            ["apiVersion", "kind"]
+                .iter()
+                .all(|field| was.text(field) == target.text(field))
+        };
+        if was.is_some_and(unchanged) {
+            Self::Any
+        } else if target.text("kind") == "ReplicationController" {
+            Self::WellFormed
+        } else {
+            Self::WithGroup
+        }
+    }
+}
+
+fn check_reference(path: &Path, reference: &Value, accepted: TargetVersion) -> Errors {
     let mut errors = Errors::new();
     for field in ["kind", "name"] {
         match reference.text(field) {
@@ -121,8 +153,15 @@ fn check_reference(path: &Path, reference: &Value) -> Errors {
         }
     }
     let version = reference.text("apiVersion");
-    if machinery::gvk::split_api_version(version).is_none() {
-        let detail = format!("unexpected GroupVersion string: {version}");
+    let wrong = match machinery::gvk::split_api_version(version) {
+        _ if accepted == TargetVersion::Any => None,
+        None => Some(format!("unexpected GroupVersion string: {version}")),
+        Some(("", _)) if accepted == TargetVersion::WithGroup => {
+            Some("apiVersion must specify API group".to_owned())
+        }
+        Some(_) => None,
+    };
+    if let Some(detail) = wrong {
         errors.push(FieldError::invalid(
             &path.child("apiVersion"),
             version,
@@ -261,7 +300,11 @@ fn check_source(path: &Path, field: &str, source: &Value) -> Errors {
     let here = path.child("target");
     if field == "object" {
         let object = source.at("describedObject");
-        errors.extend(check_reference(&path.child("describedObject"), object));
+        errors.extend(check_reference(
+            &path.child("describedObject"),
+            object,
+            TargetVersion::WellFormed,
+        ));
     }
     if matches!(field, "object" | "external" | "pods") {
         let path = path.child("metric").child("name");

@@ -131,6 +131,8 @@ pub(crate) struct Entry {
     pub(crate) grace: fn(&Value, Option<i64>) -> Grace,
     /// Whether a change counts as a new generation.
     pub(crate) new_generation: fn(&Value, &Value) -> bool,
+    /// Warning that every request for the kind gets.
+    pub(crate) deprecation: Option<&'static str>,
     /// Fields that writes to `/status` never own.
     pub(crate) status_resets: &'static [&'static str],
     /// Fields that writes to the main endpoint never own; `None` follows from having a status.
@@ -168,6 +170,7 @@ impl Entry {
             cells: print::name_and_creation,
             grace: |_, _| Grace::Immediate,
             new_generation: content_changed,
+            deprecation: None,
             status_resets: &["spec"],
             main_resets: None,
         }

@@ -65,6 +65,10 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
+    fn new_generation(&self, new: &Value, old: &Value, part: Part<'_>) -> bool {
+        self.0.new_generation(new, old, part)
+    }
+
     fn validate_create(&self, object: &Value) -> Findings {
         Findings {
             errors: crd::validate_crd(object, &checks()),
@@ -171,6 +175,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
                 names,
                 version,
                 GroupVersionKind::new(group, name, kind),
+                deprecation(version, &api_version, kind, newer.as_deref()),
             ),
             strategy: Arc::clone(strategy) as Arc<dyn Strategy>,
             conversion: Arc::new(CustomConversion {
@@ -184,7 +189,6 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
             ),
             custom: Some(CustomTraits {
                 terminating: crd::is_condition_true(definition, "Terminating"),
-                deprecation: deprecation(version, &api_version, kind, newer.as_deref()),
                 definition: Arc::clone(&shared),
             }),
         }));
@@ -240,23 +244,33 @@ fn strategy_of(spec: &Value, version: &Value) -> Result<CustomStrategy, String> 
         columns,
         selectable,
         has_status: version.pointer("/subresources/status").is_some(),
+        scale: scale_paths(version),
         preserve_unknown,
         schema,
     })
 }
 
-fn info(spec: &Value, names: &Value, version: &Value, gvk: GroupVersionKind) -> KindInfo {
+fn scale_paths(version: &Value) -> Option<ScalePaths> {
+    let scale = version.pointer("/subresources/scale")?;
+    let text = |field: &str| scale[field].as_str().unwrap_or_default().to_owned();
+    Some(ScalePaths {
+        spec_replicas: text("specReplicasPath"),
+        status_replicas: text("statusReplicasPath"),
+        label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
+    })
+}
+
+fn info(
+    spec: &Value,
+    names: &Value,
+    version: &Value,
+    gvk: GroupVersionKind,
+    deprecation: Option<String>,
+) -> KindInfo {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().map(text).collect()
     };
-    let scale = version
-        .pointer("/subresources/scale")
-        .map(|scale| ScalePaths {
-            spec_replicas: text(&scale["specReplicasPath"]),
-            status_replicas: text(&scale["statusReplicasPath"]),
-            label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
-        });
     KindInfo {
         gvk,
         plural: text(&names["plural"]),
@@ -267,7 +281,8 @@ fn info(spec: &Value, names: &Value, version: &Value, gvk: GroupVersionKind) -> 
         namespaced: spec["scope"] == "Namespaced",
         has_generation: true,
         has_status: version.pointer("/subresources/status").is_some(),
-        scale,
+        scale: scale_paths(version),
+        deprecation,
         create_on_update: false,
         unconditional_update: false,
         delete_returns_object: false,

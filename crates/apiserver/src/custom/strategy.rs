@@ -14,7 +14,8 @@ use machinery::schema::{self, CompiledSchema};
 use machinery::table::{Column, PrinterColumn};
 use serde_json::Value;
 
-use crate::kind::{Decoded, Findings, Part, Strategy, WriteContext};
+use super::scale;
+use crate::kind::{Decoded, Findings, Part, ScalePaths, Strategy, WriteContext};
 
 /// What one version of a definition says.
 pub(crate) struct CustomStrategy {
@@ -24,6 +25,8 @@ pub(crate) struct CustomStrategy {
     pub(crate) columns: Vec<PrinterColumn>,
     pub(crate) selectable: Vec<String>,
     pub(crate) has_status: bool,
+    /// Where replicas are, for definitions with a scale subresource.
+    pub(crate) scale: Option<ScalePaths>,
     /// Whether unknown fields stay because the definition is of the old kind.
     pub(crate) preserve_unknown: bool,
 }
@@ -44,6 +47,9 @@ impl CustomStrategy {
             (_, Some(old)) => self.schema.validate_update(new, old, &root),
             (_, None) => self.schema.validate(new, &root),
         };
+        if let Some(paths) = &self.scale {
+            errors.extend(scale::check(paths, new, part));
+        }
         let structural = self.schema.schema();
         errors.extend(schema::check_embedded(
             new,
@@ -172,6 +178,20 @@ impl Strategy for CustomStrategy {
                 None => fields.remove("status"),
             };
         }
+    }
+
+    /// Anything outside metadata counts, and outside status where that is a subresource.
+    fn new_generation(&self, new: &Value, old: &Value, _part: Part<'_>) -> bool {
+        let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+            return false;
+        };
+        let counts = |name: &&String| match name.as_str() {
+            "metadata" => false,
+            "status" => !self.has_status,
+            _ => true,
+        };
+        let mut names = new.keys().chain(old.keys()).filter(counts);
+        names.any(|name| new.get(name) != old.get(name))
     }
 
     fn validate_create(&self, object: &Value) -> Findings {

@@ -125,7 +125,8 @@ pub(crate) async fn create_object(
                 current => current,
             }
         } else {
-            let content = object.clone();
+            let mut content = object.clone();
+            resource.strategy.settle(&mut content);
             match context
                 .state
                 .store_object(resource, key, Expect::Absent, content)
@@ -170,7 +171,6 @@ fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result
 }
 
 fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<(), Status> {
-    let gvk = &resource.info.gvk;
     type_errors(resource, object)?;
     let mut errors = meta::validate_object_meta(
         &object["metadata"],
@@ -182,7 +182,7 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
     let findings = resource.strategy.validate_create(object);
     errors.extend(findings.errors);
     if !errors.is_empty() {
-        return Err(Status::invalid(gvk, meta::name(object), &errors));
+        return Err(resource.invalid(meta::name(object), &errors));
     }
     context.warn_all(findings.warnings);
     warn_of_finalizers(context, resource, object, None);

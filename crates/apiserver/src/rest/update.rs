@@ -187,7 +187,8 @@ fn checked(
         .prepare_update(&mut new, live, job.part, context.write_context());
     // Binding a pod is not a change of what was asked for.
     let counts = job.part != Part::Other("binding");
-    if resource.info.has_generation && counts && generation_moves(resource, &new, live) {
+    let strategy = &resource.strategy;
+    if resource.info.has_generation && counts && strategy.new_generation(&new, live, job.part) {
         let next = meta::generation(live) + 1;
         meta::set_generation(&mut new, next);
     }
@@ -218,7 +219,7 @@ fn checked(
     let findings = resource.strategy.validate_update(&new, live, job.part);
     errors.extend(findings.errors);
     if !errors.is_empty() {
-        return Err(Status::invalid(&resource.info.gvk, job.name, &errors));
+        return Err(resource.invalid(job.name, &errors));
     }
     context.warn_all(findings.warnings);
     warn_of_finalizers(context, resource, &new, Some(live));
@@ -276,6 +277,8 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
     let Some(metadata) = meta::metadata_mut(new) else {
         return;
     };
+    // Dropped on the way to storage.
+    metadata.remove("selfLink");
     let mut restore = |field: &str, only_if_absent: bool| match old.and_then(|old| old.get(field)) {
         Some(_) if only_if_absent && metadata.contains_key(field) => {}
         Some(value) => {
@@ -294,25 +297,6 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
     if old.is_some_and(|old| old.contains_key("deletionTimestamp")) {
         restore("deletionTimestamp", false);
     }
-}
-
-/// Whether anything differs outside metadata, and outside status where that is a subresource.
-fn generation_moves(resource: &Resource, new: &Value, live: &Value) -> bool {
-    let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else {
-        return false;
-    };
-    let status_counts = resource.custom.is_some() && !resource.info.has_status;
-    let counts = |name: &&String| match name.as_str() {
-        "metadata" => false,
-        "status" => status_counts,
-        _ => true,
-    };
-    let mut names: Vec<&String> = new.keys().chain(live.keys()).filter(counts).collect();
-    names.sort();
-    names.dedup();
-    names
-        .into_iter()
-        .any(|name| new.get(name) != live.get(name))
 }
 
 /// Writes the outcome: nothing, the new object, or its end.
@@ -337,6 +321,9 @@ async fn commit(
             .remove_object(job.resource, entry, live.clone())
             .await?;
         return Ok(Updated::Deleted(new));
+    }
+    if !job.dry_run {
+        job.resource.strategy.settle(&mut new);
     }
     if finish(live, &mut new) {
         return Ok(Updated::Live(new));

@@ -1,7 +1,9 @@
 //! Questions about users: who is this, and may they.
 
 use machinery::field::{FieldError, Path};
+use machinery::meta;
 use machinery::status::Status;
+use machinery::time::format_time;
 use serde_json::{Value, json};
 
 use crate::auth::{AUTHENTICATED, UserInfo};
@@ -20,11 +22,16 @@ fn user_object(user: &UserInfo) -> Value {
 }
 
 /// TokenReview: whose token this is.
-pub(super) fn token(context: &Context, mut review: Value) -> Value {
+pub(super) fn token(context: &Context, mut review: Value) -> Result<Value, Status> {
     let token = review
         .pointer("/spec/token")
         .and_then(Value::as_str)
         .unwrap_or_default();
+    if token.is_empty() {
+        return Err(Status::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
+    }
     let audiences: Vec<String> = review
         .pointer("/spec/audiences")
         .and_then(Value::as_array)
@@ -46,19 +53,24 @@ pub(super) fn token(context: &Context, mut review: Value) -> Value {
             }
             Err(why) => json!({"user": {}, "error": why}),
         };
-    review
+    Ok(review)
 }
 
-/// SelfSubjectReview: who am I.
-pub(super) fn own_identity(context: &Context, mut review: Value) -> Value {
-    review["status"] = json!({"userInfo": user_object(&context.user)});
-    review
+/// SelfSubjectReview: who am I. What was sent makes no difference.
+pub(super) fn own_identity(context: &Context) -> Value {
+    json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+        "metadata": {"creationTimestamp": format_time(context.now)},
+        "status": {"userInfo": user_object(&context.user)},
+    })
 }
 
 /// SelfSubjectAccessReview: may I.
-pub(super) fn own_access(context: &Context, mut review: Value) -> Value {
+pub(super) fn own_access(context: &Context, mut review: Value) -> Result<Value, Status> {
+    refuse(&subject_errors(&review["spec"]))?;
     review["status"] = json!({"allowed": context.user.is_in(AUTHENTICATED)});
-    review
+    Ok(review)
 }
 
 /// SelfSubjectRulesReview: what may I.
@@ -71,45 +83,92 @@ pub(super) fn own_rules(mut review: Value) -> Value {
     review
 }
 
-/// SubjectAccessReview: may they.
+/// SubjectAccessReview and LocalSubjectAccessReview: may they.
 pub(super) fn access(mut review: Value) -> Result<Value, Status> {
     let spec = &review["spec"];
-    let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
     let named = spec["user"].as_str().is_some_and(|user| !user.is_empty())
         || spec["groups"]
             .as_array()
             .is_some_and(|groups| !groups.is_empty());
-    let path = Path::new("spec");
-    let mut errors = Vec::new();
-    if has("resourceAttributes") == has("nonResourceAttributes") {
-        let why = if has("resourceAttributes") {
-            "cannot be specified in combination with resourceAttributes"
-        } else {
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        };
-        let field = if has("resourceAttributes") {
-            "nonResourceAttributes"
-        } else {
-            "resourceAttributes"
-        };
-        errors.push(FieldError::invalid(&path.child(field), Value::Null, why));
-    }
+    let mut errors = subject_errors(spec);
     if !named {
         let why = "at least one of user or group must be specified";
-        errors.push(FieldError::invalid(&path.child("user"), "", why));
+        let path = Path::new("spec").child("user");
+        errors.push(FieldError::invalid(&path, "", why));
     }
-    if !errors.is_empty() {
-        let kind = review["kind"].as_str().unwrap_or_default().to_owned();
-        return Err(Status::invalid_as(
-            "authorization.k8s.io",
-            &kind,
-            "",
-            &errors,
-        ));
+    if review["kind"] == "LocalSubjectAccessReview" {
+        errors.extend(local_errors(&review));
     }
+    refuse(&errors)?;
     let groups = spec["groups"].as_array().cloned().unwrap_or_default();
     let anonymous =
         spec["user"] == "system:anonymous" || groups.contains(&"system:unauthenticated".into());
     review["status"] = json!({"allowed": !anonymous});
     Ok(review)
+}
+
+/// Exactly one of a resource and a path is asked about.
+fn subject_errors(spec: &Value) -> Vec<FieldError> {
+    let path = Path::new("spec");
+    let error = match (
+        given(spec, "resourceAttributes"),
+        given(spec, "nonResourceAttributes"),
+    ) {
+        (Some(_), Some(asked)) => FieldError::invalid(
+            &path.child("nonResourceAttributes"),
+            internal_form(asked),
+            "cannot be specified in combination with resourceAttributes",
+        ),
+        (None, None) => FieldError::invalid(
+            &path.child("resourceAttributes"),
+            Value::Null,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        _ => return Vec::new(),
+    };
+    vec![error]
+}
+
+/// A local review is about resources of its own namespace.
+fn local_errors(review: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let spec = &review["spec"];
+    if let Some(asked) = given(spec, "resourceAttributes") {
+        let namespace = asked["namespace"].as_str().unwrap_or_default();
+        if namespace != meta::namespace(review) {
+            let path = Path::new("spec")
+                .child("resourceAttributes")
+                .child("namespace");
+            errors.push(FieldError::invalid(
+                &path,
+                namespace,
+                "must match metadata.namespace",
+            ));
+        }
+    }
+    if let Some(asked) = given(spec, "nonResourceAttributes") {
+        let path = Path::new("spec").child("nonResourceAttributes");
+        let why = "disallowed on this kind of request";
+        errors.push(FieldError::invalid(&path, internal_form(asked), why));
+    }
+    errors
+}
+
+fn given<'a>(spec: &'a Value, field: &str) -> Option<&'a Value> {
+    spec.get(field).filter(|value| !value.is_null())
+}
+
+/// Errors quote upstream's internal type, whose fields have no JSON names.
+fn internal_form(asked: &Value) -> Value {
+    let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
+    json!({"Path": text("path"), "Verb": text("verb")})
+}
+
+/// The decoded object has lost its kind by the time upstream names it in the error.
+fn refuse(errors: &[FieldError]) -> Result<(), Status> {
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::invalid_as("authorization.k8s.io", "", "", errors))
+    }
 }

@@ -1,14 +1,19 @@
 //! Tokens for service accounts (`serviceaccounts/<name>/token`).
 
 use machinery::field::{FieldError, Path};
+use machinery::gvk::GroupResource;
 use machinery::meta;
 use machinery::status::Status;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
+use super::own;
 use crate::auth::TokenClaims;
 use crate::resource::Resource;
 use crate::rest::Context;
+
+const GROUP: &str = "authentication.k8s.io";
+const KIND: &str = "TokenRequest";
 
 /// Shortest life of a token.
 const SHORTEST: i64 = 600;
@@ -38,15 +43,13 @@ pub(super) fn issue(
         None | Some(0) => DEFAULT,
         Some(seconds) => seconds,
     };
+    request["spec"]["expirationSeconds"] = seconds.into();
+    own(context, GROUP, KIND, "token", &mut request)?;
+    check_identity(&request, namespace, name, &account)?;
     let path = Path::new("spec").child("expirationSeconds");
     let refused = |why: &str| {
         let error = FieldError::invalid(&path, seconds, why);
-        Err(Status::invalid_as(
-            "authentication.k8s.io",
-            "TokenRequest",
-            "",
-            &[error],
-        ))
+        Err(Status::invalid_as(GROUP, KIND, "", &[error]))
     };
     if seconds < SHORTEST {
         return refused("may not specify a duration less than 10 minutes");
@@ -83,18 +86,49 @@ pub(super) fn issue(
         .issue(&claims)
         .map_err(|why| Status::internal(&why))?;
     request["apiVersion"] = "authentication.k8s.io/v1".into();
-    request["metadata"] = json!({
-        "name": name,
-        "namespace": namespace,
-        "creationTimestamp": format_time(context.now),
-    });
+    meta::set_name(&mut request, name);
+    meta::set_namespace(&mut request, namespace);
+    meta::set_uid(&mut request, meta::uid(&account));
+    meta::set_creation_timestamp(&mut request, context.now);
     request["spec"]["audiences"] = audiences.into();
-    request["spec"]["expirationSeconds"] = seconds.into();
     if request["spec"].get("boundObjectRef").is_none() {
         request["spec"]["boundObjectRef"] = Value::Null;
     }
     request["status"] = json!({"token": token, "expirationTimestamp": format_time(expires)});
     Ok(request)
+}
+
+/// A request may say again what its path says, and nothing else.
+fn check_identity(
+    request: &Value,
+    namespace: &str,
+    name: &str,
+    account: &Value,
+) -> Result<(), Status> {
+    let named = [
+        ("name", meta::name(request), name),
+        ("namespace", meta::namespace(request), namespace),
+    ];
+    for (field, given, wanted) in named {
+        if !given.is_empty() && given != wanted {
+            let why = format!("must match the service account {field} if specified");
+            let path = Path::new("metadata").child(field);
+            let error = FieldError::invalid(&path, given, why);
+            return Err(Status::invalid_as(GROUP, KIND, name, &[error]));
+        }
+    }
+    let (given, uid) = (meta::uid(request), meta::uid(account));
+    if !given.is_empty() && given != uid {
+        let why = format!(
+            "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+        );
+        return Err(Status::conflict(
+            &GroupResource::new(GROUP, KIND),
+            name,
+            &why,
+        ));
+    }
+    Ok(())
 }
 
 /// The object a token is bound to: kind, name and uid. It has to exist.

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
+use machinery::json;
 use serde_json::{Value, json};
+use x509_parser::pem::Pem;
 
 use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
 use crate::builtin::value::{Read, fill_empty, keep, object_at, remove};
@@ -47,6 +49,7 @@ pub(crate) const SECRET: Entry = Entry {
         }
     },
     validate: validate_secret,
+    warnings: |secret, _| tls_warnings(secret),
     validate_update: |new, old, _| {
         let mut errors = check::immutable(&Path::new("type"), new.at("type"), old.at("type"));
         errors.extend(check_frozen(new, old, &["data"]));
@@ -192,19 +195,37 @@ fn check_docker(secret: &Value, key: &str) -> Errors {
     let Some(value) = secret.entry("data", key) else {
         return vec![FieldError::required(&path, "")];
     };
-    let bytes = decoded(value);
-    if serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_ok() || bytes == b"null"
-    {
-        return Vec::new();
-    }
-    let detail = if bytes.is_empty() {
-        "unexpected end of JSON input".to_owned()
-    } else {
-        "invalid character in JSON input".to_owned()
+    // Go decodes into a map: a null is an empty one.
+    let detail = match json::decode(&decoded(value)) {
+        Ok(read) if read.value.is_object() || read.value.is_null() => return Vec::new(),
+        Ok(read) => format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json::go_type(&read.value)
+        ),
+        Err(error) => error.to_string(),
     };
     vec![FieldError::invalid(
         &path,
         "<secret contents redacted>",
         detail,
     )]
+}
+
+/// A TLS secret should hold what servers can use. Whether the key is the certificate's is not looked
+/// at, just whether there are any.
+fn tls_warnings(secret: &Value) -> Vec<String> {
+    if secret.text("type") != "kubernetes.io/tls" {
+        return Vec::new();
+    }
+    let parts = [("tls.crt", "certificate"), ("tls.key", "key")];
+    let empty = parts.into_iter().find(|(key, _)| {
+        let bytes = secret.entry("data", key).map(decoded).unwrap_or_default();
+        Pem::iter_from_buffer(&bytes)
+            .next()
+            .is_none_or(|pem| pem.is_err())
+    });
+    empty
+        .map(|(_, what)| format!("tls: failed to find any PEM data in {what} input"))
+        .into_iter()
+        .collect()
 }

@@ -10,6 +10,9 @@ use crate::builtin::{check, ip, print};
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ep"],
+    deprecation: Some(
+        "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ),
     facts: Facts {
         create_on_update: true,
         ..Facts::NONE

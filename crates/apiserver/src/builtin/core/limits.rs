@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
-use crate::builtin::value::{Read, items_mut, object_at, same};
+use crate::builtin::value::{Read, items_mut, object_at, same, set};
 use crate::builtin::{check, print, resources};
 use crate::kind::Part;
 
@@ -17,6 +17,7 @@ pub(crate) const QUOTA: Entry = Entry {
         delete_returns_object: true,
         ..Facts::NONE
     },
+    prepare_create: |quota, _| set(quota, "status", json!({})),
     validate: validate_quota,
     validate_update: |new, old, part| {
         if part == Part::Status {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::builtin::entry::Errors;
 use crate::builtin::value::Read;
-use crate::builtin::{check, labels};
+use crate::builtin::{check, labels, layout};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -284,8 +284,10 @@ pub(crate) fn check_taints(path: &Path, taints: &[Value]) -> Errors {
         }
         errors.extend(check::one_of(&path.child("effect"), effect, EFFECTS));
         if seen.contains(&(key, effect)) {
-            let mut error = FieldError::duplicate(&path, taint.clone());
-            "taints must be unique by key and effect pair".clone_into(&mut error.detail);
+            let mut error = layout::duplicate(&path, "Taint", taint);
+            error
+                .detail
+                .push_str(": taints must be unique by key and effect pair");
             errors.push(error);
         } else {
             seen.push((key, effect));

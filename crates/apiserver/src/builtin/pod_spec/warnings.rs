@@ -97,6 +97,34 @@ pub(crate) fn about_name(name: &str, used_in: &str) -> Vec<String> {
     )]
 }
 
+/// Annotations that profiles for system calls once were; a field beside one is what counts.
+fn about_seccomp(path: &Path, pod: &Value) -> Vec<String> {
+    let mut keys = Vec::new();
+    if !pod.has("spec.securityContext.seccompProfile") {
+        keys.push("seccomp.security.alpha.kubernetes.io/pod".to_owned());
+    }
+    for field in CONTAINER_FIELDS {
+        for container in pod.at("spec").items(field) {
+            if !container.has("securityContext.seccompProfile") {
+                let name = container.text("name");
+                keys.push(format!(
+                    "container.seccomp.security.alpha.kubernetes.io/{name}"
+                ));
+            }
+        }
+    }
+    let at = path.child("metadata").child("annotations");
+    keys.iter()
+        .filter(|key| pod.annotation(key).is_some())
+        .map(|key| {
+            format!(
+                "{}: non-functional in v1.27+; use the \"seccompProfile\" field instead",
+                at.key(key)
+            )
+        })
+        .collect()
+}
+
 /// Warnings about a pod (at the root) or a template (at its path).
 pub(crate) fn about(path: &Path, pod: &Value) -> Vec<String> {
     let spec = pod.at("spec");
@@ -128,6 +156,7 @@ pub(crate) fn about(path: &Path, pod: &Value) -> Vec<String> {
             warnings.push(format!("{path}: {message}"));
         }
     }
+    warnings.extend(about_seccomp(path, pod));
     for (i, volume) in spec.items("volumes").iter().enumerate() {
         for (sort, message) in OLD_VOLUMES {
             if volume.has(sort) {

@@ -1,0 +1,48 @@
+//! What protobuf, the storage format of built-in kinds, cannot tell apart.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use super::table::{Shape, TypeId, table};
+
+/// Turns lists and maps that are empty into nothing at all, as a trip through storage does. Values
+/// without a type of their own (`fieldsV1`, raw extensions) are not looked into.
+pub fn settle(id: TypeId, value: &mut Value) {
+    match (&table().get(id).shape, value) {
+        (Shape::List(item), Value::Array(items)) => {
+            for value in items {
+                settle(*item, value);
+            }
+        }
+        (Shape::Map(_, item), Value::Object(entries)) => {
+            for value in entries.values_mut() {
+                settle(*item, value);
+            }
+        }
+        (Shape::Struct(structure), Value::Object(entries)) => {
+            for (name, value) in entries {
+                let Some(field) = structure.field(name) else {
+                    continue;
+                };
+                let collection =
+                    matches!(table().get(field.ty).shape, Shape::List(_) | Shape::Map(..));
+                if collection && !field.pointer && is_empty(value) {
+                    *value = Value::Null;
+                } else {
+                    settle(field.ty, value);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        _ => false,
+    }
+}
