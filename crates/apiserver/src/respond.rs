@@ -146,13 +146,30 @@ pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
     // A success says so without a code of its own.
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = serde_json::to_value(status).unwrap_or_default();
     // 406 answers are indented whoever asks.
     let form = Form {
         pretty: form.pretty || status.code == 406,
         ..form
     };
-    let mut response = value(code, &body, form);
+    let mut response = match form.encoding {
+        // As it is declared, which is the order Go writes it in.
+        Encoding::Json if form.pretty => bytes(
+            code,
+            "application/json",
+            json::to_vec_pretty(status).into(),
+            form,
+        ),
+        Encoding::Json => {
+            let mut text = json::to_vec(status);
+            text.push(b'\n');
+            bytes(code, "application/json", text.into(), form)
+        }
+        Encoding::Yaml => value(
+            code,
+            &serde_json::to_value(status).unwrap_or_default(),
+            form,
+        ),
+    };
     if let Some(seconds) = status
         .details
         .as_ref()
