@@ -1,9 +1,6 @@
 //! Pure crates: no runtime, network, files, clock or randomness, not even through a dependency.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use anyhow::Context as _;
-use serde_json::Value;
+use std::collections::BTreeSet;
 
 use crate::shell;
 
@@ -11,7 +8,7 @@ use crate::shell;
 const PURE: [&str; 1] = ["machinery"];
 
 /// What no pure crate may reach.
-const IMPURE: [&str; 11] = [
+const IMPURE: [&str; 10] = [
     "aws-lc-rs",
     "getrandom",
     "hyper",
@@ -22,126 +19,48 @@ const IMPURE: [&str; 11] = [
     "rustls",
     "socket2",
     "tokio",
-    "uuid",
 ];
 
-/// One line for every impure crate that a pure one reaches, with the way there.
+/// One line for every impure crate that a pure one reaches.
 pub(super) fn check() -> anyhow::Result<Vec<String>> {
-    let text = shell::read(shell::cargo().args([
-        "metadata",
-        "--format-version=1",
-        "--locked",
-        "--filter-platform",
-        &host()?,
-    ]))?;
-    let metadata: Value =
-        serde_json::from_str(&text).context("reading the output of cargo metadata")?;
-    let graph = Graph::read(&metadata);
     let mut wrong = Vec::new();
     for pure in PURE {
-        let reached = graph
-            .reached(pure)
-            .with_context(|| format!("there is no crate {pure}"))?;
-        wrong.extend(reached.into_iter().map(|way| {
+        // `cargo metadata` would show the features that the whole workspace asks for; what
+        // counts is what this crate asks for.
+        let tree = shell::read(shell::cargo().args([
+            "tree",
+            "--locked",
+            "--package",
+            pure,
+            "--edges=normal,no-proc-macro",
+            "--prefix=none",
+            "--format={p}",
+        ]))?;
+        wrong.extend(reached(&tree).into_iter().map(|name| {
             format!(
-                "crate {pure} must be pure, but reaches {}",
-                way.join(" -> ")
+                "crate {pure} must be pure, but reaches {name}; `cargo tree -p {pure} -e normal -i {name}` shows how"
             )
         }));
     }
     Ok(wrong)
 }
 
-/// The platform rustc builds for; dependencies of others do not count.
-fn host() -> anyhow::Result<String> {
-    let version = shell::read(shell::command("rustc").arg("-vV"))?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned)
-        .context("rustc does not say what it builds for")
-}
-
-/// Normal dependencies by package id.
-struct Graph {
-    names: BTreeMap<String, String>,
-    edges: BTreeMap<String, Vec<String>>,
-}
-
-impl Graph {
-    fn read(metadata: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let names = list(&metadata["packages"])
-            .iter()
-            .map(|package| (text(&package["id"]), text(&package["name"])))
-            .collect();
-        let edges = list(&metadata["resolve"]["nodes"])
-            .iter()
-            .map(|node| {
-                let dependencies = list(&node["deps"])
-                    .iter()
-                    .filter(|dep| {
-                        list(&dep["dep_kinds"])
-                            .iter()
-                            .any(|kind| kind["kind"].is_null())
-                    })
-                    .map(|dep| text(&dep["pkg"]))
-                    .collect();
-                (text(&node["id"]), dependencies)
-            })
-            .collect();
-        Self { names, edges }
-    }
-
-    /// Ways from a crate to what it must not reach; `None` if there is no such crate.
-    fn reached(&self, name: &str) -> Option<Vec<Vec<String>>> {
-        let start = self.names.iter().find(|(_, have)| *have == name)?.0;
-        let mut seen = BTreeSet::from([start]);
-        let mut ways = Vec::new();
-        let mut open = vec![(start, Vec::new())];
-        while let Some((id, way)) = open.pop() {
-            for next in self
-                .edges
-                .get(id)
-                .into_iter()
-                .flatten()
-                .filter(|next| seen.insert(next))
-            {
-                let name = self.names.get(next).cloned().unwrap_or_default();
-                let mut way: Vec<String> = way.clone();
-                way.push(name.clone());
-                if IMPURE.contains(&name.as_str()) {
-                    ways.push(way);
-                } else {
-                    open.push((next, way));
-                }
-            }
-        }
-        Some(ways)
-    }
+/// Impure crates in a list of dependencies, each line of which begins with a name.
+fn reached(tree: &str) -> BTreeSet<&str> {
+    tree.lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| IMPURE.contains(name))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn ways_to_impure_crates_are_found_through_normal_dependencies() {
-        let edge = |to: &str, kind: Value| json!({"pkg": to, "dep_kinds": [{"kind": kind}]});
-        let packages = ["a", "b", "tokio", "redb"].map(|name| json!({"id": name, "name": name}));
-        let graph = Graph::read(&json!({
-            "packages": packages,
-            "resolve": {"nodes": [
-                {"id": "a", "deps": [edge("b", Value::Null), edge("redb", json!("dev"))]},
-                {"id": "b", "deps": [edge("tokio", Value::Null)]},
-            ]},
-        }));
-        assert_eq!(
-            graph.reached("a"),
-            Some(vec![vec!["b".to_owned(), "tokio".to_owned()]])
-        );
-        assert_eq!(graph.reached("redb"), Some(vec![]));
-        assert_eq!(graph.reached("none"), None);
+    fn impure_crates_are_found_once() {
+        let tree = "machinery v0.1.0 (/somewhere)\nbase64 v0.22.1\ntokio v1.54.1\ntokio-util v0.7.0\nredb v4.4.0 (*)\ntokio v1.54.1 (*)\n";
+        assert_eq!(reached(tree), BTreeSet::from(["redb", "tokio"]));
+        assert_eq!(reached("machinery v0.1.0\n"), BTreeSet::new());
     }
 }
