@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use machinery::gvk::split_api_version;
+use machinery::meta;
 use machinery::status::Status;
 use serde_json::{Value, json};
 
@@ -35,12 +37,20 @@ pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Resul
     Ok(())
 }
 
-/// Creates an object that may be there already.
+/// Creates an object unless it is there already, from an earlier run.
 async fn ensure(context: &Context, object: &Value) -> Result<(), Status> {
-    match create_internal(context, object.clone()).await {
-        Err(status) if status.reason != "AlreadyExists" => Err(status),
-        _ => Ok(()),
+    if exists(context, object) {
+        return Ok(());
     }
+    create_internal(context, object.clone()).await.map(|_| ())
+}
+
+fn exists(context: &Context, object: &Value) -> bool {
+    let snapshot = context.state.registry.snapshot();
+    split_api_version(meta::api_version(object))
+        .and_then(|(group, version)| snapshot.find_kind(group, version, meta::kind(object)))
+        .map(|resource| resource.key(meta::namespace(object), meta::name(object)))
+        .is_some_and(|key| context.state.store.get(&key).is_some())
 }
 
 fn namespace(name: &str) -> Value {

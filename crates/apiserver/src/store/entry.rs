@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::StoreError;
@@ -47,7 +48,7 @@ impl Entry {
         if let Some(object) = decoded.upgrade() {
             return Ok(object);
         }
-        let parsed = serde_json::from_slice(&self.value).map_err(|source| StoreError::Decode {
+        let parsed = parse(&self.value).map_err(|source| StoreError::Decode {
             key: Arc::clone(&self.key),
             source: Arc::new(source),
         })?;
@@ -55,6 +56,16 @@ impl Entry {
         *decoded = Arc::downgrade(&object);
         Ok(object)
     }
+}
+
+/// Parses what was written here. Who let it in has seen to its depth, and ownership of fields nests
+/// a few levels deeper than the fields themselves: no second limit.
+fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    reader.disable_recursion_limit();
+    let value = Value::deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
 }
 
 impl fmt::Debug for Entry {
