@@ -59,6 +59,7 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
             discovery::check_plain(&context.headers)?;
             discovery::resources(&snapshot, group, version, form)
         }
+        ["openapi", "v2"] => Some(openapi::version_2(context, form)),
         ["openapi", "v3"] => Some(openapi::index(&snapshot, form)),
         ["openapi", "v3", rest @ ..] => {
             let found = openapi::document(context, &snapshot, &rest.join("/"), form);

@@ -97,7 +97,17 @@ pub(crate) fn paths(snapshot: &Snapshot, form: Form) -> Response<Body> {
                 .map(|version| format!("/apis/{name}/{}", version.name)),
         );
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        [
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
+    );
     for endpoint in ["healthz", "livez", "readyz"] {
         paths.extend(CHECKS.iter().map(|check| format!("/{endpoint}/{check}")));
     }

@@ -1,4 +1,5 @@
-//! OpenAPI v3: an index, and a document for each group version.
+//! OpenAPI v3: an index, and a document for each group version. Of OpenAPI v2 just what old clients
+//! need to go on without it.
 
 use bytes::Bytes;
 use http::Response;
@@ -8,6 +9,8 @@ use machinery::schema::openapi::{crd_openapi, model_name};
 use serde_json::{Map, Value, json};
 
 use crate::discovery::{hash, tagged, verbs};
+use crate::health::GIT_VERSION;
+use crate::negotiate::accept_ranges;
 use crate::registry::{Snapshot, Version};
 use crate::resource::CustomTraits;
 use crate::respond::{self, Body, Form};
@@ -43,6 +46,36 @@ fn ingredients(path: &str, version: &Version) -> Vec<u8> {
         json::write_into(&mut bytes, &custom.definition["spec"]);
     }
     bytes
+}
+
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The same in answers, where the `@` is no valid media type.
+const V2_PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// A document without definitions in protobuf: `swagger` is field 1, `info` field 2 with title and
+/// version as 1 and 2.
+const V2_EMPTY: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.2";
+
+/// `/openapi/v2`: a document that describes nothing. kubectl validates lists by it, skips what it
+/// does not find there, and stops when it gets none.
+pub(crate) fn version_2(context: &Context, form: Form) -> Response<Body> {
+    let protobuf = accept_ranges(&context.headers)
+        .first()
+        .is_some_and(|range| range.media_type == V2_PROTOBUF);
+    if protobuf {
+        return tagged(
+            &context.headers,
+            Bytes::from_static(V2_EMPTY),
+            V2_PROTOBUF_ANSWER,
+            form,
+        );
+    }
+    let body = json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": GIT_VERSION},
+        "paths": {},
+        "definitions": {},
+    });
+    respond::value(http::StatusCode::OK, &body, form)
 }
 
 fn document_path(group: &str, version: &str) -> String {
