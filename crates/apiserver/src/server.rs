@@ -70,8 +70,17 @@ impl State {
     }
 
     /// Gives an object what only the server can hand out, such as addresses of services.
-    pub(crate) fn allocate(&self, resource: &Resource, object: &mut Value) -> Result<(), Status> {
-        allocate::on_create(&self.store, resource, object)
+    pub(crate) fn allocate(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        live: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<(), Status> {
+        match live {
+            None => allocate::on_create(&self.store, resource, object, dry_run),
+            Some(live) => allocate::on_update(&self.store, resource, object, live, dry_run),
+        }
     }
 
     /// Stores an object of the served version.
