@@ -25,7 +25,7 @@ use crate::registry::Registry;
 use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
 use crate::respond::{self, Body, Form};
-use crate::rest::{Content, Context, read_limited};
+use crate::rest::{Content, Context, drain, read_limited};
 use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 
 /// Longest time a request other than a watch may take.
@@ -227,7 +227,10 @@ impl ApiServer {
                     now,
                 );
                 let work = async {
-                    auth::authorize(&context.user, &context.info)?;
+                    if let Err(status) = auth::authorize(&context.user, &context.info) {
+                        drain(body).await;
+                        return Err(status);
+                    }
                     let bytes = match parts.method {
                         Method::GET | Method::HEAD => Bytes::new(),
                         _ => read_limited(body).await?,
@@ -250,7 +253,10 @@ impl ApiServer {
                     .map(|response| (response, context.take_warnings()))
                     .map_err(|status| (status, context.take_warnings()))
             }
-            Err(status) => Err((status, Vec::new())),
+            Err(status) => {
+                drain(body).await;
+                Err((status, Vec::new()))
+            }
         };
         let (mut response, warnings) = outcome
             .unwrap_or_else(|(status, warnings)| (respond::status(&status, plain), warnings));

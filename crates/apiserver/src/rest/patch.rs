@@ -11,7 +11,7 @@ use machinery::patch::{
 use machinery::status::{Details, Status};
 use serde_json::Value;
 
-use super::body::{Content, strict_findings};
+use super::body::{Content, strict_findings, yaml_findings};
 use super::context::Context;
 use super::create::{create_object, fill_system_fields, match_namespace};
 use super::ownership::Ownership;
@@ -44,8 +44,8 @@ struct ReadPatch {
     patch: Patch,
     /// In the words of the answer.
     findings: Vec<String>,
-    /// Paths of keys given twice.
-    duplicates: Vec<String>,
+    /// What the YAML reader has to say about keys given twice.
+    strict_error: Option<String>,
 }
 
 impl ReadPatch {
@@ -53,7 +53,7 @@ impl ReadPatch {
         Self {
             patch,
             findings: strict_findings(&duplicates, &[]),
-            duplicates,
+            strict_error: None,
         }
     }
 }
@@ -162,7 +162,7 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
             Ok(ReadPatch {
                 patch: Patch::Json(patch),
                 findings,
-                duplicates: Vec::new(),
+                strict_error: None,
             })
         }
         MERGE_PATCH => {
@@ -185,6 +185,10 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                     "error decoding YAML: error converting YAML to JSON: {why}"
                 ))
             })?;
+            if decoded.value.is_null() {
+                // Nothing decodes to an object of no type.
+                return Err(Status::bad_request("invalid object type: /, Kind="));
+            }
             if !decoded.value.is_object() {
                 return Err(Status::bad_request(format!(
                     "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
@@ -192,37 +196,28 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                     json::go_type(&decoded.value)
                 )));
             }
-            Ok(ReadPatch::new(
-                Patch::Apply(decoded.value),
-                decoded.duplicates,
-            ))
+            Ok(ReadPatch {
+                strict_error: decoded.strict_error,
+                ..ReadPatch::new(Patch::Apply(decoded.value), decoded.duplicates)
+            })
         }
     }
 }
 
 /// Keys given twice in an apply body; found only after conflicts, as upstream does.
 fn strict_apply(context: &Context, read: &ReadPatch, options: &WriteOptions) -> Result<(), Status> {
-    if read.duplicates.is_empty() || options.field_validation == FieldValidation::Ignore {
+    let Some(text) = read.strict_error.as_deref() else {
         return Ok(());
+    };
+    match options.field_validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => context.warn_all(yaml_findings(Some(text))),
+        FieldValidation::Strict => {
+            return Err(Status::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: {text}"
+            )));
+        }
     }
-    let keys: Vec<String> = read
-        .duplicates
-        .iter()
-        .map(|path| {
-            let key = path.rsplit('.').next().unwrap_or_default();
-            format!("key {} already set in map", json::go_quote(key))
-        })
-        .collect();
-    let text = format!(
-        "error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
-        keys.join("\n  ")
-    );
-    if options.field_validation == FieldValidation::Strict {
-        return Err(Status::bad_request(format!(
-            "error strict decoding YAML: {text}"
-        )));
-    }
-    context.warn(text);
     Ok(())
 }
 

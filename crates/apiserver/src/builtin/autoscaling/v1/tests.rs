@@ -56,7 +56,8 @@ fn everything_else_survives_in_annotations() {
     ]);
     let policies = json!([{ "type": "Pods", "value": 4, "periodSeconds": 15 }]);
     let behavior = json!({ "scaleUp": { "selectPolicy": "Max", "policies": policies } });
-    let conditions = json!([{ "type": "ScalingActive", "status": "True", "lastTransitionTime": null }]);
+    let conditions =
+        json!([{ "type": "ScalingActive", "status": "True", "lastTransitionTime": null }]);
     let current = json!([{ "type": "Resource", "resource": {
         "name": "cpu", "current": { "averageUtilization": 40, "averageValue": "3m" } } }]);
     let object = v2(
