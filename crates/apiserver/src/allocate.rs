@@ -290,19 +290,17 @@ impl<'a> Allocation<'a> {
     }
 
     fn health_port(&mut self) -> Result<(), Status> {
-        match health_port(self.service) {
-            Some(port) => self.used.take_port(port, self.dry_run).map_err(|why| {
+        if let Some(port) = health_port(self.service) {
+            return self.used.take_port(port, self.dry_run).map_err(|why| {
                 Status::internal(&format!(
                     "failed to allocate requested HealthCheck NodePort {port}: {why}"
                 ))
-            }),
-            None => {
-                let free = self.used.take_free_port().ok_or_else(|| {
-                    Status::internal("failed to allocate a HealthCheck NodePort 0: range is full")
-                })?;
-                self.service["spec"]["healthCheckNodePort"] = free.into();
-                Ok(())
-            }
+            });
         }
+        let free = self.used.take_free_port().ok_or_else(|| {
+            Status::internal("failed to allocate a HealthCheck NodePort 0: range is full")
+        })?;
+        self.service["spec"]["healthCheckNodePort"] = free.into();
+        Ok(())
     }
 }

@@ -49,10 +49,10 @@ struct ReadPatch {
 }
 
 impl ReadPatch {
-    fn new(patch: Patch, duplicates: Vec<String>) -> Self {
+    fn new(patch: Patch, duplicates: &[String]) -> Self {
         Self {
             patch,
-            findings: strict_findings(&duplicates, &[]),
+            findings: strict_findings(duplicates, &[]),
             strict_error: None,
         }
     }
@@ -169,14 +169,14 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
             let decoded = decode_merge_patch(&content.bytes, strict).map_err(as_status)?;
             Ok(ReadPatch::new(
                 Patch::Merge(decoded.value),
-                decoded.duplicates,
+                &decoded.duplicates,
             ))
         }
         STRATEGIC_PATCH => {
             let decoded = decode_strategic_patch(&content.bytes).map_err(as_status)?;
             Ok(ReadPatch::new(
                 Patch::Strategic(decoded.value),
-                decoded.duplicates,
+                &decoded.duplicates,
             ))
         }
         _ => {
@@ -198,7 +198,7 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
             }
             Ok(ReadPatch {
                 strict_error: decoded.strict_error,
-                ..ReadPatch::new(Patch::Apply(decoded.value), decoded.duplicates)
+                ..ReadPatch::new(Patch::Apply(decoded.value), &decoded.duplicates)
             })
         }
     }
