@@ -1,6 +1,15 @@
 //! What only the server can hand out because it has to be unique: addresses and ports of services.
+//!
+//! ```text
+//! create, or ExternalName to anything else:   cluster address, taken as asked for or the next free
+//! NodePort, LoadBalancer:                     a node port for each port that has none
+//! LoadBalancer with local traffic:            a port to ask about health
+//! ```
 
-use std::collections::HashSet;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::ops::Bound;
 
@@ -15,124 +24,283 @@ use crate::store::Store;
 /// First address of the service network, `10.0.0.0/24` as kube-apiserver's default.
 const NETWORK: [u8; 3] = [10, 0, 0];
 /// Node ports, as kube-apiserver's default.
-const NODE_PORTS: std::ops::RangeInclusive<u64> = 30_000..=32_767;
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 /// Completes a new object.
 pub(crate) fn on_create(
     store: &Store,
     resource: &Resource,
     object: &mut Value,
+    dry_run: bool,
 ) -> Result<(), Status> {
-    let gvk = &resource.info.gvk;
-    if gvk.group.is_empty() && gvk.kind == "Service" {
-        service(store, resource, object)?;
+    if is_service(resource) {
+        let others = Used::of(store, None)?;
+        Allocation::new(object, None, others, dry_run).run()?;
     }
     Ok(())
 }
 
-fn service(store: &Store, resource: &Resource, object: &mut Value) -> Result<(), Status> {
-    let kind = object
-        .pointer("/spec/type")
-        .and_then(Value::as_str)
-        .unwrap_or("ClusterIP")
-        .to_owned();
-    let given = object
-        .pointer("/spec/clusterIP")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
-    if kind == "ExternalName" {
-        return Ok(());
-    }
-    let others = used(store)?;
-    let refuse = |field: &str, value: Value, why: &str| {
-        let error = FieldError::invalid(&Path::new("spec").child(field), value, why);
-        Status::invalid(&resource.info.gvk, meta::name(object), &[error])
-    };
-    let address = match given.as_str() {
-        "None" => "None".to_owned(),
-        "" => free_address(&others.addresses)
-            .ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?,
-        taken if others.addresses.contains(taken) => {
-            return Err(refuse(
-                "clusterIPs",
-                json!([taken]),
-                &format!("failed to allocate IP {taken}: provided IP is already allocated"),
-            ));
-        }
-        given => given.to_owned(),
-    };
-    object["spec"]["clusterIP"] = address.clone().into();
-    object["spec"]["clusterIPs"] = json!([address]);
-    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
-        node_ports(object, others.ports)?;
+/// Completes a changed object.
+pub(crate) fn on_update(
+    store: &Store,
+    resource: &Resource,
+    object: &mut Value,
+    live: &Value,
+    dry_run: bool,
+) -> Result<(), Status> {
+    if is_service(resource) {
+        let others = Used::of(store, Some(meta::uid(live)))?;
+        Allocation::new(object, Some(live), others, dry_run).run()?;
     }
     Ok(())
 }
 
-fn node_ports(object: &mut Value, mut taken: HashSet<u64>) -> Result<(), Status> {
-    if object.pointer("/spec/allocateLoadBalancerNodePorts") == Some(&Value::Bool(false)) {
-        return Ok(());
-    }
-    let Some(ports) = object
-        .pointer_mut("/spec/ports")
-        .and_then(Value::as_array_mut)
-    else {
-        return Ok(());
-    };
-    for port in ports {
-        if port.get("nodePort").and_then(Value::as_u64).unwrap_or(0) > 0 {
-            continue;
-        }
-        let free = NODE_PORTS
-            .clone()
-            .find(|port| !taken.contains(port))
-            .ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))?;
-        taken.insert(free);
-        port["nodePort"] = free.into();
-    }
-    Ok(())
+fn is_service(resource: &Resource) -> bool {
+    resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Service"
 }
 
+/// What services hold.
+#[derive(Debug, Default)]
 struct Used {
     addresses: HashSet<String>,
-    ports: HashSet<u64>,
+    ports: HashSet<i64>,
 }
 
-/// What the services there are hold. Services are few and created rarely: reading them beats
-/// keeping a second truth.
-fn used(store: &Store) -> Result<Used, Status> {
-    let page = store
-        .list("/registry/services/specs/", Bound::Unbounded, 0, None)
-        .map_err(|error| Status::internal(&error.to_string()))?;
-    let mut used = Used {
-        addresses: HashSet::new(),
-        ports: HashSet::new(),
-    };
-    for entry in page.entries {
-        let object = entry
-            .object()
+impl Used {
+    /// What all services there are hold, but for one. Services are few and written rarely: reading
+    /// them beats keeping a second truth.
+    fn of(store: &Store, except: Option<&str>) -> Result<Self, Status> {
+        let page = store
+            .list("/registry/services/specs/", Bound::Unbounded, 0, None)
             .map_err(|error| Status::internal(&error.to_string()))?;
-        if let Some(address) = object.pointer("/spec/clusterIP").and_then(Value::as_str) {
-            used.addresses.insert(address.to_owned());
+        let mut used = Self::default();
+        for entry in page.entries {
+            let service = entry
+                .object()
+                .map_err(|error| Status::internal(&error.to_string()))?;
+            if except != Some(meta::uid(&service)) {
+                used.add(&service);
+            }
         }
-        for port in object
-            .pointer("/spec/ports")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            used.ports
-                .extend(port.get("nodePort").and_then(Value::as_u64));
+        Ok(used)
+    }
+
+    fn add(&mut self, service: &Value) {
+        self.addresses
+            .insert(text(service, "/spec/clusterIP").to_owned());
+        self.ports.extend(node_ports(service));
+        self.ports.extend(health_port(service));
+    }
+
+    /// The first free address behind the one of the API itself.
+    fn free_address(&self) -> Option<String> {
+        let [a, b, c] = NETWORK;
+        (2..=254)
+            .map(|last| Ipv4Addr::new(a, b, c, last).to_string())
+            .find(|ip| !self.addresses.contains(ip))
+    }
+
+    fn take_free_port(&mut self) -> Option<i64> {
+        let free = NODE_PORTS.clone().find(|port| !self.ports.contains(port))?;
+        self.ports.insert(free);
+        Some(free)
+    }
+
+    /// Takes a port somebody asked for. A dry run does not look at the range, as upstream's does not.
+    fn take_port(&mut self, port: i64, dry_run: bool) -> Result<(), String> {
+        if !dry_run && !NODE_PORTS.contains(&port) {
+            return Err(format!(
+                "provided port is not in the valid range. The range of valid ports is {}-{}",
+                NODE_PORTS.start(),
+                NODE_PORTS.end()
+            ));
+        }
+        if self.ports.insert(port) {
+            Ok(())
+        } else {
+            Err("provided port is already allocated".to_owned())
         }
     }
-    Ok(used)
 }
 
-/// The first free address behind the one of the API itself.
-fn free_address(taken: &HashSet<String>) -> Option<String> {
-    let [a, b, c] = NETWORK;
-    (2..=254)
-        .map(|last| Ipv4Addr::new(a, b, c, last).to_string())
-        .find(|ip| !taken.contains(ip))
+fn text<'a>(service: &'a Value, pointer: &str) -> &'a str {
+    service
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn ports(service: &Value) -> &[Value] {
+    service
+        .pointer("/spec/ports")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+fn number(port: &Value, field: &str) -> i64 {
+    port.get(field).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    ports(service)
+        .iter()
+        .map(|port| number(port, "nodePort"))
+        .filter(|port| *port != 0)
+}
+
+fn health_port(service: &Value) -> Option<i64> {
+    service
+        .pointer("/spec/healthCheckNodePort")
+        .and_then(Value::as_i64)
+        .filter(|port| *port != 0)
+}
+
+fn kind(service: &Value) -> &str {
+    text(service, "/spec/type")
+}
+
+fn needs_health_port(service: &Value) -> bool {
+    kind(service) == "LoadBalancer" && text(service, "/spec/externalTrafficPolicy") == "Local"
+}
+
+/// One service getting what it needs.
+struct Allocation<'a> {
+    service: &'a mut Value,
+    old: Option<&'a Value>,
+    used: Used,
+    dry_run: bool,
+}
+
+impl<'a> Allocation<'a> {
+    fn new(service: &'a mut Value, old: Option<&'a Value>, used: Used, dry_run: bool) -> Self {
+        Self {
+            service,
+            old,
+            used,
+            dry_run,
+        }
+    }
+
+    fn run(mut self) -> Result<(), Status> {
+        if kind(self.service) == "ExternalName" {
+            return Ok(());
+        }
+        if self.old.is_none_or(|old| kind(old) == "ExternalName") {
+            self.address()?;
+        }
+        if matches!(kind(self.service), "NodePort" | "LoadBalancer") {
+            self.node_ports()?;
+        }
+        if needs_health_port(self.service) && !self.old.is_some_and(needs_health_port) {
+            self.health_port()?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, path: &Path, value: impl Into<Value>, why: impl Into<String>) -> Status {
+        let error = FieldError::invalid(path, value, why);
+        Status::invalid_as("", "Service", meta::name(self.service), &[error])
+    }
+
+    fn address(&mut self) -> Result<(), Status> {
+        let given = text(self.service, "/spec/clusterIP").to_owned();
+        if given == "None" {
+            return Ok(());
+        }
+        if given.is_empty() {
+            let free = self.used.free_address().ok_or_else(|| {
+                Status::internal(&format!(
+                    "failed to allocate a serviceIP for Service {}: range is full",
+                    machinery::json::go_quote(meta::name(self.service))
+                ))
+            })?;
+            self.service["spec"]["clusterIP"] = free.as_str().into();
+            self.service["spec"]["clusterIPs"] = json!([free]);
+            return Ok(());
+        }
+        // What is no address of the family there is, validation reports.
+        let Ok(address) = given.parse::<Ipv4Addr>() else {
+            return Ok(());
+        };
+        let [a, b, c] = NETWORK;
+        let why = if address.octets()[..3] != NETWORK || matches!(address.octets()[3], 0 | 255) {
+            format!(
+                "the provided IP ({given}) is not in the valid range. The range of valid IPs is \
+                 {a}.{b}.{c}.0/24"
+            )
+        } else if self.used.addresses.contains(&given) {
+            "provided IP is already allocated".to_owned()
+        } else {
+            return Ok(());
+        };
+        let path = Path::new("spec").child("clusterIPs");
+        let why = format!("failed to allocate IP {given}: {why}");
+        Err(self.refuse(&path, json!([given]), why))
+    }
+
+    fn node_ports(&mut self) -> Result<(), Status> {
+        let chooses = self
+            .service
+            .pointer("/spec/allocateLoadBalancerNodePorts")
+            .and_then(Value::as_bool)
+            != Some(false);
+        let kept: HashSet<i64> = self
+            .old
+            .map(|old| node_ports(old).collect())
+            .unwrap_or_default();
+        self.used.ports.extend(&kept);
+        // A new service has one node port for each port, whatever the protocol.
+        let mut by_port: HashMap<i64, i64> = HashMap::new();
+        let mut taken = kept;
+        for index in 0..ports(self.service).len() {
+            let port = &ports(self.service)[index];
+            let (service_port, mut wanted) = (number(port, "port"), number(port, "nodePort"));
+            if wanted == 0 && !chooses {
+                continue;
+            }
+            if wanted == 0 && self.old.is_none() {
+                let asked = ports(self.service)
+                    .iter()
+                    .find(|port| {
+                        number(port, "port") == service_port && number(port, "nodePort") != 0
+                    })
+                    .map(|port| number(port, "nodePort"));
+                wanted = asked
+                    .or_else(|| by_port.get(&service_port).copied())
+                    .unwrap_or_default();
+            }
+            if wanted == 0 {
+                wanted = self.used.take_free_port().ok_or_else(|| {
+                    Status::internal("failed to allocate a nodePort: range is full")
+                })?;
+            } else if !taken.contains(&wanted) {
+                let path = Path::new("spec")
+                    .child("ports")
+                    .index(index)
+                    .child("nodePort");
+                self.used
+                    .take_port(wanted, self.dry_run)
+                    .map_err(|why| self.refuse(&path, wanted, why))?;
+            }
+            taken.insert(wanted);
+            by_port.insert(service_port, wanted);
+            self.service["spec"]["ports"][index]["nodePort"] = wanted.into();
+        }
+        Ok(())
+    }
+
+    fn health_port(&mut self) -> Result<(), Status> {
+        if let Some(port) = health_port(self.service) {
+            return self.used.take_port(port, self.dry_run).map_err(|why| {
+                Status::internal(&format!(
+                    "failed to allocate requested HealthCheck NodePort {port}: {why}"
+                ))
+            });
+        }
+        let free = self.used.take_free_port().ok_or_else(|| {
+            Status::internal("failed to allocate a HealthCheck NodePort 0: range is full")
+        })?;
+        self.service["spec"]["healthCheckNodePort"] = free.into();
+        Ok(())
+    }
 }

@@ -13,7 +13,7 @@ pub(crate) mod admission;
 mod admission_registration;
 mod apiextensions;
 mod apps;
-mod autoscaling;
+pub(crate) mod autoscaling;
 mod batch;
 mod certificates;
 mod check;

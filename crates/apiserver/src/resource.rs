@@ -1,5 +1,6 @@
 //! A served resource: a kind in one version, and where its objects are kept.
 
+mod autoscalers;
 mod events;
 mod template;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::kind::{KindInfo, Strategy};
 use crate::store::Entry;
 
+pub(crate) use autoscalers::AutoscalerView;
 pub(crate) use events::EventView;
 pub(crate) use template::Template;
 

@@ -20,7 +20,7 @@ mod selection;
 mod update;
 mod watch;
 
-pub(crate) use body::{Content, read_limited};
+pub(crate) use body::{Content, drain, read_limited};
 pub(crate) use context::Context;
 pub(crate) use create::{create, create_internal};
 pub(crate) use delete::{delete, delete_collection, delete_object};

@@ -25,7 +25,7 @@ use crate::registry::Registry;
 use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
 use crate::respond::{self, Body, Form};
-use crate::rest::{Content, Context, read_limited};
+use crate::rest::{Content, Context, drain, read_limited};
 use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 
 /// Longest time a request other than a watch may take.
@@ -70,8 +70,17 @@ impl State {
     }
 
     /// Gives an object what only the server can hand out, such as addresses of services.
-    pub(crate) fn allocate(&self, resource: &Resource, object: &mut Value) -> Result<(), Status> {
-        allocate::on_create(&self.store, resource, object)
+    pub(crate) fn allocate(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        live: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<(), Status> {
+        match live {
+            None => allocate::on_create(&self.store, resource, object, dry_run),
+            Some(live) => allocate::on_update(&self.store, resource, object, live, dry_run),
+        }
     }
 
     /// Stores an object of the served version.
@@ -218,7 +227,10 @@ impl ApiServer {
                     now,
                 );
                 let work = async {
-                    auth::authorize(&context.user, &context.info)?;
+                    if let Err(status) = auth::authorize(&context.user, &context.info) {
+                        drain(body).await;
+                        return Err(status);
+                    }
                     let bytes = match parts.method {
                         Method::GET | Method::HEAD => Bytes::new(),
                         _ => read_limited(body).await?,
@@ -241,7 +253,10 @@ impl ApiServer {
                     .map(|response| (response, context.take_warnings()))
                     .map_err(|status| (status, context.take_warnings()))
             }
-            Err(status) => Err((status, Vec::new())),
+            Err(status) => {
+                drain(body).await;
+                Err((status, Vec::new()))
+            }
         };
         let (mut response, warnings) = outcome
             .unwrap_or_else(|(status, warnings)| (respond::status(&status, plain), warnings));

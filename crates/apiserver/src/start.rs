@@ -12,7 +12,7 @@ use crate::builtin;
 use crate::custom::{self, DefinitionStrategy};
 use crate::kind::{KindInfo, Strategy};
 use crate::registry::Registry;
-use crate::resource::{Conversion, EventView, Identity, Resource};
+use crate::resource::{AutoscalerView, Conversion, EventView, Identity, Resource};
 use crate::rest::Context;
 use crate::server::{ApiServer, State};
 use crate::store::Store;
@@ -87,6 +87,9 @@ fn builtin_resource((info, strategy): (KindInfo, Arc<dyn Strategy>)) -> Arc<Reso
     let conversion: Arc<dyn Conversion> = match (group, info.gvk.kind.as_str()) {
         ("" | "events.k8s.io", "Event") => Arc::new(EventView {
             core: group.is_empty(),
+        }),
+        ("autoscaling", "HorizontalPodAutoscaler") => Arc::new(AutoscalerView {
+            newer: info.gvk.version == "v2",
         }),
         _ => Arc::new(Identity),
     };

@@ -38,7 +38,7 @@ mod table;
 pub use json::{DecodedJson, decode_json};
 pub use merge::{merge_schema, merge_type};
 pub use openapi::{DocumentResource, openapi_common_models, openapi_document, openapi_paths};
-pub use protobuf::{PREFIX as PROTOBUF_PREFIX, decode_protobuf};
+pub use protobuf::{PREFIX as PROTOBUF_PREFIX, decode_protobuf, unknown_protobuf_kind};
 pub use settle::settle;
 pub use strategic::Strategic;
 pub use table::{Field, ListType, Patch, Scalar, Shape, Struct, Table, Type, TypeId, table};

@@ -5,6 +5,7 @@ use machinery::gvk::GroupResource;
 use machinery::status::Status;
 use serde_json::{Value, json};
 
+use crate::builtin::resources;
 use crate::builtin::value::{Read, keep, object_at, same, set};
 
 /// Cluster-scoped objects that admission looks at.
@@ -70,6 +71,9 @@ pub(crate) fn admit_update(
                 }
             }
             Ok(())
+        }
+        ("", "persistentvolumeclaims") => {
+            resize(object, old, lookup).map_err(|why| refuse(resource, object, why))
         }
         ("scheduling.k8s.io", "priorityclasses") if object.is_true("globalDefault") => {
             match default_priority_class(lookup) {
@@ -326,6 +330,40 @@ fn default_storage_class(claim: &mut Value, lookup: &dyn Lookup) {
     if let Some(class) = newest_default(classes, &marks) {
         set(claim, "spec.storageClassName", class.name());
     }
+}
+
+/// `PersistentVolumeClaimResize`: claims grow once they are bound, and if their class allows it.
+fn resize(claim: &Value, old: &Value, lookup: &dyn Lookup) -> Result<(), &'static str> {
+    let size = |claim: &Value| resources::quantity(claim.at("spec.resources.requests.storage"));
+    if size(claim) <= size(old) {
+        return Ok(());
+    }
+    if old.text("status.phase") != "Bound" {
+        return Err("Only bound persistent volume claims can be expanded");
+    }
+    let class = storage_class(claim);
+    let grows = !class.is_empty()
+        && class == storage_class(old)
+        && lookup
+            .get(
+                &GroupResource::new("storage.k8s.io", "storageclasses"),
+                class,
+            )
+            .is_some_and(|class| class.is_true("allowVolumeExpansion"));
+    if grows {
+        Ok(())
+    } else {
+        Err(
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions \
+             the pvc must support resize",
+        )
+    }
+}
+
+fn storage_class(claim: &Value) -> &str {
+    claim
+        .annotation("volume.beta.kubernetes.io/storage-class")
+        .unwrap_or_else(|| claim.text("spec.storageClassName"))
 }
 
 /// `DefaultIngressClass`: ingresses that name no class get the default one, if it is one.

@@ -1,8 +1,10 @@
 //! The `admissionregistration.k8s.io` group: webhooks and admission policies.
 
+mod expression;
 mod policy;
 mod webhook;
 
+use machinery::cel::Environment;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
@@ -157,7 +159,7 @@ fn check_resources(path: &Path, rule: &Value) -> Errors {
 }
 
 /// Conditions on requests; the expressions themselves are compiled elsewhere.
-fn check_match_conditions(path: &Path, conditions: &[Value]) -> Errors {
+fn check_match_conditions(path: &Path, conditions: &[Value], variables: &Environment) -> Errors {
     let mut errors = Errors::new();
     if conditions.len() > 64 {
         errors.push(FieldError::too_many(path, conditions.len(), 64));
@@ -165,8 +167,12 @@ fn check_match_conditions(path: &Path, conditions: &[Value]) -> Errors {
     let mut names = Vec::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
-        let expression = condition.text("expression").trim();
-        errors.extend(check::required(&path.child("expression"), expression));
+        let given = condition.text("expression");
+        let here = path.child("expression");
+        errors.extend(check::required(&here, given.trim()));
+        if !given.trim().is_empty() {
+            errors.extend(expression::check(&here, given, variables, &["bool"]));
+        }
         let name = condition.text("name");
         let here = path.child("name");
         if name.is_empty() {

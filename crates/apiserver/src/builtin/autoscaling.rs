@@ -1,5 +1,7 @@
 //! The `autoscaling` group.
 
+mod v1;
+
 use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
@@ -10,7 +12,9 @@ use crate::builtin::{apps, check, print, resources};
 use crate::kind::Part;
 
 /// All kinds of the group.
-pub(crate) const ENTRIES: &[Entry] = &[AUTOSCALER];
+pub(crate) const ENTRIES: &[Entry] = &[AUTOSCALER, v1::AUTOSCALER_V1];
+
+pub(crate) use v1::{to_v1, to_v2};
 
 const AUTOSCALER: Entry = Entry {
     short_names: &["hpa"],
@@ -52,13 +56,18 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn default(object: &mut Value) {
-    fill(object, "spec.minReplicas", 1);
+/// Who asks for nothing gets 80 percent of the CPU.
+fn default_metrics(object: &mut Value) {
     if object.count("spec.metrics") == 0 {
         let target = json!({ "type": "Utilization", "averageUtilization": 80 });
         let metric = json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } });
         set(object, "spec.metrics", json!([metric]));
     }
+}
+
+fn default(object: &mut Value) {
+    fill(object, "spec.minReplicas", 1);
+    default_metrics(object);
     if let Some(behavior) = existing(object, "spec.behavior") {
         let percent = json!({ "type": "Percent", "value": 100, "periodSeconds": 15 });
         let pods = json!({ "type": "Pods", "value": 4, "periodSeconds": 15 });

@@ -25,6 +25,11 @@ pub(crate) fn invalid(path: &Path, kind: &str, value: &Value, detail: &str) -> F
     FieldError::without_value(ErrorKind::Invalid, path, format!("{shown}: {detail}"))
 }
 
+/// A value as JSON of the internal type.
+pub(crate) fn text(kind: &str, value: &Value) -> String {
+    compact(&of_type(kind, value, &Value::Null))
+}
+
 /// A `Duplicate` error that shows the value as the internal type.
 pub(crate) fn duplicate(path: &Path, kind: &str, value: &Value) -> FieldError {
     let shown = compact(&of_type(kind, value, &Value::Null));

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
+use machinery::gvk::{GroupVersionKind, split_api_version};
 use machinery::json;
 use machinery::status::Status;
 use serde_json::Value;
@@ -11,6 +12,7 @@ use super::context::Context;
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
 use crate::request::FieldValidation;
 use crate::resource::Resource;
+use crate::types;
 
 /// Largest body that is read.
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -26,6 +28,9 @@ pub(crate) struct Content {
 /// How much of a body over the limit is read and dropped, so that a client that writes first and
 /// reads then gets to see the answer.
 const DRAIN_LIMIT: usize = 64 * 1024 * 1024;
+/// Most bytes of a body that is ignored because the request is refused, and how long they may take.
+const IGNORED_LIMIT: usize = 256 << 10;
+const IGNORED_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Reads a whole body, at most [`BODY_LIMIT`] bytes of it.
 pub(crate) async fn read_limited<B>(body: B) -> Result<Bytes, Status>
@@ -57,6 +62,26 @@ where
     }
 }
 
+/// Takes in a little of a body nobody will look at (as much as Go's server does), so that the
+/// connection can be used again. Whoever is slow about it gets another connection.
+pub(crate) async fn drain<B>(body: B)
+where
+    B: HttpBody<Data = Bytes>,
+{
+    tokio::pin!(body);
+    let all = async {
+        let mut total = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            total += frame.data_ref().map_or(0, Bytes::len);
+            if total > IGNORED_LIMIT {
+                break;
+            }
+        }
+    };
+    // Running out of time is as good an end as any.
+    let _ = tokio::time::timeout(IGNORED_TIME, all).await;
+}
+
 /// Decodes the body of a POST or PUT into an object of the resource's kind.
 pub(crate) fn decode_object(
     context: &Context,
@@ -75,16 +100,13 @@ pub(crate) fn decode_object(
     let (mut raw, mut findings) = match content.media_type.as_str() {
         JSON => {
             let decoded = json::decode(&content.bytes).map_err(|error| {
-                // Numbers no float can hold are found only when the type is known.
-                if error
-                    .to_string()
-                    .starts_with("json: cannot unmarshal number")
-                {
-                    return misfit(&gvk.kind, &gvk.version, &gvk.kind, &error.to_string());
+                let readable = type_of_unreadable(&content.bytes);
+                match readable.filter(|_| resource.custom.is_some()) {
+                    Some((version, kind)) => unfit(&version, &kind, &gvk.kind, error.message()),
+                    None => unrecognised(&format!(
+                        "couldn't get version/kind; json parse error: {error}"
+                    )),
                 }
-                unrecognised(&format!(
-                    "couldn't get version/kind; json parse error: {error}"
-                ))
             })?;
             (decoded.value, strict_findings(&decoded.duplicates, &[]))
         }
@@ -97,19 +119,15 @@ pub(crate) fn decode_object(
             )
         }
         PROTOBUF if resource.custom.is_none() => {
-            let object =
-                crate::types::decode_protobuf(&content.bytes, Some(gvk)).map_err(|error| {
-                    // no kind "K" is registered for version "V"
-                    let mut quoted = error.split('"').skip(1).step_by(2);
-                    match (error.starts_with("no kind "), quoted.next(), quoted.next()) {
-                        (true, Some(kind), Some(version)) => {
-                            let version = version.rsplit('/').next().unwrap_or_default();
-                            let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
-                            misfit(kind, version, &gvk.kind, &format!("{error} {scheme}"))
-                        }
-                        _ => unrecognised(&error),
+            let object = types::decode_protobuf(&content.bytes, Some(gvk)).map_err(|error| {
+                match types::unknown_protobuf_kind(&content.bytes, gvk) {
+                    Some(given) => {
+                        let why = unknown_kind(&given.api_version(), &given.kind);
+                        unfit(&given.version, &given.kind, &gvk.kind, &why)
                     }
-                })?;
+                    None => unrecognised(&error),
+                }
+            })?;
             (object, Vec::new())
         }
         _ => return Err(Status::unsupported_media_type(&OBJECT_BODIES)),
@@ -159,19 +177,23 @@ pub(crate) fn decode_object(
         .next()
         .unwrap_or_default()
         .to_owned();
-    let unfit = |why: &str| misfit(&kind, &version, &gvk.kind, why);
-    let unknown_kind = || {
-        format!(
-            "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-            json::go_quote(&kind),
-            json::go_quote(&api_version)
-        )
-    };
+    let unfit = |why: &str| unfit(&version, &kind, &gvk.kind, why);
     let known = context.state.knows_kind(&api_version, &kind);
     if resource.custom.is_none() && !known {
-        return Err(unfit(&unknown_kind()));
+        return Err(unfit(&unknown_kind(&api_version, &kind)));
     }
     if api_version != resource.api_version() {
+        if resource.custom.is_some() && same_group_kind(gvk, &api_version, &kind) {
+            // Without a schema for the version nothing but the type and metadata is known.
+            let known = ["apiVersion", "kind", "metadata"];
+            let unknown: Vec<String> = fields
+                .keys()
+                .filter(|name| !known.contains(&name.as_str()))
+                .cloned()
+                .collect();
+            findings.extend(strict_findings(&[], &unknown));
+            report(context, validation, findings).map_err(|why| unfit(&why))?;
+        }
         return Err(Status::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             resource.api_version()
@@ -187,26 +209,60 @@ pub(crate) fn decode_object(
     let decoded = resource.strategy.decode(raw).map_err(|why| unfit(&why))?;
     context.warn_all(decoded.warnings);
     findings.extend(strict_findings(&[], &decoded.unknown));
-    match validation {
-        FieldValidation::Ignore => {}
-        FieldValidation::Warn => context.warn_all(findings),
-        FieldValidation::Strict if findings.is_empty() => {}
-        FieldValidation::Strict => {
-            return Err(unfit(&format!(
-                "strict decoding error: {}",
-                findings.join(", ")
-            )));
-        }
-    }
+    report(context, validation, findings).map_err(|why| unfit(&why))?;
     Ok(decoded.object)
 }
 
-/// A body whose type is known and does not do.
-fn misfit(kind: &str, version: &str, expected: &str, why: &str) -> Status {
-    let version = json::go_quote(version);
+/// Says what a strict decoder found, as loudly as was asked for.
+fn report(
+    context: &Context,
+    validation: FieldValidation,
+    findings: Vec<String>,
+) -> Result<(), String> {
+    match validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            context.warn_all(findings);
+            Ok(())
+        }
+        FieldValidation::Strict if findings.is_empty() => Ok(()),
+        FieldValidation::Strict => Err(format!("strict decoding error: {}", findings.join(", "))),
+    }
+}
+
+fn same_group_kind(gvk: &GroupVersionKind, api_version: &str, kind: &str) -> bool {
+    let group = split_api_version(api_version).map(|(group, _)| group);
+    group == Some(gvk.group.as_str()) && kind == gvk.kind
+}
+
+/// An object that cannot become one of the resource's kind.
+fn unfit(version: &str, kind: &str, wanted: &str, why: &str) -> Status {
     Status::bad_request(format!(
-        "{kind} in version {version} cannot be handled as a {expected}: {why}"
+        "{kind} in version {} cannot be handled as a {wanted}: {why}",
+        json::go_quote(version)
     ))
+}
+
+fn unknown_kind(api_version: &str, kind: &str) -> String {
+    format!(
+        "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        json::go_quote(kind),
+        json::go_quote(api_version)
+    )
+}
+
+/// Version and kind of a document that could not be read for a number that is too large. Wrong
+/// syntax is not read here either.
+fn type_of_unreadable(bytes: &[u8]) -> Option<(String, String)> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct TypeMeta {
+        api_version: String,
+        kind: String,
+    }
+    let found: TypeMeta = serde_json::from_slice(bytes).ok()?;
+    let version = found.api_version.rsplit('/').next().unwrap_or_default();
+    Some((version.to_owned(), found.kind))
 }
 
 /// What the YAML reader has to say about keys given twice: a heading, then a line for each.

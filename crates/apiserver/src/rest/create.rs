@@ -108,7 +108,7 @@ pub(crate) async fn create_object(
         ));
     }
     admission::on_create(context, resource, namespace, &mut object)?;
-    prepare(context, resource, &mut object)?;
+    prepare(context, resource, &mut object, dry_run)?;
     let generated = meta::name(&object).is_empty();
     let base = meta::generate_name_base(&object).to_owned();
     for attempt in 1.. {
@@ -159,7 +159,12 @@ pub(crate) async fn create_object(
 }
 
 /// `rest.BeforeCreate` up to validation.
-fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+fn prepare(
+    context: &Context,
+    resource: &Resource,
+    object: &mut Value,
+    dry_run: bool,
+) -> Result<(), Status> {
     dedup_owners(context, object);
     if resource.info.has_generation {
         meta::set_generation(object, 1);
@@ -167,7 +172,7 @@ fn prepare(context: &Context, resource: &Resource, object: &mut Value) -> Result
     resource
         .strategy
         .prepare_create(object, context.write_context());
-    context.state.allocate(resource, object)
+    context.state.allocate(resource, object, None, dry_run)
 }
 
 fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<(), Status> {

@@ -9,7 +9,7 @@ use machinery::patch::{
     strategic_merge_patch,
 };
 use machinery::status::{Details, Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::body::{Content, strict_findings, yaml_findings};
 use super::context::Context;
@@ -44,7 +44,7 @@ struct ReadPatch {
     patch: Patch,
     /// In the words of the answer.
     findings: Vec<String>,
-    /// What a strict YAML reader says about keys given twice.
+    /// What the YAML reader has to say about keys given twice.
     strict_error: Option<String>,
 }
 
@@ -186,8 +186,8 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
                 ))
             })?;
             if decoded.value.is_null() {
-                // Nothing is an object without fields.
-                return Ok(ReadPatch::new(Patch::Apply(json!({})), &[]));
+                // Nothing decodes to an object of no type.
+                return Err(Status::bad_request("invalid object type: /, Kind="));
             }
             if !decoded.value.is_object() {
                 return Err(Status::bad_request(format!(
@@ -206,7 +206,7 @@ fn read_patch(content: &Content, validation: FieldValidation) -> Result<ReadPatc
 
 /// Keys given twice in an apply body; found only after conflicts, as upstream does.
 fn strict_apply(context: &Context, read: &ReadPatch, options: &WriteOptions) -> Result<(), Status> {
-    let Some(text) = &read.strict_error else {
+    let Some(text) = read.strict_error.as_deref() else {
         return Ok(());
     };
     match options.field_validation {

@@ -185,6 +185,10 @@ fn checked(
     resource
         .strategy
         .prepare_update(&mut new, live, job.part, context.write_context());
+    if job.part == Part::Main {
+        let state = &context.state;
+        state.allocate(resource, &mut new, Some(live), job.dry_run)?;
+    }
     // Binding a pod is not a change of what was asked for.
     let counts = job.part != Part::Other("binding");
     let strategy = &resource.strategy;

@@ -53,6 +53,14 @@ pub fn decode_protobuf(body: &[u8], default: Option<&GroupVersionKind>) -> Resul
     Ok(decode_json(id, Value::Object(object))?.object)
 }
 
+/// The kind a readable body says it is of, when the table knows no such kind.
+pub fn unknown_protobuf_kind(body: &[u8], default: &GroupVersionKind) -> Option<GroupVersionKind> {
+    let envelope = Envelope::read(body.strip_prefix(PREFIX)?).ok()?;
+    let kind = envelope.kind(Some(default)).ok()?;
+    let known = table().kind(&kind.group, &kind.version, &kind.kind);
+    known.is_none().then_some(kind)
+}
+
 /// The parts of a `runtime.Unknown` that matter.
 #[derive(Default)]
 struct Envelope<'a> {

@@ -151,6 +151,12 @@ impl Expression {
         }
     }
 
+    /// The name of that type, as messages show it.
+    #[must_use]
+    pub fn result_name(&self) -> String {
+        self.program.checked.result.to_string()
+    }
+
     /// Whether it refers to a variable.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {

@@ -282,9 +282,13 @@ fn status(crd: &Value) -> Vec<FieldError> {
         .flatten()
         .filter_map(Node::of)
         .collect();
-    for version in &versions {
+    for (i, version) in versions.iter().enumerate() {
         let name = version.text("name");
-        if version.flag("storage") && !names.contains(&name) {
+        // Each stored version stands for one version of the definition: the first of that name.
+        let again = versions[..i]
+            .iter()
+            .any(|earlier| earlier.text("name") == name);
+        if version.flag("storage") && (again || !names.contains(&name)) {
             let detail = format!("must have the storage version {name}");
             errors.push(FieldError::invalid(&path, stored.clone(), detail));
         }

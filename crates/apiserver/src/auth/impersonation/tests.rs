@@ -29,28 +29,29 @@ fn without_headers_nothing_changes() {
 
 #[test]
 fn groups_follow_from_names() {
-    let cases: [(&[(&str, &str)], &[&str]); 5] = [
-        (&[(USER, "alice")], &["system:authenticated"]),
+    for (pairs, groups) in [
+        (vec![(USER, "alice")], vec!["system:authenticated"]),
         (
-            &[(USER, "alice"), (GROUP, "a"), (GROUP, "b")],
-            &["a", "b", "system:authenticated"],
+            vec![(USER, "alice"), (GROUP, "a"), (GROUP, "b")],
+            vec!["a", "b", "system:authenticated"],
         ),
         (
-            &[(USER, "system:serviceaccount:d:sa")],
-            &[
+            vec![(USER, "system:serviceaccount:d:sa")],
+            vec![
                 "system:serviceaccounts",
                 "system:serviceaccounts:d",
                 "system:authenticated",
             ],
         ),
-        (&[(USER, "system:anonymous")], &["system:unauthenticated"]),
         (
-            &[(USER, "system:node:n1")],
-            &["system:nodes", "system:authenticated"],
+            vec![(USER, "system:anonymous")],
+            vec!["system:unauthenticated"],
         ),
-    ];
-    for (pairs, groups) in cases {
-        let pairs: Vec<(&'static str, &'static str)> = pairs.to_vec();
+        (
+            vec![(USER, "system:node:n1")],
+            vec!["system:nodes", "system:authenticated"],
+        ),
+    ] {
         assert_eq!(as_admin(&pairs).unwrap().groups, groups, "{pairs:?}");
     }
 }

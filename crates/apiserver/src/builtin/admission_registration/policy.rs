@@ -1,11 +1,11 @@
-//! Validating admission policies and their bindings. Expressions are compiled elsewhere; what is
-//! checked here is everything around them.
+//! Validating admission policies and their bindings.
 
+use machinery::cel::Environment;
 use machinery::field::{FieldError, Path};
 use machinery::names::{is_dns1035_label, is_dns1123_subdomain};
 use serde_json::{Value, json};
 
-use super::{GROUP, check_match_conditions, check_rule, default_rules};
+use super::{GROUP, check_match_conditions, check_rule, default_rules, expression};
 use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
 use crate::builtin::value::{Read, existing, fill, keep, set};
 use crate::builtin::{check, labels, print};
@@ -153,13 +153,16 @@ fn check_policy(policy: &Value) -> Errors {
         errors.push(FieldError::required(&here, ""));
     }
     let conditions = spec.items("matchConditions");
+    let variables = expression::variables(spec.has("paramKind"));
     errors.extend(check_match_conditions(
         &path.child("matchConditions"),
         conditions,
+        &variables,
     ));
+    let composed = expression::with_composed(variables);
     for (i, variable) in spec.items("variables").iter().enumerate() {
         let path = path.child("variables").index(i);
-        errors.extend(check_variable(&path, variable));
+        errors.extend(check_variable(&path, variable, &composed));
     }
     let (validations, audits) = (spec.items("validations"), spec.items("auditAnnotations"));
     if validations.is_empty() && audits.is_empty() {
@@ -172,12 +175,14 @@ fn check_policy(policy: &Value) -> Errors {
         errors.extend(check_validation(
             &path.child("validations").index(i),
             validation,
+            &composed,
         ));
     }
     errors.extend(check_audits(
         &path.child("auditAnnotations"),
         spec,
         policy.name(),
+        &composed,
     ));
     errors
 }
@@ -258,7 +263,7 @@ fn check_match(path: &Path, resources: &Value) -> Errors {
     errors
 }
 
-fn check_variable(path: &Path, variable: &Value) -> Errors {
+fn check_variable(path: &Path, variable: &Value, variables: &Environment) -> Errors {
     let mut errors = Errors::new();
     let name = variable.text("name");
     if name.trim().is_empty() {
@@ -270,9 +275,12 @@ fn check_variable(path: &Path, variable: &Value) -> Errors {
         let detail = "must be a valid CEL identifier";
         errors.push(FieldError::invalid(&path.child("name"), name, detail));
     }
-    if variable.text("expression").trim().is_empty() {
-        let path = path.child("expression");
+    let given = variable.text("expression");
+    let path = path.child("expression");
+    if given.trim().is_empty() {
         errors.push(FieldError::required(&path, "expression is not specified"));
+    } else {
+        errors.extend(expression::check(&path, given, variables, &[]));
     }
     errors
 }
@@ -308,11 +316,14 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-fn check_validation(path: &Path, validation: &Value) -> Errors {
+fn check_validation(path: &Path, validation: &Value, variables: &Environment) -> Errors {
     let mut errors = Errors::new();
-    if validation.text("expression").trim().is_empty() {
-        let path = path.child("expression");
-        errors.push(FieldError::required(&path, "expression is not specified"));
+    let given = validation.text("expression");
+    let here = path.child("expression");
+    if given.trim().is_empty() {
+        errors.push(FieldError::required(&here, "expression is not specified"));
+    } else {
+        errors.extend(expression::check(&here, given, variables, &["bool"]));
     }
     for field in ["messageExpression", "message"] {
         let text = validation.text(field);
@@ -323,6 +334,8 @@ fn check_validation(path: &Path, validation: &Value) -> Errors {
                 text,
                 "must be non-empty if specified",
             ));
+        } else if field == "messageExpression" && !text.is_empty() {
+            errors.extend(expression::check(&here, text, variables, &["string"]));
         } else if field == "message" && text.trim().contains(['\n', '\r']) {
             errors.push(FieldError::invalid(
                 &here,
@@ -339,7 +352,7 @@ fn check_validation(path: &Path, validation: &Value) -> Errors {
     errors
 }
 
-fn check_audits(path: &Path, spec: &Value, policy: &str) -> Errors {
+fn check_audits(path: &Path, spec: &Value, policy: &str, variables: &Environment) -> Errors {
     let audits = spec.items("auditAnnotations");
     let mut errors = Errors::new();
     if audits.len() > 20 {
@@ -360,14 +373,17 @@ fn check_audits(path: &Path, spec: &Value, policy: &str) -> Errors {
         } else {
             errors.extend(check::qualified(&here, &format!("{policy}/{key}")));
         }
-        let expression = audit.text("valueExpression");
+        let given = audit.text("valueExpression");
         let here_value = path.child("valueExpression");
-        if expression.trim().is_empty() {
+        if given.trim().is_empty() {
             let detail = "valueExpression is not specified";
             errors.push(FieldError::required(&here_value, detail));
-        } else if expression.len() > 5 * 1024 {
+        } else if given.trim().len() > 5 * 1024 {
             let detail = "must not exceed 5120 bytes in length";
             errors.push(FieldError::required(&here_value, detail));
+        } else {
+            let results = ["string", "null_type"];
+            errors.extend(expression::check(&here_value, given, variables, &results));
         }
         if audits[..i].iter().any(|other| other.text("key") == key) {
             errors.push(FieldError::duplicate(&here, key));

@@ -4,7 +4,7 @@ use machinery::field::{FieldError, Path};
 use machinery::names::{is_dns1035_label, is_dns1123_subdomain, is_valid_port_num};
 use serde_json::{Value, json};
 
-use super::{check_match_conditions, check_rule, default_rules};
+use super::{check_match_conditions, check_rule, default_rules, expression};
 use crate::builtin::entry::Errors;
 use crate::builtin::value::{Read, existing, fill, items_mut};
 use crate::builtin::{check, labels};
@@ -157,6 +157,7 @@ fn check_hook(path: &Path, hook: &Value, lenient: &Leniency) -> Errors {
         errors.extend(check_match_conditions(
             &path.child("matchConditions"),
             conditions,
+            &expression::variables(false),
         ));
     }
     errors

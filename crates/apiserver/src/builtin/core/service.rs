@@ -4,7 +4,6 @@ mod validate;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::builtin::entry::{AGE, Column, Entry, Facts, NAME, column, wide};
 use crate::builtin::value::{Read, fill, fill_empty, items_mut, keep, remove, same, set};
@@ -109,7 +108,6 @@ fn prepare_create(service: &mut Value, _: WriteContext<'_>) {
         set(service, "spec.clusterIPs", json!([address]));
     }
     choose_families(service);
-    choose_health_port(service);
 }
 
 fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<'_>) {
@@ -122,8 +120,6 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
     normalize_addresses(new, old);
     drop_what_no_longer_applies(new, old);
     choose_families(new);
-    choose_missing(new);
-    choose_health_port(new);
 }
 
 /// What the server chose stays when an update leaves it out.
@@ -275,73 +271,6 @@ fn choose_families(service: &mut Value) {
         families.push(other.into());
     }
     set(service, "spec.ipFamilies", families);
-}
-
-/// Gives a service what it needs since its type changed.
-///
-/// New services get addresses and ports from the server, which knows what is taken. What an update
-/// adds follows from the object's uid, so that writing stays a function of its arguments; addresses
-/// are spread over 10.0.0.0/8 to make two services with the same one unlikely.
-fn choose_missing(service: &mut Value) {
-    if !needs_cluster_ip(service) {
-        return;
-    }
-    let seed = digest(service.text("metadata.uid"));
-    if service.text("spec.clusterIP").is_empty() {
-        // Neither the network's own address nor the first one, which is the API server's.
-        let host = seed.rem_euclid((1 << 24) - 3) + 2;
-        let address = format!("10.{}.{}.{}", host >> 16, (host >> 8) & 255, host & 255);
-        set(service, "spec.clusterIP", address.as_str());
-        set(service, "spec.clusterIPs", json!([address]));
-    }
-    let wanted = service.at("spec.allocateLoadBalancerNodePorts").as_bool() != Some(false);
-    if needs_node_port(service) && wanted {
-        let mut taken: Vec<i64> = service
-            .items("spec.ports")
-            .iter()
-            .map(|port| port.number("nodePort"))
-            .collect();
-        for port in items_mut(service, "spec.ports") {
-            if port.number("nodePort") == 0 {
-                let number = free_port(seed, &taken);
-                taken.push(number);
-                set(port, "nodePort", number);
-            }
-        }
-    }
-}
-
-/// Load balancers that keep traffic on its node need a port to be asked about their health.
-fn choose_health_port(service: &mut Value) {
-    if needs_health_check(service) && service.number("spec.healthCheckNodePort") == 0 {
-        let ports = service
-            .items("spec.ports")
-            .iter()
-            .map(|port| port.number("nodePort"));
-        let number = free_port(
-            digest(service.text("metadata.uid")),
-            &ports.collect::<Vec<_>>(),
-        );
-        set(service, "spec.healthCheckNodePort", number);
-    }
-}
-
-/// A port on nodes that is none of these.
-fn free_port(seed: i64, taken: &[i64]) -> i64 {
-    let size = 32768 - 30000;
-    let ports = (0..size).map(|offset| 30000 + (seed + offset).rem_euclid(size));
-    ports
-        .into_iter()
-        .find(|port| !taken.contains(port))
-        .unwrap_or(30000)
-}
-
-/// A number that follows from a text and nothing else.
-fn digest(text: &str) -> i64 {
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter()
-        .take(7)
-        .fold(0, |number, byte| (number << 8) | i64::from(*byte))
 }
 
 const COLUMNS: &[Column] = &[

@@ -166,11 +166,20 @@ pub(super) const TYPES: &[(&str, &str)] = &[
         "GlusterfsVolumeSource",
         "EndpointsName=endpoints:s Path:s ReadOnly:b",
     ),
+    ("HPAScalingPolicy", "Type:s Value:i PeriodSeconds:i"),
+    (
+        "HPAScalingRules",
+        "StabilizationWindowSeconds:p SelectPolicy:p Policies:[HPAScalingPolicy Tolerance:p",
+    ),
     (
         "HTTPGetAction",
         "Path:s Port:n Host:s Scheme:s HTTPHeaders=httpHeaders:[HTTPHeader",
     ),
     ("HTTPHeader", "Name:s Value:s"),
+    (
+        "HorizontalPodAutoscalerBehavior",
+        "ScaleUp:*HPAScalingRules ScaleDown:*HPAScalingRules",
+    ),
     ("HostAlias", "IP=ip:s Hostnames:p"),
     ("HostPathVolumeSource", "Path:s Type:p"),
     (
