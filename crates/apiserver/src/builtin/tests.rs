@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use machinery::gvk::{GroupResource, split_api_version};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::admission::{self, Lookup};
@@ -293,3 +294,49 @@ fn a_runtime_class_brings_its_overhead_and_its_nodes() {
         Err("pods \"w\" is forbidden: pod rejected: RuntimeClass \"nope\" not found".to_owned())
     );
 }
+
+#[rstest]
+#[case(
+    "Pending",
+    "grows",
+    "2Gi",
+    Some("Only bound persistent volume claims can be expanded")
+)]
+#[case("Bound", "grows", "2Gi", None)]
+#[case("Bound", "grows", "1024Mi", None)]
+#[case("Bound", "fixed", "2Gi", Some(RESIZE))]
+#[case("Bound", "fixed", "1Gi", None)]
+#[case("Bound", "", "2Gi", Some(RESIZE))]
+fn claims_grow_if_their_class_allows_it(
+    #[case] phase: &str,
+    #[case] class: &str,
+    #[case] size: &str,
+    #[case] refused: Option<&str>,
+) {
+    let class_of = |name: &str, grows: bool| {
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+            "metadata": { "name": name }, "provisioner": "p", "allowVolumeExpansion": grows,
+        })
+    };
+    let classes = Known(vec![class_of("grows", true), class_of("fixed", false)]);
+    let claim = |size: &str| {
+        json!({
+            "metadata": { "name": "c" },
+            "spec": {
+                "storageClassName": class,
+                "resources": { "requests": { "storage": size } },
+            },
+            "status": { "phase": phase },
+        })
+    };
+    let resource = GroupResource::new("", "persistentvolumeclaims");
+    let outcome = admission::admit_update(&resource, &mut claim(size), &claim("1Gi"), &classes);
+    let expected = refused
+        .map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}"))
+        .map_or(Ok(()), Err);
+    assert_eq!(outcome.map_err(|status| status.message), expected);
+}
+
+const RESIZE: &str = "only dynamically provisioned pvc can be resized and the storageclass that \
+                      provisions the pvc must support resize";

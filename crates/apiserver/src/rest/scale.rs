@@ -1,9 +1,13 @@
 //! The scale subresource: one number in front of many kinds (`autoscaling/v1 Scale`).
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use jiff::Timestamp;
 use machinery::apply::{self, FieldSet, PathElement, ScaleHandler, Schema, TypeRef, Versions};
 use machinery::field::{FieldError, Path};
 use machinery::json;
@@ -12,14 +16,17 @@ use machinery::meta;
 use machinery::patch::{JsonPatch, decode_merge_patch, merge_patch};
 use machinery::selector::LabelSelector;
 use machinery::status::Status;
+use machinery::table::{Column, IncludeObject, Row, Table};
+use machinery::time::age;
 use serde_json::{Value, json};
 
 use super::body::Content;
 use super::context::Context;
 use super::patch::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
+use super::represent::{include_object, respond_shaped, set_version};
 use super::update::{Changed, UpdateJob, update_object};
 use crate::kind::{Part, ScalePaths};
-use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
+use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, Shape, YAML};
 use crate::request::{Verb, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
@@ -37,7 +44,8 @@ pub(crate) async fn scale(
     name: &str,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
-    let form = context.form(context.representation(resource)?);
+    // Before anything is written: a shape nobody can be answered in is no reason to write.
+    let representation = context.representation(resource)?;
     let entry = context
         .state
         .store
@@ -45,11 +53,8 @@ pub(crate) async fn scale(
         .ok_or_else(|| resource.not_found(name))?;
     let live = resource.read(&entry)?;
     if context.info.verb == Verb::Get {
-        return Ok(respond::value(
-            StatusCode::OK,
-            &scale_of(resource, paths, &live),
-            form,
-        ));
+        let scale = scale_of(resource, paths, &live);
+        return answer(context, resource, scale, representation);
     }
     let kind = match (context.info.verb, content.media_type.as_str()) {
         (Verb::Update, _) => WriteKind::Update,
@@ -77,11 +82,54 @@ pub(crate) async fn scale(
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
         .into_object();
-    Ok(respond::value(
-        StatusCode::OK,
-        &scale_of(resource, paths, &updated),
-        form,
-    ))
+    let scale = scale_of(resource, paths, &updated);
+    answer(context, resource, scale, representation)
+}
+
+/// A scale in the shape that was asked for. Tables are its own, not those of the kind.
+fn answer(
+    context: &Context,
+    resource: &Resource,
+    scale: Value,
+    representation: Representation,
+) -> Result<Response<Body>, Status> {
+    if representation.shape != Shape::Table {
+        return respond_shaped(context, resource, StatusCode::OK, scale, representation);
+    }
+    let include = include_object(context)?;
+    let mut table = scale_table(&scale, resource.custom.is_some(), include, context.now);
+    set_version(&mut table, representation);
+    let form = context.form(representation);
+    Ok(respond::value(StatusCode::OK, &table, form))
+}
+
+/// The table of a scale. Custom resources have a name that is marked as one, and no zeros.
+fn scale_table(scale: &Value, custom: bool, include: IncludeObject, now: Timestamp) -> Value {
+    let replicas = |part: &str| match scale[part].get("replicas") {
+        Some(replicas) => replicas.clone(),
+        None if custom => Value::Null,
+        None => 0.into(),
+    };
+    let created = scale.pointer("/metadata/creationTimestamp");
+    let cells = vec![
+        meta::name(scale).into(),
+        replicas("spec"),
+        replicas("status"),
+        age(created.and_then(Value::as_str), now).into(),
+    ];
+    let name = Column::object_name();
+    let table = Table {
+        columns: vec![
+            if custom { name } else { name.with_format("") },
+            Column::new("Desired", "integer", "How many replicas there should be"),
+            Column::new("Available", "integer", "How many replicas there are"),
+            Column::age(),
+        ],
+        rows: vec![Row::new(cells, scale, include)],
+        resource_version: meta::resource_version(scale).to_owned(),
+        ..Table::default()
+    };
+    table.into_value()
 }
 
 /// A write to a scale, which may have to be done again when it loses a race.

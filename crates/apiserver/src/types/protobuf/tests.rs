@@ -291,3 +291,16 @@ proptest! {
         prop_assert_eq!(decoded.get("data").cloned().unwrap_or_default(), expected);
     }
 }
+
+#[test]
+fn a_kind_nobody_knows_is_told_from_a_body_nobody_can_read() {
+    let wanted = GroupVersionKind::new("", "v1", "ConfigMap");
+    let gadget = body("v1", "Gadget", &new());
+    assert_eq!(
+        unknown_protobuf_kind(&gadget, &wanted),
+        Some(GroupVersionKind::new("", "v1", "Gadget"))
+    );
+    let known = body("v1", "ConfigMap", &new());
+    assert_eq!(unknown_protobuf_kind(&known, &wanted), None);
+    assert_eq!(unknown_protobuf_kind(b"{}", &wanted), None);
+}

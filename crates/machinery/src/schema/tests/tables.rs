@@ -327,6 +327,20 @@ fn stored_versions_accumulate_and_hold() {
 }
 
 #[test]
+fn a_stored_version_stands_for_one_version_only() {
+    let open = json!({"type": "object"});
+    let mut twice = crd(&json!([
+        version("v1", true, &open),
+        version("v1", true, &open)
+    ]));
+    prepare_create(&mut twice);
+    let errors = texts(&validate_crd(&twice, &NO_CHECKS));
+    let expected =
+        "status.storedVersions: Invalid value: [\"v1\"]: must have the storage version v1";
+    assert!(errors.iter().any(|error| error == expected), "{errors:?}");
+}
+
+#[test]
 fn formats_are_warned_about_once_introduced() {
     let weird =
         json!({"type": "object", "properties": {"a": {"type": "string", "format": "weird"}}});
