@@ -6,6 +6,7 @@
 //! body -> decode (field validation) -> default -> ownership -> admission -> prepare -> validate -> store
 //! ```
 
+mod apply;
 mod body;
 mod context;
 mod create;
