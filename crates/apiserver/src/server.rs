@@ -12,6 +12,7 @@ use http::{Method, Request, Response};
 use http_body::Body as HttpBody;
 use jiff::Timestamp;
 use machinery::gvk::split_api_version;
+use machinery::meta;
 use machinery::status::Status;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -67,6 +68,15 @@ impl State {
                 .find_kind(group, version, kind)
                 .is_some()
         })
+    }
+
+    /// Why an object that names another kind than wanted is not even one of that kind. Decoding
+    /// comes before anybody compares kinds.
+    pub(crate) fn not_of_its_kind(&self, object: &Value) -> Option<String> {
+        let (group, version) = split_api_version(meta::api_version(object))?;
+        let snapshot = self.registry.snapshot();
+        let own = snapshot.find_kind(group, version, meta::kind(object))?;
+        own.strategy.decode(object.clone()).err()
     }
 
     /// Gives an object what only the server can hand out, such as addresses of services.

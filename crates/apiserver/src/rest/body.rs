@@ -200,10 +200,12 @@ pub(crate) fn decode_object(
         )));
     }
     if resource.custom.is_none() && kind != gvk.kind {
-        let why = format!(
-            "converting (v1.{kind}) to (core.{}): unknown conversion",
-            gvk.kind
-        );
+        let why = context.state.not_of_its_kind(&raw).unwrap_or_else(|| {
+            format!(
+                "converting (v1.{kind}) to (core.{}): unknown conversion",
+                gvk.kind
+            )
+        });
         return Err(unfit(&why));
     }
     let decoded = resource.strategy.decode(raw).map_err(|why| unfit(&why))?;

@@ -202,9 +202,10 @@ fn same_type(context: &Context, resource: &Resource, object: &Value) -> Result<(
     }
     if context.state.knows_kind(api_version, kind) {
         let own = &resource.info.gvk.kind;
-        return Err(format!(
-            "converting (v1.{kind}) to (core.{own}): unknown conversion"
-        ));
+        let unfit = context.state.not_of_its_kind(object);
+        return Err(unfit.unwrap_or_else(|| {
+            format!("converting (v1.{kind}) to (core.{own}): unknown conversion")
+        }));
     }
     Err(format!(
         "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
