@@ -240,6 +240,9 @@ impl FieldError {
             text.push_str(": ");
             match value {
                 Value::String(s) => text.push_str(&crate::json::go_quote(s)),
+                Value::Number(number) if !number.is_i64() => {
+                    text.push_str(&go_float(number.as_f64().unwrap_or_default()));
+                }
                 other => text.push_str(&crate::json::to_string(other)),
             }
         }
@@ -257,6 +260,21 @@ impl FieldError {
             message: self.body(),
             field: self.field.to_string(),
         }
+    }
+}
+
+/// A float as Go's `%v` prints it: shortest digits, with an exponent from a million on.
+fn go_float(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    match exponent.parse::<i32>() {
+        Ok(power) if !(-4..6).contains(&power) => {
+            let sign = if power < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", power.abs())
+        }
+        _ => value.to_string(),
     }
 }
 

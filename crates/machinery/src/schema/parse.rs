@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::types::{IntOrStringForm, ListType, MapType, Schema, SchemaType, ValidationRule};
 
-/// How deep the JSON of a schema may nest. JSON from the wire is limited to 128 levels; the margin is
-/// for schemas that were put together from parts.
-pub(super) const MAX_JSON_DEPTH: usize = 200;
+/// How deep the JSON of a schema may nest: less than the wire allows, so that everything that is done
+/// with a schema fits the stack of a worker even in an unoptimised build.
+pub(super) const MAX_JSON_DEPTH: usize = 160;
 
 /// Whether `value` nests deeper than `limit` levels.
 pub(super) fn deeper_than(value: &Value, limit: usize) -> bool {
