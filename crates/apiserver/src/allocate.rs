@@ -55,7 +55,8 @@ pub(crate) fn on_update(
     Ok(())
 }
 
-fn is_service(resource: &Resource) -> bool {
+/// Services are the one kind that gets anything here.
+pub(crate) fn is_service(resource: &Resource) -> bool {
     resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Service"
 }
 

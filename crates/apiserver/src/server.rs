@@ -15,7 +15,7 @@ use machinery::gvk::split_api_version;
 use machinery::meta;
 use machinery::status::Status;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
 
 use crate::allocate;
@@ -44,6 +44,8 @@ pub struct State {
     pub authenticator: Authenticator,
     /// Address that clients are told to use.
     pub advertised: String,
+    /// Held from choosing an address or port until the object that has it is stored.
+    pub(crate) allocations: Mutex<()>,
     /// Whether watches are to end because the server does.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -53,6 +55,15 @@ impl State {
     pub fn random(&self) -> u32 {
         let bytes = Uuid::new_v4().into_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+
+    /// Keeps others from choosing addresses meanwhile, for kinds that get any.
+    pub(crate) async fn hold_allocations(&self, resource: &Resource) -> Option<MutexGuard<'_, ()>> {
+        if allocate::is_service(resource) {
+            Some(self.allocations.lock().await)
+        } else {
+            None
+        }
     }
 
     /// A random number below `limit`.

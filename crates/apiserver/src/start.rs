@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use machinery::status::Status;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::auth::{Authenticator, SigningKey, StaticTokens};
 use crate::bootstrap::bootstrap;
@@ -55,6 +55,7 @@ impl ApiServer {
             registry: Registry::new(resources),
             authenticator,
             advertised: format!("{}:{}", options.host, options.port),
+            allocations: Mutex::new(()),
             stopping: watch::Sender::new(false),
         });
         let context = Context::internal(Arc::clone(&state), Timestamp::now());

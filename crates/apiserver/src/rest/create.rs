@@ -108,6 +108,7 @@ pub(crate) async fn create_object(
         ));
     }
     admission::on_create(context, resource, namespace, &mut object)?;
+    let _held = context.state.hold_allocations(resource).await;
     prepare(context, resource, &mut object, dry_run)?;
     let generated = meta::name(&object).is_empty();
     let base = meta::generate_name_base(&object).to_owned();

@@ -143,6 +143,7 @@ pub(crate) async fn update_object(
     change: &Change<'_>,
 ) -> Result<Updated, Status> {
     let key = job.resource.key(job.namespace, job.name);
+    let _held = context.state.hold_allocations(job.resource).await;
     for attempt in 1.. {
         let entry = context
             .state
