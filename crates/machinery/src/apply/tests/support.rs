@@ -219,7 +219,7 @@ impl Server {
     /// Changes the live object with a merge patch.
     pub(super) fn patch(&mut self, subresource: &str, manager: &str, patch: &Value) {
         let mut object = self.object.clone().unwrap();
-        json_patch::merge(&mut object, patch);
+        crate::patch::merge_patch(&mut object, patch).unwrap();
         self.put(subresource, manager, object);
     }
 
