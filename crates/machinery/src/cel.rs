@@ -44,4 +44,5 @@ mod tests;
 pub use crd::check_rules;
 pub use expression::{Environment, EvalError, Expression, ResultType, VarType};
 pub use field_path::valid_field_path;
+pub use names::is_identifier;
 pub use rules::{CompiledRules, RuleFindings};

@@ -8,6 +8,7 @@ use super::ast::{Element, Entry, Expr, FieldInit, Kind, Literal, MAX_DEPTH};
 use super::issue::Issue;
 use super::lexer::{Token, TokenKind, tokenize};
 use super::macros;
+use super::names::RESERVED;
 
 /// cel-go's default limit on the size of an expression.
 const MAX_CODE_POINTS: usize = 100_000;
@@ -15,27 +16,6 @@ const MAX_CODE_POINTS: usize = 100_000;
 const MAX_WORDED: usize = 400;
 /// Deepest bracket nesting handed to it.
 const MAX_WORDED_NESTING: usize = 8;
-
-/// Words that may not name anything.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// A parsed expression.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::civil;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 
 /// Nanoseconds of a second.
 pub(crate) const SECOND: i128 = 1_000_000_000;
@@ -243,5 +243,7 @@ pub(crate) fn time_zone(name: &str) -> Result<TimeZone, String> {
             .map(TimeZone::fixed)
             .ok_or_else(|| format!("unknown time zone {name}"));
     }
-    TimeZone::get(name).map_err(|_| format!("unknown time zone {name}"))
+    TimeZoneDatabase::bundled()
+        .get(name)
+        .map_err(|_| format!("unknown time zone {name}"))
 }

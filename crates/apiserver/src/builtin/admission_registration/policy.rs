@@ -1,6 +1,6 @@
 //! Validating admission policies and their bindings.
 
-use machinery::cel::Environment;
+use machinery::cel::{Environment, is_identifier};
 use machinery::field::{FieldError, Path};
 use machinery::names::{is_dns1035_label, is_dns1123_subdomain};
 use serde_json::{Value, json};
@@ -283,37 +283,6 @@ fn check_variable(path: &Path, variable: &Value, variables: &Environment) -> Err
         errors.extend(expression::check(&path, given, variables, &[]));
     }
     errors
-}
-
-/// Identifiers of CEL, less the words that mean something else.
-fn is_identifier(name: &str) -> bool {
-    const RESERVED: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-    name.starts_with(letter)
-        && name.chars().all(|c| letter(c) || c.is_ascii_digit())
-        && !RESERVED.contains(&name)
 }
 
 fn check_validation(path: &Path, validation: &Value, variables: &Environment) -> Errors {
