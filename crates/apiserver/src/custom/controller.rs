@@ -274,14 +274,7 @@ async fn finalize(
         now,
     );
     write_status(state, resource, name, status).await?;
-    let job = UpdateJob {
-        resource,
-        namespace: "",
-        name,
-        part: Part::Main,
-        dry_run: false,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(resource, "", name, Part::Main, false);
     let change = |live: &Value| {
         let mut object = live.clone();
         let rest: Vec<String> = meta::finalizers(live)
@@ -303,14 +296,7 @@ async fn write_status(
     status: Value,
 ) -> Result<(), Status> {
     let context = Context::internal(Arc::clone(state), Timestamp::now());
-    let job = UpdateJob {
-        resource,
-        namespace: "",
-        name,
-        part: Part::Status,
-        dry_run: false,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(resource, "", name, Part::Status, false);
     let change = |live: &Value| {
         let mut object = live.clone();
         object["status"] = status.clone();

@@ -60,14 +60,7 @@ pub(super) async fn apply(
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
     }
-    let job = UpdateJob {
-        resource,
-        namespace,
-        name,
-        part,
-        dry_run: options.dry_run,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run);
     let change = |live: &Value| {
         let mut object = merged(Some(live))?;
         match_namespace(resource, namespace, &mut object)?;

@@ -71,14 +71,7 @@ pub(crate) async fn scale(
         manager: context.manager(&options.field_manager),
     };
     let part = Part::Other("scale");
-    let job = UpdateJob {
-        resource,
-        namespace,
-        name,
-        part,
-        dry_run: options.dry_run,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run);
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
         .into_object();

@@ -58,6 +58,26 @@ pub(crate) struct UpdateJob<'a> {
     pub(crate) uid_is_precondition: bool,
 }
 
+impl<'a> UpdateJob<'a> {
+    /// A change to an object or a part of it. A uid in the new object is a value like any other.
+    pub(crate) fn new(
+        resource: &'a Resource,
+        namespace: &'a str,
+        name: &'a str,
+        part: Part<'a>,
+        dry_run: bool,
+    ) -> Self {
+        Self {
+            resource,
+            namespace,
+            name,
+            part,
+            dry_run,
+            uid_is_precondition: false,
+        }
+    }
+}
+
 /// How a change ended.
 pub(crate) enum Updated {
     /// The object is there, changed or not.
@@ -104,12 +124,8 @@ pub(crate) async fn put(
         return object_response(context, resource, StatusCode::CREATED, created);
     }
     let job = UpdateJob {
-        resource,
-        namespace,
-        name,
-        part,
-        dry_run: options.dry_run,
         uid_is_precondition: true,
+        ..UpdateJob::new(resource, namespace, name, part, options.dry_run)
     };
     let change = |live: &Value| {
         let mut object = given.clone();

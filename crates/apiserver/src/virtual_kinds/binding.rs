@@ -43,14 +43,7 @@ pub(super) async fn bind(
         .find("", "v1", "pods")
         .ok_or_else(Status::unknown_resource)?;
     let refused = |why: &str| Status::conflict(&GroupResource::new("", "pods/binding"), name, why);
-    let job = UpdateJob {
-        resource: pods,
-        namespace,
-        name,
-        part: Part::Other("binding"),
-        dry_run: false,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(pods, namespace, name, Part::Other("binding"), false);
     let change = |live: &Value| {
         if meta::is_deleting(live) {
             return Err(refused(&format!(

@@ -43,14 +43,7 @@ pub(super) async fn evict(
     if !ignores_budget(&pod) {
         take_from_budget(context, namespace, name, &pod, options.dry_run).await?;
     }
-    let job = UpdateJob {
-        resource: pods,
-        namespace,
-        name,
-        part: Part::Status,
-        dry_run: options.dry_run,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(pods, namespace, name, Part::Status, options.dry_run);
     let change = |live: &Value| {
         let mut object = live.clone();
         let evicted = json!({
@@ -98,14 +91,7 @@ async fn take_from_budget(
         }
     };
     let budget_name = meta::name(budget).to_owned();
-    let job = UpdateJob {
-        resource: budgets,
-        namespace,
-        name: &budget_name,
-        part: Part::Status,
-        dry_run,
-        uid_is_precondition: false,
-    };
+    let job = UpdateJob::new(budgets, namespace, &budget_name, Part::Status, dry_run);
     let change = |live: &Value| {
         let mut object = live.clone();
         let status = |field: &str| {
