@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
@@ -107,6 +107,38 @@ async fn objects_are_created_read_changed_and_deleted() -> anyhow::Result<()> {
     api.delete_collection(&DeleteParams::default(), &ListParams::default())
         .await?;
     assert!(api.list(&ListParams::default()).await?.items.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn dry_runs_below_a_pod_change_nothing() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let namespace = cluster.namespace("dry").await?;
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), &namespace);
+    let pod = json!({
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let before = pods
+        .create(&PostParams::default(), &serde_json::from_value(pod)?)
+        .await?;
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"},
+    });
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"},
+    });
+    for (part, body) in [("binding", binding), ("eviction", eviction)] {
+        let request = http::Request::post(format!(
+            "/api/v1/namespaces/{namespace}/pods/p/{part}?dryRun=All"
+        ))
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(&body)?)?;
+        let answer = cluster.request(request).await?;
+        assert_eq!(answer.status(), 201, "{part}");
+        assert_eq!(pods.get("p").await?, before, "{part}");
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{created, set_pod_condition};
 use crate::kind::Part;
+use crate::request::{WriteKind, WriteOptions};
 use crate::respond::Body;
 use crate::rest::{Changed, Context, UpdateJob, update_object};
 
@@ -19,6 +20,7 @@ pub(super) async fn bind(
     name: &str,
     binding: &Value,
 ) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&context.query, WriteKind::Create)?;
     let target = &binding["target"];
     let kind = target["kind"].as_str().unwrap_or_default();
     let node = target["name"].as_str().unwrap_or_default();
@@ -43,7 +45,13 @@ pub(super) async fn bind(
         .find("", "v1", "pods")
         .ok_or_else(Status::unknown_resource)?;
     let refused = |why: &str| Status::conflict(&GroupResource::new("", "pods/binding"), name, why);
-    let job = UpdateJob::new(pods, namespace, name, Part::Other("binding"), false);
+    let job = UpdateJob::new(
+        pods,
+        namespace,
+        name,
+        Part::Other("binding"),
+        options.dry_run,
+    );
     let change = |live: &Value| {
         if meta::is_deleting(live) {
             return Err(refused(&format!(

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{created, set_pod_condition};
 use crate::kind::Part;
-use crate::request::{DeleteOptions, Query};
+use crate::request::{DeleteOptions, Query, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::Body;
 use crate::rest::{Changed, Context, UpdateJob, delete_object, update_object};
@@ -33,7 +33,9 @@ pub(super) async fn evict(
             "name in URL does not match name in Eviction object",
         ));
     }
-    let options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
+    let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
+    // A dry run may be asked for in the request or in what it carries.
+    options.dry_run |= WriteOptions::parse(&context.query, WriteKind::Create)?.dry_run;
     let entry = context
         .state
         .store
