@@ -1,0 +1,194 @@
+//! The objects of one kind, kept current by one watch that everybody shares.
+//!
+//! A controller that acts on an old picture does things twice. kube-controller-manager counts what
+//! it expects to see; here a controller waits until the cache has seen what it wrote
+//! ([`Cache::saw`], [`Cache::saw_deletion`]), which revisions make exact: they are numbers, and
+//! one counter for all objects.
+
+mod index;
+mod reflect;
+mod state;
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::Key;
+pub use index::Index;
+use state::State;
+
+/// A kind that can be cached.
+pub trait Kind:
+    kube::Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static
+{
+}
+
+/// What happened to one object.
+#[derive(Debug, Clone)]
+pub struct Change<K> {
+    /// What it was, unless it is new.
+    pub old: Option<Arc<K>>,
+    /// What it is, unless it is gone.
+    pub new: Option<Arc<K>>,
+}
+
+impl<K> Change<K> {
+    /// The object, as it is or as it last was.
+    pub fn object(&self) -> Option<&Arc<K>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+
+    /// Both sides of the change.
+    pub fn sides(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.old.iter().chain(&self.new)
+    }
+}
+
+/// How far a cache has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Progress {
+    /// Whether everything has been listed once.
+    listed: bool,
+    /// Everything up to this revision has been seen.
+    revision: u64,
+    /// Grows with every change, also those without a revision of their own.
+    changes: u64,
+}
+
+/// The objects of one kind; clones share them.
+pub struct Cache<K> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    state: RwLock<State<K>>,
+    progress: watch::Sender<Progress>,
+}
+
+impl<K> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<K: Kind> Cache<K> {
+    /// An empty cache, and what fills it through `api` and keeps it current for as long as it runs.
+    ///
+    /// [`Manager::cache`](crate::Manager::cache) does this for kinds known at compile time; a cache
+    /// of kinds found at run time (`PartialObjectMeta<DynamicObject>`, say) is made here.
+    pub fn follow(api: Api<K>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let cache = Self {
+            shared: Arc::new(Shared {
+                state: RwLock::new(State::default()),
+                progress: watch::Sender::new(Progress::default()),
+            }),
+        };
+        let running = reflect::run(cache.clone(), api);
+        (cache, running)
+    }
+
+    /// One object.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.find(&Key::new(namespace, name))
+    }
+
+    /// One object.
+    pub fn find(&self, key: &Key) -> Option<Arc<K>> {
+        self.shared.state.read().objects.get(key).cloned()
+    }
+
+    /// All objects, by namespace and name.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.shared.state.read().objects.values().cloned().collect()
+    }
+
+    /// All objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        self.shared.state.read().in_namespace(namespace)
+    }
+
+    /// Objects whose controller has this uid.
+    pub fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.shared.state.read().controlled_by(uid)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.shared.state.read().objects.len()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Finds objects by something they say. Make an index once, not for every question.
+    pub fn index(&self, terms: fn(&K) -> Vec<String>) -> Index<K> {
+        let slot = self.shared.state.write().add_index(terms);
+        Index::new(self.clone(), slot)
+    }
+
+    /// Has every change told to somebody, in order, after the cache shows it; all there is now is
+    /// told first. The cache waits meanwhile: tell a queue and return.
+    pub fn on_change(&self, tell: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        let mut state = self.shared.state.write();
+        for object in state.objects.values() {
+            tell(&Change {
+                old: None,
+                new: Some(Arc::clone(object)),
+            });
+        }
+        state.listeners.push(Arc::new(tell));
+    }
+
+    /// Waits until everything has been listed once.
+    pub async fn synced(&self) {
+        self.wait(|progress| progress.listed).await;
+    }
+
+    /// Waits until the cache has seen a write, given what the server answered to it.
+    pub async fn saw(&self, written: &K) {
+        let Some(revision) = revision(written.meta()) else {
+            return;
+        };
+        self.wait(|progress| progress.listed && progress.revision >= revision)
+            .await;
+    }
+
+    /// Waits until the cache has seen that an object is gone, or on its way out.
+    pub async fn saw_deletion(&self, deleted: &ObjectMeta) {
+        let key = Key::of(deleted);
+        let shared = &self.shared;
+        self.wait(|progress| {
+            progress.listed
+                && shared.state.read().objects.get(&key).is_none_or(|object| {
+                    object.meta().uid != deleted.uid || object.meta().deletion_timestamp.is_some()
+                })
+        })
+        .await;
+    }
+
+    async fn wait(&self, enough: impl FnMut(&Progress) -> bool) {
+        // An error means that the sender is gone; this very cache holds it.
+        let _ = self.shared.progress.subscribe().wait_for(enough).await;
+    }
+}
+
+/// The revision an object was written at.
+fn revision(meta: &ObjectMeta) -> Option<u64> {
+    meta.resource_version.as_deref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Keeping a cache current: list, watch from there, list again when the past is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use tracing::{debug, warn};
+
+use super::{Cache, Change, Kind, revision};
+use crate::Key;
+
+/// Objects a page of a list.
+const PAGE: u32 = 2000;
+/// Seconds until the server ends a watch; kube allows less than 295.
+const WATCH: u32 = 290;
+/// The first wait after a failure, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+
+/// Runs until dropped.
+pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>) {
+    let mut wait = RETRY.0;
+    let mut from: Option<u64> = None;
+    loop {
+        let result = match from {
+            Some(at) => watch(&cache, &api, at, &mut wait).await,
+            None => list(&cache, &api).await,
+        };
+        match result {
+            Ok(at) => {
+                // A server that ends watches at once, as one does that stops, is not to be stormed.
+                if from.is_some() {
+                    tokio::time::sleep(RETRY.0).await;
+                }
+                from = Some(at);
+                wait = RETRY.0;
+            }
+            Err(error) => {
+                let expired = matches!(&error, kube::Error::Api(status) if status.code == 410);
+                if expired {
+                    debug!(
+                        url = api.resource_url(),
+                        "the watch is too far behind; listing again"
+                    );
+                    from = None;
+                } else {
+                    warn!(url = api.resource_url(), %error, "cannot follow changes; trying again");
+                    from = from.and(Some(cache.seen()));
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(RETRY.1);
+            }
+        }
+    }
+}
+
+/// Lists everything; the revision it was listed at.
+async fn list<K: Kind>(cache: &Cache<K>, api: &Api<K>) -> Result<u64, kube::Error> {
+    let mut params = ListParams::default().limit(PAGE);
+    let mut objects = Vec::new();
+    let at = loop {
+        let page = api.list(&params).await?;
+        objects.extend(page.items.into_iter().map(keep));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => {
+                break page
+                    .metadata
+                    .resource_version
+                    .and_then(|at| at.parse().ok());
+            }
+        }
+    };
+    let at = at.unwrap_or_default();
+    cache.publish(at, |state| state.replace(objects, at));
+    Ok(at)
+}
+
+/// Follows changes until the server ends the watch; the revision it got to.
+async fn watch<K: Kind>(
+    cache: &Cache<K>,
+    api: &Api<K>,
+    from: u64,
+    wait: &mut Duration,
+) -> Result<u64, kube::Error> {
+    let params = WatchParams::default().timeout(WATCH);
+    let mut events = api.watch(&params, &from.to_string()).await?.boxed();
+    while let Some(event) = events.try_next().await? {
+        *wait = RETRY.0;
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let at = revision(object.meta()).unwrap_or_default();
+                let object = keep(object);
+                let key = Key::of(object.meta());
+                cache.publish(at, |state| {
+                    state.set(&key, Some(object)).into_iter().collect()
+                });
+            }
+            WatchEvent::Deleted(object) => {
+                let at = revision(object.meta()).unwrap_or_default();
+                let key = Key::of(object.meta());
+                cache.publish(at, |state| state.set(&key, None).into_iter().collect());
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                let at = bookmark
+                    .metadata
+                    .resource_version
+                    .parse()
+                    .unwrap_or_default();
+                cache.publish(at, |_| Vec::new());
+            }
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        }
+    }
+    Ok(cache.seen())
+}
+
+/// An object without what no controller reads: managed fields are half of it.
+fn keep<K: Kind>(mut object: K) -> Arc<K> {
+    object.meta_mut().managed_fields = None;
+    Arc::new(object)
+}
+
+impl<K: Kind> Cache<K> {
+    /// The revision up to which everything has been seen.
+    fn seen(&self) -> u64 {
+        self.shared.progress.borrow().revision
+    }
+
+    /// Changes the state, tells the listeners, then those who wait.
+    fn publish(&self, at: u64, change: impl FnOnce(&mut super::State<K>) -> Vec<Change<K>>) {
+        let (changes, listeners) = {
+            let mut state = self.shared.state.write();
+            let changes = change(&mut state);
+            (changes, state.listeners.clone())
+        };
+        for change in &changes {
+            for listener in &listeners {
+                listener(change);
+            }
+        }
+        self.shared.progress.send_modify(|progress| {
+            progress.listed = true;
+            progress.revision = progress.revision.max(at);
+            progress.changes += 1;
+        });
+    }
+}

@@ -1,0 +1,155 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Api;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use super::{Kind, state::State};
+use crate::{Key, Manager};
+
+fn map(name: &str, revision: u64) -> Arc<ConfigMap> {
+    Arc::new(ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some("here".into()),
+            resource_version: Some(revision.to_string()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    })
+}
+
+fn shows<K: Kind>(state: &State<K>) -> BTreeMap<String, u64> {
+    state
+        .objects
+        .iter()
+        .map(|(key, object)| {
+            let revision = super::revision(object.meta()).unwrap_or_default();
+            (key.name.clone(), revision)
+        })
+        .collect()
+}
+
+#[test]
+fn a_list_never_takes_back_what_is_newer_than_it() {
+    let mut state = State::default();
+    for (name, revision) in [("kept", 3), ("gone", 4), ("newer", 9), ("changed", 5)] {
+        state.set(&Key::new("here", name), Some(map(name, revision)));
+    }
+    let changes = state.replace(vec![map("kept", 3), map("changed", 7), map("fresh", 8)], 8);
+    let expected = [("changed", 7), ("fresh", 8), ("kept", 3), ("newer", 9)];
+    assert_eq!(
+        shows(&state),
+        expected.map(|(name, at)| (name.to_owned(), at)).into()
+    );
+    assert_eq!(changes.len(), 3, "changed, fresh and gone: {changes:?}");
+}
+
+proptest! {
+    /// Whatever is put in and taken out, the indices say what the objects say.
+    #[test]
+    fn indices_follow_the_objects(steps in prop::collection::vec((0..6u8, prop::option::of((0..4u8, 0..3u8))), 0..60)) {
+        let mut state = State::<ConfigMap>::default();
+        let slot = state.add_index(|map| map.data.iter().flatten().map(|(key, _)| key.clone()).collect());
+        for (name, what) in steps {
+            let key = Key::new("here", format!("m{name}"));
+            let object = what.map(|(owner, term)| {
+                let mut object = Arc::unwrap_or_clone(map(&key.name, 1));
+                object.metadata.owner_references = Some(vec![OwnerReference {
+                    uid: format!("u{owner}"),
+                    controller: Some(true),
+                    ..OwnerReference::default()
+                }]);
+                object.data = Some([(format!("t{term}"), String::new())].into());
+                Arc::new(object)
+            });
+            state.set(&key, object);
+        }
+        for owner in 0..4 {
+            let uid = format!("u{owner}");
+            let naive = state.objects.values().filter(|object| {
+                object.metadata.owner_references.iter().flatten().any(|o| o.uid == uid)
+            }).count();
+            prop_assert_eq!(state.controlled_by(&uid).len(), naive);
+        }
+        for term in 0..3 {
+            let term = format!("t{term}");
+            let naive = state.objects.values().filter(|object| {
+                object.data.iter().flatten().any(|(key, _)| *key == term)
+            }).count();
+            prop_assert_eq!(state.indexed(slot, &term).len(), naive);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cache_has_seen_what_was_written_and_tells_it_in_order() -> anyhow::Result<()> {
+    let cluster = testkit::TestCluster::start().await?;
+    let namespace = cluster.namespace("cache").await?;
+    let manager = Manager::new(cluster.client());
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
+    let before = Arc::unwrap_or_clone(map("before", 0));
+    let before = ConfigMap {
+        metadata: ObjectMeta {
+            name: before.metadata.name,
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    api.create(&PostParams::default(), &before).await?;
+
+    let cache = manager.cache::<ConfigMap>();
+    cache.synced().await;
+    assert!(cache.get(&namespace, "before").is_some());
+
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let here = namespace.clone();
+    cache.on_change({
+        let told = Arc::clone(&told);
+        move |change| {
+            if let Some(object) = change.object()
+                && object.metadata.namespace.as_ref() == Some(&here)
+                && object.metadata.name.as_deref() != Some("kube-root-ca.crt")
+            {
+                let kind = (change.old.is_some(), change.new.is_some());
+                told.lock()
+                    .push((object.metadata.name.clone().unwrap_or_default(), kind));
+            }
+        }
+    });
+
+    let mut fresh = before.clone();
+    fresh.metadata.name = Some("fresh".into());
+    let fresh = api.create(&PostParams::default(), &fresh).await?;
+    cache.saw(&fresh).await;
+    assert!(cache.get(&namespace, "fresh").is_some());
+
+    let patch = Patch::Merge(serde_json::json!({"data": {"a": "b"}}));
+    let patched = api.patch("fresh", &PatchParams::default(), &patch).await?;
+    cache.saw(&patched).await;
+    let seen = cache
+        .get(&namespace, "fresh")
+        .and_then(|map| map.data.clone());
+    assert_eq!(seen, patched.data);
+
+    api.delete("fresh", &DeleteParams::default()).await?;
+    cache.saw_deletion(&fresh.metadata).await;
+    assert!(cache.get(&namespace, "fresh").is_none());
+
+    let expected = [
+        ("before", (false, true)),
+        ("fresh", (false, true)),
+        ("fresh", (true, true)),
+        ("fresh", (true, false)),
+    ];
+    assert_eq!(
+        *told.lock(),
+        expected.map(|(name, kind)| (name.to_owned(), kind))
+    );
+    manager.stop().await;
+    Ok(())
+}

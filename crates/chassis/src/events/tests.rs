@@ -1,0 +1,50 @@
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use kube::Api;
+use kube::api::{ListParams, ObjectMeta, PostParams};
+
+use crate::Manager;
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+#[tokio::test]
+async fn what_is_said_again_counts_and_is_not_written_again() -> anyhow::Result<()> {
+    let cluster = testkit::TestCluster::start().await?;
+    let namespace = cluster.namespace("events").await?;
+    let manager = Manager::new(cluster.client());
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
+    let about = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("about".into()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    let about = maps.create(&PostParams::default(), &about).await?;
+
+    let events = manager.events("tester");
+    for _ in 0..3 {
+        events.warning(&about, "Odd", "it is odd");
+    }
+    events.normal(&about, "Fine", "it is fine");
+
+    let api: Api<Event> = Api::namespaced(cluster.client(), &namespace);
+    let written = testkit::wait_until("both events are written", PATIENCE, async || {
+        let list = api.list(&ListParams::default()).await?.items;
+        let fine = list
+            .iter()
+            .any(|event| event.reason.as_deref() == Some("Fine"));
+        Ok(fine.then_some(list))
+    })
+    .await?;
+    assert_eq!(written.len(), 2);
+    let odd = written
+        .iter()
+        .find(|event| event.reason.as_deref() == Some("Odd"))
+        .expect("the odd one");
+    assert_eq!(odd.count, Some(3));
+    assert_eq!(odd.type_.as_deref(), Some("Warning"));
+    assert_eq!(odd.involved_object.uid, about.metadata.uid);
+    assert_eq!(odd.involved_object.kind.as_deref(), Some("ConfigMap"));
+    manager.stop().await;
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! What every controller stands on.
+//!
+//! ```text
+//! watch --> Cache --on_change--> Queue --> Reconcile --writes--> API server
+//!             ^                                |                     |
+//!             `-------- saw(&written) ---------'<------ watch -------'
+//! ```
+//!
+//! A [`Manager`] owns the client, one [`Cache`] a kind and the tasks. A controller subscribes to
+//! caches, puts names into a [`Queue`], and is asked about each name by a worker. Before it says that
+//! it is done, it waits until the caches have seen its own writes: the next round then never acts on
+//! an old picture.
+
+mod cache;
+mod error;
+mod events;
+mod key;
+mod manager;
+mod queue;
+mod reconcile;
+
+pub use cache::{Cache, Change, Index, Kind};
+pub use error::{Absent, Error};
+pub use events::Events;
+pub use key::Key;
+pub use manager::Manager;
+pub use queue::Queue;
+pub use reconcile::{Next, Reconcile};

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use super::{Queue, retry_after};
+
+/// What is in the queue right now.
+async fn drain(queue: &Queue<&'static str>) -> Vec<&'static str> {
+    let mut taken = Vec::new();
+    while let Ok(what) = tokio::time::timeout(Duration::from_millis(20), queue.next()).await {
+        taken.push(what);
+    }
+    taken
+}
+
+#[tokio::test]
+async fn what_is_added_twice_comes_once_and_in_order() {
+    let queue = Queue::new();
+    for what in ["a", "b", "a", "c", "b"] {
+        queue.add(what);
+    }
+    assert_eq!(drain(&queue).await, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn what_a_worker_has_comes_again_only_when_it_is_done() {
+    let queue = Queue::new();
+    queue.add("a");
+    assert_eq!(queue.next().await, "a");
+    queue.add("a");
+    assert_eq!(drain(&queue).await, [""; 0]);
+    queue.done(&"a");
+    assert_eq!(drain(&queue).await, ["a"]);
+}
+
+#[tokio::test]
+async fn the_earlier_of_two_times_counts() {
+    let queue = Queue::new();
+    let hour = Duration::from_secs(3600);
+    queue.add_after("a", hour);
+    queue.add_after("a", Duration::from_millis(1));
+    queue.add_after("a", hour);
+    assert_eq!(drain(&queue).await, ["a"]);
+    queue.done(&"a");
+    assert!(queue.is_idle(), "the later times do not count any more");
+}
+
+#[test]
+fn failures_wait_longer_and_longer_up_to_a_limit() {
+    let waits: Vec<Duration> = (1..40).map(retry_after).collect();
+    assert!(waits.is_sorted(), "{waits:?}");
+    assert_eq!(waits.first().map(Duration::as_millis), Some(5));
+    assert_eq!(waits.get(1).map(Duration::as_millis), Some(10));
+    assert_eq!(waits.last().map(Duration::as_secs), Some(30));
+}
+
+#[tokio::test]
+async fn what_went_well_begins_anew() {
+    let queue = Queue::new();
+    for _ in 0..30 {
+        queue.add_failed("a");
+    }
+    queue.forget(&"a");
+    queue.add_failed("a");
+    assert_eq!(drain(&queue).await, ["a"]);
+}
+
+#[tokio::test]
+async fn many_workers_share_the_work_and_lose_none() {
+    let queue = Queue::new();
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let queue = queue.clone();
+        workers.spawn(async move {
+            let mut seen = Vec::new();
+            loop {
+                let what: u32 = queue.next().await;
+                if what == u32::MAX {
+                    queue.done(&what);
+                    queue.add(what);
+                    return seen;
+                }
+                seen.push(what);
+                queue.done(&what);
+            }
+        });
+    }
+    for what in 0..1000 {
+        queue.add_after(what, Duration::from_millis(u64::from(what % 3)));
+    }
+    while !queue.is_idle() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    queue.add(u32::MAX);
+    let mut all: Vec<u32> = workers.join_all().await.into_iter().flatten().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..1000).collect::<Vec<_>>());
+}

@@ -1,0 +1,78 @@
+//! What a controller is, and how it is run.
+
+use std::fmt::Display;
+use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::watch;
+use tracing::{debug, error, warn};
+
+use crate::{Error, Key, Queue};
+
+/// When to look at something again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    Wait,
+    /// After a while, or when something changes.
+    After(Duration),
+}
+
+/// Brings the world to what one object asks for.
+///
+/// It is asked about a name, not about a change: it looks at what there is, decides, acts, and ends
+/// when its caches have seen what it wrote ([`Cache::saw`](crate::Cache::saw)). Asked again, it finds
+/// nothing to do.
+pub trait Reconcile<T = Key>: Send + Sync + 'static {
+    /// What it is called in logs.
+    fn name(&self) -> &'static str;
+
+    /// Looks at one object and does what is to be done about it.
+    fn reconcile(&self, what: &T) -> impl Future<Output = Result<Next, Error>> + Send;
+}
+
+/// Works off a queue until `stopping` says so; what has been begun is brought to its end.
+pub(crate) async fn work<T, C>(
+    controller: Arc<C>,
+    queue: Queue<T>,
+    mut stopping: watch::Receiver<bool>,
+) where
+    T: Hash + Eq + Clone + Display + Send + Sync + 'static,
+    C: Reconcile<T>,
+{
+    loop {
+        let what = tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+            what = queue.next() => what,
+        };
+        let name = controller.name();
+        let result = AssertUnwindSafe(controller.reconcile(&what))
+            .catch_unwind()
+            .await;
+        match result {
+            Ok(Ok(next)) => {
+                queue.forget(&what);
+                if let Next::After(wait) = next {
+                    queue.add_after(what.clone(), wait);
+                }
+            }
+            Ok(Err(error)) => {
+                if error.is_race() {
+                    debug!(controller = name, object = %what, error = %error.chain(), "overtaken; trying again");
+                } else {
+                    warn!(controller = name, object = %what, error = %error.chain(), "failed; trying again");
+                }
+                queue.add_failed(what.clone());
+            }
+            Err(_) => {
+                error!(controller = name, object = %what, "a defect stopped the reconcile; trying again");
+                queue.add_failed(what.clone());
+            }
+        }
+        queue.done(&what);
+    }
+}

@@ -1,0 +1,2 @@
+//! A simulated fleet: nodes that are not alike, a scheduler, kubelets and storage, so that a laptop
+//! shows what a mixed cluster does.
