@@ -34,11 +34,13 @@ mod request;
 mod resource;
 mod respond;
 mod rest;
+mod restore;
 mod server;
 mod start;
 mod subresources;
 mod virtual_kinds;
 
 pub use health::GIT_VERSION;
+pub use restore::RestoreError;
 pub use server::{ApiServer, State};
 pub use start::{Options, StartError};

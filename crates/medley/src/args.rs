@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::{apiserver, completion, envtest, version};
+use crate::{apiserver, completion, envtest, snapshot, up, version};
 
 /// One operator for clusters whose nodes are not alike.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Up(up::Arguments),
+    Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),
     Version(version::Arguments),

@@ -5,13 +5,17 @@
 
 mod apiserver;
 mod args;
+mod cluster;
 mod completion;
+mod embedded;
 mod envtest;
 mod exit;
 mod host;
 mod logging;
 mod reference;
 mod runtime;
+mod snapshot;
+mod up;
 mod version;
 
 use std::ffi::OsString;
@@ -40,6 +44,8 @@ pub fn run(line: &[OsString]) -> ExitCode {
     };
     logging::start(arguments.verbose);
     let outcome = match arguments.command {
+        Command::Up(arguments) => up::run(arguments),
+        Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),

@@ -10,7 +10,7 @@ use ::apiserver::store::Store;
 use anyhow::Context as _;
 
 use super::flags::Flags;
-use crate::apiserver::{Running, bind, read_tokens};
+use crate::embedded::{Settings, bind, read_tokens};
 use crate::{exit, host, runtime};
 
 /// Serves on `--bind-address` and `--secure-port` until it is asked to stop.
@@ -52,7 +52,7 @@ async fn serve(flags: &Flags) -> anyhow::Result<()> {
         Some(ip) => SocketAddr::new(ip, listening.port()),
         None => host::reachable(listening),
     };
-    let running = Running {
+    let settings = Settings {
         store: Store::memory(),
         token_key: authority
             .token_key()
@@ -66,7 +66,8 @@ async fn serve(flags: &Flags) -> anyhow::Result<()> {
         identity,
         client_authorities,
     };
-    running.serve(listener, stop, || Ok(())).await
+    settings.start().await?.serve(listener, stop).await;
+    Ok(())
 }
 
 fn address(flags: &Flags, name: &str) -> anyhow::Result<Option<IpAddr>> {

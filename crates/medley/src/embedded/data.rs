@@ -8,6 +8,20 @@ use ::apiserver::pki::Authority;
 use ::apiserver::store::{Options, Store, StoreError};
 use anyhow::Context as _;
 
+/// Objects within the folder.
+const STORE: &str = "store.redb";
+
+/// Whether there is a cluster in the folder.
+pub(super) fn exists(folder: &Path) -> bool {
+    folder.join(STORE).exists()
+}
+
+/// Removes the objects; the keys may stay.
+pub(super) fn discard(folder: &Path) {
+    // What is left says so itself: the next start refuses it.
+    let _ = std::fs::remove_file(folder.join(STORE));
+}
+
 /// Opens the folder, made on first use and readable by its owner alone.
 pub(super) fn open(folder: &Path) -> anyhow::Result<(Store, Authority)> {
     DirBuilder::new()
@@ -20,7 +34,7 @@ pub(super) fn open(folder: &Path) -> anyhow::Result<(Store, Authority)> {
                 folder.display()
             )
         })?;
-    let store = Store::open(folder.join("store.redb"), Options::default()).map_err(|error| {
+    let store = Store::open(folder.join(STORE), Options::default()).map_err(|error| {
         let hint = match &error {
             StoreError::InUse { .. } => {
                 "; stop that server, or choose another folder with --data DIR"

@@ -1,0 +1,47 @@
+//! Which cluster a command speaks to.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// How to reach a cluster, as kubectl takes it.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArguments {
+    /// The kubeconfig to use.
+    /// [default: $KUBECONFIG, then ~/.kube/config, then the service account of the pod]
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl ClusterArguments {
+    /// A client for the cluster.
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let config = match (&self.kubeconfig, &self.context) {
+            (Some(path), _) => {
+                let what = || format!("reading the kubeconfig {}", path.display());
+                let kubeconfig = Kubeconfig::read_from(path).with_context(what)?;
+                Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .with_context(what)?
+            }
+            (None, Some(_)) => Config::from_kubeconfig(&options)
+                .await
+                .context("reading the kubeconfig")?,
+            (None, None) => Config::infer()
+                .await
+                .context("looking for a cluster; name one with --kubeconfig PATH or $KUBECONFIG")?,
+        };
+        Client::try_from(config).context("preparing to talk to the cluster")
+    }
+}

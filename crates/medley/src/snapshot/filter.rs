@@ -1,0 +1,166 @@
+//! What of a cluster goes into a snapshot, and what of a snapshot into a copy.
+
+use serde_json::{Map, Value};
+
+/// kubectl keeps what was applied here, the data of Secrets included.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Whether objects of a resource are worth keeping: not what is only ever news (events, leases),
+/// nor what the server computes when asked (metrics, component statuses).
+pub(super) fn is_kept(group: &str, plural: &str) -> bool {
+    !matches!(
+        (group, plural),
+        ("" | "events.k8s.io", "events")
+            | ("coordination.k8s.io", "leases" | "leasecandidates")
+            | ("", "componentstatuses")
+            | (
+                "metrics.k8s.io" | "custom.metrics.k8s.io" | "external.metrics.k8s.io",
+                _
+            )
+            | ("packages.operators.coreos.com", _)
+    )
+}
+
+/// Takes out what must not leave the cluster: everything a Secret holds, wherever it is held.
+pub(super) fn strip(mut object: Value) -> Value {
+    let is_secret = object["apiVersion"] == "v1" && object["kind"] == "Secret";
+    let Some(fields) = object.as_object_mut() else {
+        return object;
+    };
+    if is_secret {
+        fields.remove("data");
+        fields.remove("stringData");
+    }
+    if let Some(meta) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Who set which field of a Secret names its keys.
+        if is_secret {
+            meta.remove("managedFields");
+            without(meta, "annotations", LAST_APPLIED);
+        }
+        meta.remove("selfLink");
+    }
+    object
+}
+
+fn without(meta: &mut Map<String, Value>, field: &str, key: &str) {
+    let Some(entries) = meta.get_mut(field).and_then(Value::as_object_mut) else {
+        return;
+    };
+    entries.remove(key);
+    if entries.is_empty() {
+        meta.remove(field);
+    }
+}
+
+/// What becomes of an object in a copy.
+#[derive(Debug, PartialEq)]
+pub(super) enum Fate {
+    /// It is put in.
+    Kept(Value),
+    /// It is left out, for a reason that is worth saying.
+    LeftOut(&'static str),
+    /// The copy has its own.
+    Own,
+}
+
+/// What becomes of an object in a copy.
+pub(super) fn fate(mut object: Value) -> Fate {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    match kind {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            Fate::LeftOut("webhooks that nobody answers in a copy")
+        }
+        "APIService" => Fate::LeftOut("API services that nobody answers in a copy"),
+        // The way to the server itself.
+        "Service" | "Endpoints" | "EndpointSlice"
+            if name == "kubernetes" && object["metadata"]["namespace"] == "default" =>
+        {
+            Fate::Own
+        }
+        "ConfigMap" if name == "kube-root-ca.crt" => Fate::Own,
+        "CustomResourceDefinition" => {
+            // Nobody answers conversion webhooks either; stored objects are of one version.
+            if object["spec"]["conversion"]["strategy"] == "Webhook" {
+                object["spec"]["conversion"] = serde_json::json!({ "strategy": "None" });
+            }
+            Fate::Kept(object)
+        }
+        "Node" => {
+            let annotations = &mut object["metadata"]["annotations"];
+            if !annotations.is_object() {
+                *annotations = Value::Object(Map::new());
+            }
+            annotations[fleet::SIMULATED] = Value::String("true".to_owned());
+            Fate::Kept(object)
+        }
+        _ => Fate::Kept(object),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_of_what_a_secret_holds_is_kept() {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {
+                "name": "s",
+                "annotations": { LAST_APPLIED: r#"{"data":{"password":"aHVudGVyMg=="}}"#, "kept": "yes" },
+                "managedFields": [{ "fieldsV1": { "f:data": { "f:password": {} } } }],
+            },
+            "data": { "password": "aHVudGVyMg==" },
+            "stringData": { "password": "hunter2" },
+        });
+        let kept = strip(secret);
+        assert_eq!(
+            kept,
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+                "metadata": { "name": "s", "annotations": { "kept": "yes" } },
+            })
+        );
+    }
+
+    #[test]
+    fn other_objects_stay_as_they_are() {
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c", "annotations": { LAST_APPLIED: "{}" } }, "data": { "a": "b" } });
+        assert_eq!(strip(map.clone()), map);
+        assert_eq!(fate(map.clone()), Fate::Kept(map));
+    }
+
+    #[test]
+    fn nodes_of_a_copy_are_simulated() {
+        let Fate::Kept(node) = fate(json!({ "kind": "Node", "metadata": { "name": "n" } })) else {
+            panic!("nodes are kept");
+        };
+        assert_eq!(node["metadata"]["annotations"][fleet::SIMULATED], "true");
+    }
+
+    #[test]
+    fn what_would_refuse_every_write_is_left_out() {
+        for kind in [
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+            "APIService",
+        ] {
+            let fate = fate(json!({ "kind": kind, "metadata": { "name": "x" } }));
+            assert!(matches!(fate, Fate::LeftOut(_)), "{kind}: {fate:?}");
+        }
+        let fate = fate(json!({
+            "kind": "CustomResourceDefinition", "metadata": { "name": "x" },
+            "spec": { "conversion": { "strategy": "Webhook", "webhook": {} } },
+        }));
+        let Fate::Kept(definition) = fate else {
+            panic!("definitions are kept");
+        };
+        assert_eq!(
+            definition["spec"]["conversion"],
+            json!({ "strategy": "None" })
+        );
+    }
+}

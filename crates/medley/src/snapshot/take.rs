@@ -1,0 +1,175 @@
+//! Reading a cluster into a file.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::discovery::{Discovery, verbs};
+use kube::{Api, Client};
+use serde::Serialize;
+
+use super::format::{FORMAT, Footer, Header, Line, Missing, VERSION};
+use super::{filter, is_compressed};
+
+/// Objects a page.
+const PAGE: u32 = 500;
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Taken {
+    path: PathBuf,
+    footer: Footer,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for missing in &self.footer.missing {
+            writeln!(f, "not read: {}: {}", missing.resource, missing.reason)?;
+        }
+        writeln!(
+            f,
+            "{} objects in {}; start a copy with: medley up --from {0}",
+            self.footer.objects,
+            self.path.display(),
+        )
+    }
+}
+
+/// Reads all there is into a file, which appears only when it is whole.
+pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> {
+    let what = || format!("writing the snapshot {}", path.display());
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let footer = write(client, path, &partial).await.inspect_err(|_| {
+        // It says nothing that could be used; the error counts.
+        let _ = fs::remove_file(&partial);
+    })?;
+    fs::rename(&partial, path).with_context(what)?;
+    Ok(Taken {
+        path: path.to_owned(),
+        footer,
+    })
+}
+
+async fn write(client: &Client, path: &Path, partial: &Path) -> anyhow::Result<Footer> {
+    let what = || format!("writing the snapshot {}", path.display());
+    let kubernetes = client
+        .apiserver_version()
+        .await
+        .context("asking the cluster for its version")?
+        .git_version;
+    // Snapshots tell a lot about a cluster: for the eyes of their owner alone.
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(partial)
+        .with_context(what)?;
+    let file = BufWriter::new(file);
+    let mut out: Box<dyn Write> = if is_compressed(path) {
+        Box::new(GzEncoder::new(file, Compression::default()))
+    } else {
+        Box::new(file)
+    };
+    let header = Header {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        taken: Timestamp::now(),
+        kubernetes,
+    };
+    line(&mut out, &header).with_context(what)?;
+    let mut footer = Footer::default();
+    for resource in resources(client).await? {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = match api.list(&params).await {
+                Ok(page) => page,
+                Err(error) => {
+                    footer.missing.push(Missing {
+                        resource: name(&resource),
+                        reason: reason(error)?,
+                    });
+                    break;
+                }
+            };
+            for mut object in page.items {
+                object.types.get_or_insert_with(|| kube::api::TypeMeta {
+                    api_version: resource.api_version.clone(),
+                    kind: resource.kind.clone(),
+                });
+                let object = serde_json::to_value(object).with_context(what)?;
+                line(&mut out, &Line::Object(filter::strip(object))).with_context(what)?;
+                footer.objects += 1;
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+    }
+    let end = Line::End(footer);
+    line(&mut out, &end).with_context(what)?;
+    out.flush().with_context(what)?;
+    drop(out);
+    let Line::End(footer) = end else {
+        anyhow::bail!("the last line of a snapshot is its end");
+    };
+    Ok(footer)
+}
+
+/// Every resource that can be listed and is worth it; definitions and namespaces first, as a copy
+/// needs them.
+async fn resources(client: &Client) -> anyhow::Result<Vec<ApiResource>> {
+    let discovery = Discovery::new(client.clone())
+        .run()
+        .await
+        .context("asking the cluster what it serves")?;
+    let mut resources: Vec<ApiResource> = discovery
+        .groups()
+        .flat_map(kube::discovery::ApiGroup::recommended_resources)
+        .filter(|(_, capabilities)| capabilities.supports_operation(verbs::LIST))
+        .map(|(resource, _)| resource)
+        .filter(|resource| filter::is_kept(&resource.group, &resource.plural))
+        .collect();
+    resources.sort_by_key(|resource| {
+        let rank = match (resource.group.as_str(), resource.plural.as_str()) {
+            ("apiextensions.k8s.io", "customresourcedefinitions") => 0,
+            ("", "namespaces") => 1,
+            _ => 2,
+        };
+        (rank, resource.group.clone(), resource.plural.clone())
+    });
+    Ok(resources)
+}
+
+/// Why a resource cannot be listed. What the server says is noted; anything else ends the snapshot,
+/// which would lack more than it says.
+fn reason(error: kube::Error) -> anyhow::Result<String> {
+    match error {
+        kube::Error::Api(status) => Ok(status.message.clone()),
+        other => Err(anyhow::Error::new(other).context("reading the cluster")),
+    }
+}
+
+fn name(resource: &ApiResource) -> String {
+    if resource.group.is_empty() {
+        resource.plural.clone()
+    } else {
+        format!("{}.{}", resource.plural, resource.group)
+    }
+}
+
+fn line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,109 @@
+//! `medley up`: a living cluster on this machine.
+
+mod cluster;
+mod fleet;
+mod welcome;
+
+use std::path::PathBuf;
+
+use ::apiserver::auth::StaticTokens;
+use clap::Args;
+
+use crate::embedded::{Embedded, PlaceArguments};
+use crate::{exit, runtime, snapshot};
+use cluster::Cluster;
+use fleet::FleetChoice;
+
+/// Run a whole cluster on this machine: API server, controllers and a simulated fleet.
+///
+/// Everything is kept under the data folder; the next `up` continues where this one stopped. Prints
+/// what to try and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: PlaceArguments,
+
+    /// The nodes to begin with: a YAML file, `demo` for a mixed fleet, or `none`. They are made once;
+    /// later `up`s continue with the nodes there are.
+    /// [default: demo; with --from: none]
+    #[arg(long, value_name = "FILE|demo|none")]
+    fleet: Option<FleetChoice>,
+
+    /// How much faster than in reality images are pulled and containers start and stop.
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
+    speed: f64,
+
+    /// Begin as a copy of a cluster that `medley snapshot` wrote to a file. Its nodes become
+    /// simulated ones. Kept in memory unless --data names a new folder.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && (0.001..=1e6).contains(&speed) => Ok(speed),
+        _ => Err("a number from 0.001 to 1000000 is needed, 1 for real time".to_owned()),
+    }
+}
+
+/// Runs a cluster until it is asked to stop.
+pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
+    let copy = arguments
+        .from
+        .as_deref()
+        .map(snapshot::Copy::open)
+        .transpose()?;
+    if copy.is_some() {
+        arguments.place.memory_by_default();
+    }
+    let choice = arguments.fleet.unwrap_or(match copy {
+        Some(_) => FleetChoice::None,
+        None => FleetChoice::Demo,
+    });
+    let fleet = choice.load()?;
+    let place = arguments.place.complete()?;
+    if copy.is_some() {
+        place.must_be_new()?;
+    }
+    runtime::build()?.block_on(async {
+        let stop = runtime::stop_signal()?;
+        tokio::pin!(stop);
+        let starting = async {
+            let embedded = Embedded::open(place, StaticTokens::default()).await?;
+            let copied = match copy {
+                Some(copy) => match copy.restore(embedded.server()).await {
+                    Ok(copied) => Some(copied),
+                    Err(error) => {
+                        embedded.discard().await;
+                        return Err(error);
+                    }
+                },
+                None => None,
+            };
+            let cluster = Cluster::start(
+                embedded.server(),
+                embedded.root_ca(),
+                fleet,
+                arguments.speed,
+            )
+            .await?;
+            embedded.write_kubeconfig()?;
+            anyhow::Ok((embedded, cluster, copied))
+        };
+        let (embedded, cluster, copied) = tokio::select! {
+            started = starting => started?,
+            () = &mut stop => return Ok(()),
+        };
+        if let Some(copied) = copied {
+            exit::print(&copied.to_string())?;
+        }
+        exit::print(&welcome::text(&embedded, &cluster).await?)?;
+        embedded
+            .serve(async {
+                stop.await;
+                cluster.stop().await;
+            })
+            .await;
+        Ok(())
+    })
+}

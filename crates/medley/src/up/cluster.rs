@@ -1,0 +1,65 @@
+//! What lives in the cluster besides its API server.
+
+use ::apiserver::ApiServer;
+use ::apiserver::auth::{MASTERS, UserInfo};
+use anyhow::Context as _;
+use chassis::Manager;
+use http::header::{HeaderValue, USER_AGENT};
+use kube::Client;
+use tower::ServiceExt as _;
+
+/// The running controllers and the fleet.
+pub(crate) struct Cluster {
+    manager: Manager,
+}
+
+impl Cluster {
+    /// Starts everything; the cluster can be used when this returns.
+    pub(crate) async fn start(
+        server: &ApiServer,
+        root_ca: &str,
+        fleet: ::fleet::Fleet,
+        speed: f64,
+    ) -> anyhow::Result<Self> {
+        let manager = Manager::new(client(server, "kube-controller-manager"));
+        let options = controlplane::Options {
+            root_ca: root_ca.to_owned(),
+        };
+        controlplane::start(&manager, &options).await;
+        let options = ::fleet::Options {
+            fleet,
+            speed,
+            scheduler: client(server, "kube-scheduler"),
+            kubelet: client(server, "kubelet"),
+        };
+        ::fleet::start(&manager, options)
+            .await
+            .context("starting the fleet")?;
+        Ok(Self { manager })
+    }
+
+    /// A client for whoever reports on the cluster.
+    pub(crate) fn client(&self) -> Client {
+        self.manager.client()
+    }
+
+    /// Stops everything; what has been begun is brought to its end.
+    pub(crate) async fn stop(&self) {
+        self.manager.stop().await;
+    }
+}
+
+/// A client in this process for a component of the control plane; managed fields show its name.
+fn client(server: &ApiServer, component: &'static str) -> Client {
+    let user = UserInfo::known(&format!("system:{component}"), &[MASTERS]);
+    let service =
+        server
+            .as_user(user)
+            .map_request(move |mut request: http::Request<kube::client::Body>| {
+                request
+                    .headers_mut()
+                    .insert(USER_AGENT, HeaderValue::from_static(component));
+                request
+            });
+    Client::new(service, "default")
+}

@@ -1,0 +1,50 @@
+//! Which nodes a cluster begins with.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use fleet::Fleet;
+
+/// What `--fleet` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FleetChoice {
+    /// The mixed fleet that comes with the program.
+    Demo,
+    /// No nodes.
+    None,
+    /// A file.
+    File(PathBuf),
+}
+
+impl FromStr for FleetChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "demo" => Self::Demo,
+            "none" => Self::None,
+            path => Self::File(path.into()),
+        })
+    }
+}
+
+impl FleetChoice {
+    /// The fleet that is meant.
+    pub(crate) fn load(&self) -> anyhow::Result<Fleet> {
+        match self {
+            Self::Demo => Fleet::demo().context("reading the demo fleet"),
+            Self::None => Ok(Fleet::default()),
+            Self::File(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| {
+                    format!(
+                        "reading the fleet {}; --fleet takes a YAML file, demo or none",
+                        path.display()
+                    )
+                })?;
+                Fleet::parse(&text).with_context(|| format!("reading the fleet {}", path.display()))
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a new user reads first.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::cluster::Cluster;
+use crate::embedded::Embedded;
+
+/// Where the cluster is, what it is made of, and what to try next.
+pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Result<String> {
+    let nodes: Api<Node> = Api::all(cluster.client());
+    let nodes = nodes
+        .list(&ListParams::default())
+        .await
+        .context("listing the nodes")?
+        .items;
+    let mut text = format!(
+        "Medley is up at {} with {}.\n",
+        embedded.url(),
+        fleet(&nodes)
+    );
+    let absolute = std::path::absolute(embedded.kubeconfig()).context("finding the kubeconfig")?;
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "\n  export KUBECONFIG={}\n\nThen try:\n",
+        quoted(&absolute.display().to_string())
+    );
+    for command in [
+        "kubectl get nodes -L kubernetes.io/arch,kubernetes.io/os",
+        "kubectl create deployment web --image=nginx --replicas=5",
+        "kubectl rollout status deployment web",
+    ] {
+        let _ = writeln!(text, "  {command}");
+    }
+    text.push_str("\nready\n");
+    Ok(text)
+}
+
+/// `11 nodes: 7 linux/amd64, 2 linux/arm64`.
+fn fleet(nodes: &[Node]) -> String {
+    let mut platforms: BTreeMap<String, usize> = BTreeMap::new();
+    for node in nodes {
+        let label = |name: &str| {
+            let labels = node.metadata.labels.as_ref();
+            labels
+                .and_then(|labels| labels.get(name))
+                .map_or("unknown", String::as_str)
+        };
+        let platform = format!(
+            "{}/{}",
+            label("kubernetes.io/os"),
+            label("kubernetes.io/arch")
+        );
+        *platforms.entry(platform).or_default() += 1;
+    }
+    let count = match nodes.len() {
+        0 => return "no nodes".to_owned(),
+        1 => "1 node".to_owned(),
+        count => format!("{count} nodes"),
+    };
+    let platforms: Vec<String> = platforms
+        .into_iter()
+        .map(|(platform, count)| format!("{count} {platform}"))
+        .collect();
+    format!("{count}: {}", platforms.join(", "))
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,=@".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_shell_reads_paths_as_they_are() {
+        for (path, expected) in [
+            (
+                "/home/me/.local/share/medley/kubeconfig",
+                "/home/me/.local/share/medley/kubeconfig",
+            ),
+            ("/my data/k", "'/my data/k'"),
+            ("/it's", r"'/it'\''s'"),
+        ] {
+            assert_eq!(quoted(path), expected);
+        }
+    }
+}
