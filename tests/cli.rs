@@ -4,103 +4,17 @@
     reason = "a helper of a test may fail as the test does"
 )]
 
+mod binary;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use binary::{MEDLEY, PATIENCE, Server, medley, stop, text, until};
 use testkit::{Fsync, Process, TestCluster, free_port};
-
-const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-const PATIENCE: Duration = Duration::from_mins(1);
-
-fn medley(arguments: &[&str]) -> Output {
-    Command::new(MEDLEY).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Looks until there is something.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A server in a folder of its own.
-struct Server {
-    process: Process,
-    kubeconfig: PathBuf,
-    home: PathBuf,
-}
-
-impl Server {
-    fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let listen = ["apiserver", "--listen", "127.0.0.1:0"];
-        let arguments = listen.iter().chain(arguments);
-        let mut process = Process::start(Path::new(MEDLEY), arguments, folder).unwrap();
-        let line = until("the server is ready", || {
-            let output = process.output();
-            assert!(process.ended().unwrap().is_none(), "{output}");
-            output
-                .lines()
-                .find(|line| line.starts_with("ready: "))
-                .map(str::to_owned)
-        });
-        let path = line
-            .split("(kubeconfig: ")
-            .nth(1)
-            .unwrap()
-            .trim_end_matches(')');
-        Self {
-            process,
-            kubeconfig: folder.join(path),
-            home: folder.to_owned(),
-        }
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> Output {
-        Command::new("kubectl")
-            .args(arguments)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env("HOME", &self.home)
-            .output()
-            .unwrap()
-    }
-
-    /// Output of a kubectl that succeeds.
-    fn ask(&self, arguments: &[&str]) -> String {
-        let output = self.kubectl(arguments);
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            text(&output.stderr)
-        );
-        text(&output.stdout)
-    }
-
-    fn stop(&mut self, signal: &str) -> ExitStatus {
-        stop(&mut self.process, signal)
-    }
-}
-
-fn stop(process: &mut Process, signal: &str) -> ExitStatus {
-    let sent = Command::new("kill")
-        .args([signal, &process.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-    until("the process ends", || process.ended().unwrap())
-}
 
 #[test]
 fn a_server_in_memory_comes_and_goes() {

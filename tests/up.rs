@@ -1,0 +1,375 @@
+//! `medley up` as a new user meets it: the tour of the README, with the real kubectl.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
+mod binary;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use binary::{Server, medley, text, until};
+use serde_json::Value;
+
+/// Fast enough for a test; everything else is as users have it.
+const FAST: [&str; 2] = ["--speed", "100"];
+
+fn up(folder: &Path, arguments: &[&str]) -> Server {
+    let data = folder.join("data");
+    let mut all = vec!["--data", data.to_str().unwrap()];
+    all.extend(FAST);
+    all.extend(arguments);
+    Server::up(folder, &all)
+}
+
+/// Objects as kubectl lists them.
+fn list(server: &Server, arguments: &[&str]) -> Vec<Value> {
+    let mut all = vec!["get", "-o", "json"];
+    all.extend(arguments);
+    let mut list: Value = serde_json::from_str(&server.ask(&all)).unwrap();
+    serde_json::from_value(list["items"].take()).unwrap()
+}
+
+fn rolled_out(server: &Server, what: &str) {
+    let said = server.ask(&["rollout", "status", what, "--timeout=120s"]);
+    assert!(
+        said.contains("successfully rolled out")
+            || said.contains("roll out complete")
+            || said.contains("rolling update complete"),
+        "{said}"
+    );
+}
+
+fn apply(server: &Server, folder: &Path, manifest: &str) {
+    let file = folder.join("manifest.yaml");
+    std::fs::write(&file, manifest).unwrap();
+    server.ask(&["apply", "-f", file.to_str().unwrap()]);
+}
+
+const WORKLOADS: &str = "
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers: [{name: agent, image: example.com/agent:1}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: db}
+spec:
+  clusterIP: None
+  selector: {app: db}
+  ports: [{port: 5432}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 3
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers: [{name: db, image: example.com/db:1, ports: [{containerPort: 5432}]}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec:
+      accessModes: [ReadWriteOnce]
+      resources: {requests: {storage: 1Gi}}
+";
+
+#[test]
+fn the_tour_goes_as_the_readme_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = up(folder.path(), &[]);
+
+    let nodes = list(&cluster, &["nodes"]);
+    let platforms: BTreeSet<String> = nodes
+        .iter()
+        .map(|node| {
+            let info = &node["status"]["nodeInfo"];
+            let text = |name: &str| info[name].as_str().unwrap().to_owned();
+            format!("{}/{}", text("operatingSystem"), text("architecture"))
+        })
+        .collect();
+    let expected = ["linux/amd64", "linux/arm64", "linux/s390x", "windows/amd64"];
+    assert_eq!(platforms, expected.map(str::to_owned).into());
+    cluster.ask(&[
+        "wait",
+        "nodes",
+        "--all",
+        "--for=condition=Ready",
+        "--timeout=60s",
+    ]);
+
+    // A Deployment rolls out, scales and rolls back.
+    cluster.ask(&[
+        "create",
+        "deployment",
+        "web",
+        "--image=example.com/web:1",
+        "--replicas=5",
+    ]);
+    rolled_out(&cluster, "deployment/web");
+    cluster.ask(&["set", "image", "deployment/web", "web=example.com/web:2"]);
+    rolled_out(&cluster, "deployment/web");
+    cluster.ask(&["scale", "deployment/web", "--replicas=8"]);
+    rolled_out(&cluster, "deployment/web");
+    cluster.ask(&["rollout", "undo", "deployment/web"]);
+    rolled_out(&cluster, "deployment/web");
+    until("only pods of the old image are left", || {
+        let pods = list(&cluster, &["pods", "-l", "app=web"]);
+        let old = pods
+            .iter()
+            .filter(|pod| pod["spec"]["containers"][0]["image"] == "example.com/web:1")
+            .count();
+        (old == 8 && pods.len() == 8).then_some(())
+    });
+    let history = cluster.ask(&["rollout", "history", "deployment/web"]);
+    assert!(
+        history.contains('3') && !history.contains("\n1 "),
+        "{history}"
+    );
+
+    // A DaemonSet is on every node, a StatefulSet has names and volumes.
+    apply(&cluster, folder.path(), WORKLOADS);
+    rolled_out(&cluster, "daemonset/agent");
+    rolled_out(&cluster, "statefulset/db");
+    let daemons: BTreeSet<String> = list(&cluster, &["pods", "-l", "app=agent"])
+        .iter()
+        .map(|pod| pod["spec"]["nodeName"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(daemons.len(), nodes.len());
+    let names: Vec<String> = list(&cluster, &["pods", "-l", "app=db"])
+        .iter()
+        .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["db-0", "db-1", "db-2"]);
+    let claims = list(&cluster, &["pvc"]);
+    assert!(
+        claims.len() == 3
+            && claims
+                .iter()
+                .all(|claim| claim["status"]["phase"] == "Bound"),
+        "{claims:?}"
+    );
+    until("the service has its endpoints", || {
+        let slices = list(
+            &cluster,
+            &["endpointslices", "-l", "kubernetes.io/service-name=db"],
+        );
+        let ready = slices
+            .iter()
+            .filter_map(|slice| slice["endpoints"].as_array())
+            .flatten()
+            .filter(|endpoint| endpoint["conditions"]["ready"] == true)
+            .count();
+        (ready == 3).then_some(())
+    });
+
+    // A drained node is empty but for its daemons, and the pods are elsewhere.
+    let busy = list(&cluster, &["pods", "-l", "app=web"])[0]["spec"]["nodeName"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    cluster.ask(&[
+        "drain",
+        &busy,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        "--timeout=60s",
+    ]);
+    rolled_out(&cluster, "deployment/web");
+    let field = format!("--field-selector=spec.nodeName={busy}");
+    assert!(list(&cluster, &["pods", "-l", "app=web", &field]).is_empty());
+    cluster.ask(&["uncordon", &busy]);
+
+    // A namespace goes with everything in it.
+    cluster.ask(&["create", "namespace", "short-lived"]);
+    cluster.ask(&[
+        "-n",
+        "short-lived",
+        "create",
+        "deployment",
+        "web",
+        "--image=x",
+        "--replicas=2",
+    ]);
+    cluster.ask(&[
+        "-n",
+        "short-lived",
+        "rollout",
+        "status",
+        "deployment/web",
+        "--timeout=60s",
+    ]);
+    cluster.ask(&["delete", "namespace", "short-lived", "--timeout=60s"]);
+    assert!(list(&cluster, &["pods", "-n", "short-lived"]).is_empty());
+
+    // It goes on where it stopped.
+    let before = uids(&cluster);
+    assert_eq!(cluster.stop("-INT").code(), Some(0));
+    let mut cluster = up(folder.path(), &[]);
+    rolled_out(&cluster, "deployment/web");
+    rolled_out(&cluster, "statefulset/db");
+    assert_eq!(uids(&cluster), before, "nothing is made anew");
+    assert_eq!(cluster.stop("-TERM").code(), Some(0));
+}
+
+/// Nodes and pods by name, with their uids.
+fn uids(cluster: &Server) -> BTreeMap<String, String> {
+    list(cluster, &["nodes,pods"])
+        .iter()
+        .map(|object| {
+            let text = |name: &str| object["metadata"][name].as_str().unwrap().to_owned();
+            (text("name"), text("uid"))
+        })
+        .collect()
+}
+
+#[test]
+fn a_rolling_update_survives_ten_kills_in_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = up(folder.path(), &[]);
+    cluster.ask(&[
+        "create",
+        "deployment",
+        "web",
+        "--image=example.com/web:0",
+        "--replicas=12",
+    ]);
+    apply(&cluster, folder.path(), WORKLOADS);
+    rolled_out(&cluster, "deployment/web");
+    rolled_out(&cluster, "statefulset/db");
+    let nodes = list(&cluster, &["nodes"]).len();
+    let claims: BTreeSet<String> = list(&cluster, &["pvc"])
+        .iter()
+        .map(|claim| claim["spec"]["volumeName"].as_str().unwrap().to_owned())
+        .collect();
+
+    for round in 1..=10u64 {
+        let image = format!("web=example.com/web:{round}");
+        cluster.ask(&["set", "image", "deployment/web", &image]);
+        cluster.ask(&[
+            "set",
+            "image",
+            "daemonset/agent",
+            &format!("agent=example.com/agent:{round}"),
+        ]);
+        cluster.ask(&[
+            "set",
+            "image",
+            "statefulset/db",
+            &format!("db=example.com/db:{round}"),
+        ]);
+        // Each time at another moment of the update.
+        std::thread::sleep(Duration::from_millis(37 * round));
+        cluster.stop("-KILL");
+        cluster = up(folder.path(), &[]);
+    }
+
+    for what in ["deployment/web", "daemonset/agent", "statefulset/db"] {
+        rolled_out(&cluster, what);
+    }
+    until("what was replaced is gone, what is wanted is there", || {
+        let pods = list(&cluster, &["pods"]);
+        let of = |app: &str, image: &str| {
+            pods.iter()
+                .filter(|pod| pod["metadata"]["labels"]["app"] == app)
+                .filter(|pod| pod["spec"]["containers"][0]["image"] == image)
+                .filter(|pod| pod["status"]["phase"] == "Running")
+                .count()
+        };
+        let found = (
+            of("web", "example.com/web:10"),
+            of("agent", "example.com/agent:10"),
+            of("db", "example.com/db:10"),
+        );
+        (found == (12, nodes, 3) && pods.len() == 12 + nodes + 3).then_some(())
+    });
+    assert_eq!(list(&cluster, &["nodes"]).len(), nodes);
+    let after: BTreeSet<String> = list(&cluster, &["pvc"])
+        .iter()
+        .map(|claim| claim["spec"]["volumeName"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(after, claims, "volumes stay with their claims");
+    assert_eq!(list(&cluster, &["pv"]).len(), claims.len());
+    let revisions = list(&cluster, &["replicasets"]);
+    let wanted: Vec<i64> = revisions
+        .iter()
+        .filter_map(|set| set["spec"]["replicas"].as_i64())
+        .filter(|replicas| *replicas > 0)
+        .collect();
+    assert_eq!(wanted, [12], "one ReplicaSet has the pods");
+    let numbers: BTreeSet<&str> = revisions
+        .iter()
+        .filter_map(|set| {
+            set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str()
+        })
+        .collect();
+    assert_eq!(numbers.len(), revisions.len(), "no revision is there twice");
+    assert_eq!(cluster.stop("-TERM").code(), Some(0));
+}
+
+#[test]
+fn a_copy_of_a_cluster_is_like_it_and_apart_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = up(folder.path(), &[]);
+    cluster.ask(&[
+        "create",
+        "deployment",
+        "web",
+        "--image=example.com/web:1",
+        "--replicas=3",
+    ]);
+    rolled_out(&cluster, "deployment/web");
+    cluster.ask(&[
+        "create",
+        "secret",
+        "generic",
+        "login",
+        "--from-literal=password=hunter2",
+    ]);
+
+    let file = folder.path().join("snapshot.gz");
+    let file = file.to_str().unwrap();
+    let kubeconfig = cluster.kubeconfig.to_str().unwrap();
+    let taken = medley(&["snapshot", "-o", file, "--kubeconfig", kubeconfig]);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    assert!(text(&taken.stdout).contains("medley up --from"));
+
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let copy = Server::up(&elsewhere, &["--from", file, FAST[0], FAST[1]]);
+    let owned = |server: &Server| -> BTreeMap<String, String> {
+        list(server, &["nodes,pods,replicasets,deployments"])
+            .iter()
+            .map(|object| {
+                let text = |name: &str| object["metadata"][name].as_str().unwrap().to_owned();
+                (format!("{}/{}", object["kind"], text("name")), text("uid"))
+            })
+            .collect()
+    };
+    assert_eq!(owned(&copy), owned(&cluster));
+    let secret = copy.ask(&["get", "secret", "login", "-o", "json"]);
+    assert!(!secret.contains("password"), "{secret}");
+
+    // What is tried on the copy stays there.
+    copy.ask(&["scale", "deployment/web", "--replicas=6"]);
+    rolled_out(&copy, "deployment/web");
+    assert_eq!(list(&cluster, &["pods"]).len(), 3);
+
+    // A folder that holds a cluster is no place for a copy.
+    let data = folder.path().join("data");
+    let refused = medley(&["up", "--from", file, "--data", data.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("holds a cluster already"));
+}
