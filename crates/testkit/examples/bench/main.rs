@@ -4,6 +4,7 @@
 //! `KUBEBUILDER_ASSETS` names them, to etcd (which waits for the disk here, too) with
 //! kube-apiserver. Only the ratios of one run on one machine mean anything.
 
+mod fleet;
 mod load;
 mod report;
 mod target;
@@ -11,7 +12,7 @@ mod target;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use crate::report::Report;
 use crate::target::Target;
@@ -25,6 +26,15 @@ struct Arguments {
     /// The binary.
     #[arg(hide = true)]
     medley: PathBuf,
+    /// What is measured.
+    #[arg(long, value_enum, default_value_t = Part::Api)]
+    part: Part,
+    /// Nodes of the fleet.
+    #[arg(long, default_value_t = 5_000)]
+    nodes: usize,
+    /// Pods that are scheduled on them.
+    #[arg(long, default_value_t = 20_000)]
+    pods: usize,
     /// Seconds for each measurement of a rate.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
@@ -36,10 +46,30 @@ struct Arguments {
     watchers: usize,
 }
 
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The API server alone.
+    Api,
+    /// A whole cluster: nodes, controllers, scheduler.
+    Fleet,
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let mut report = Report::default();
+    if arguments.part == Part::Fleet {
+        let size = fleet::Size {
+            nodes: arguments.nodes,
+            pods: arguments.pods,
+        };
+        fleet::medley(&arguments.medley, size, &mut report).await?;
+        if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") {
+            fleet::genuine(&PathBuf::from(assets), size, &mut report).await?;
+        }
+        return report.print();
+    }
     measure(
         &arguments,
         Target::medley(&arguments.medley).await?,

@@ -18,7 +18,9 @@ pub(crate) struct Target {
     pub(crate) ready: Duration,
     kubeconfig: std::path::PathBuf,
     processes: Vec<u32>,
-    _running: Running,
+    running: Running,
+    /// Programs beside the servers.
+    others: Vec<Process>,
 }
 
 /// What has to live as long as the measurement.
@@ -49,7 +51,8 @@ impl Target {
             ready,
             kubeconfig,
             processes,
-            _running: Running::Medley(process, folder),
+            running: Running::Medley(process, folder),
+            others: Vec::new(),
         })
     }
 
@@ -64,8 +67,96 @@ impl Target {
             ready,
             kubeconfig: served.kubeconfig.clone(),
             processes: cluster.process_ids(),
-            _running: Running::Genuine(cluster, served),
+            running: Running::Genuine(cluster, served),
+            others: Vec::new(),
         })
+    }
+
+    /// The released binary as a whole cluster, with a fleet of its own.
+    pub(crate) async fn up(binary: &Path, fleet: &str, limit: Duration) -> anyhow::Result<Self> {
+        testkit::install_crypto();
+        let folder = TempDir::new().context("making a data folder")?;
+        std::fs::write(folder.path().join("fleet.yaml"), fleet).context("writing a fleet")?;
+        let kubeconfig = folder.path().join("data/kubeconfig");
+        let started = Instant::now();
+        let arguments = [
+            "up",
+            "--data",
+            "data",
+            "--listen",
+            "127.0.0.1:0",
+            "--fleet",
+            "fleet.yaml",
+            "--speed",
+            "1000",
+        ];
+        let process = Process::start(binary, arguments, folder.path())?;
+        while !process.output().lines().any(|line| line == "ready") {
+            anyhow::ensure!(started.elapsed() < limit, "not ready: {}", process.output());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(Self {
+            name: "medley up",
+            ready: started.elapsed(),
+            kubeconfig,
+            processes: vec![process.id()],
+            running: Running::Medley(process, folder),
+            others: Vec::new(),
+        })
+    }
+
+    /// etcd and kube-apiserver with the genuine controllers and scheduler, as fast as they go.
+    pub(crate) async fn genuine_control_plane(assets: &Path) -> anyhow::Result<Self> {
+        let mut target = Self::genuine(assets).await?;
+        target.name = "genuine control plane";
+        let Running::Genuine(_, served) = &target.running else {
+            anyhow::bail!("a genuine control plane runs genuine servers");
+        };
+        let kubeconfig = format!("--kubeconfig={}", served.kubeconfig.display());
+        let fast = [
+            "--kube-api-qps=5000",
+            "--kube-api-burst=5000",
+            "--leader-elect=false",
+        ];
+        // New nodes are tainted until a controller takes that away, which would give up nodes that
+        // nobody hears of.
+        let controllers = [
+            "--controllers=deployment-controller,replicaset-controller,node-lifecycle-controller",
+            "--node-monitor-grace-period=1h",
+        ];
+        for (program, own) in [
+            ("kube-controller-manager", &controllers[..]),
+            ("kube-scheduler", &[]),
+        ] {
+            let arguments = fast
+                .into_iter()
+                .chain([kubeconfig.as_str()])
+                .chain(own.iter().copied());
+            let process = Process::start(&assets.join(program), arguments, served.folder())?;
+            target.processes.push(process.id());
+            target.others.push(process);
+        }
+        Ok(target)
+    }
+
+    /// Seconds of processor time that all processes have used.
+    pub(crate) fn cpu(&self) -> anyhow::Result<f64> {
+        let mut ticks = 0.0;
+        for id in &self.processes {
+            let path = format!("/proc/{id}/stat");
+            let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+            // The name of the program comes second, in brackets, and may hold anything.
+            let after = stat.rsplit(')').next().unwrap_or_default();
+            let fields: Vec<&str> = after.split_whitespace().collect();
+            for field in [11, 12] {
+                let number = fields.get(field).copied().unwrap_or_default();
+                ticks += number
+                    .parse::<f64>()
+                    .with_context(|| format!("no processor time in {path}"))?;
+            }
+        }
+        // Linux counts in hundredths of a second for programs.
+        Ok(ticks / 100.0)
     }
 
     /// A client with connections of its own.
