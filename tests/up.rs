@@ -42,49 +42,13 @@ fn rolled_out(server: &Server, what: &str) {
     );
 }
 
-fn apply(server: &Server, folder: &Path, manifest: &str) {
-    let file = folder.join("manifest.yaml");
-    std::fs::write(&file, manifest).unwrap();
-    server.ask(&["apply", "-f", file.to_str().unwrap()]);
+/// Applies the examples that the README shows.
+fn apply_examples(server: &Server) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    for file in ["agent.yaml", "database.yaml"] {
+        server.ask(&["apply", "-f", &format!("{folder}/{file}")]);
+    }
 }
-
-const WORKLOADS: &str = "
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: agent}
-spec:
-  selector: {matchLabels: {app: agent}}
-  template:
-    metadata: {labels: {app: agent}}
-    spec:
-      tolerations: [{operator: Exists}]
-      containers: [{name: agent, image: example.com/agent:1}]
----
-apiVersion: v1
-kind: Service
-metadata: {name: db}
-spec:
-  clusterIP: None
-  selector: {app: db}
-  ports: [{port: 5432}]
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db}
-spec:
-  serviceName: db
-  replicas: 3
-  selector: {matchLabels: {app: db}}
-  template:
-    metadata: {labels: {app: db}}
-    spec:
-      containers: [{name: db, image: example.com/db:1, ports: [{containerPort: 5432}]}]
-  volumeClaimTemplates:
-  - metadata: {name: data}
-    spec:
-      accessModes: [ReadWriteOnce]
-      resources: {requests: {storage: 1Gi}}
-";
 
 #[test]
 fn the_tour_goes_as_the_readme_says() {
@@ -140,19 +104,19 @@ fn the_tour_goes_as_the_readme_says() {
     );
 
     // A DaemonSet is on every node, a StatefulSet has names and volumes.
-    apply(&cluster, folder.path(), WORKLOADS);
+    apply_examples(&cluster);
     rolled_out(&cluster, "daemonset/agent");
-    rolled_out(&cluster, "statefulset/db");
+    rolled_out(&cluster, "statefulset/database");
     let daemons: BTreeSet<String> = list(&cluster, &["pods", "-l", "app=agent"])
         .iter()
         .map(|pod| pod["spec"]["nodeName"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(daemons.len(), nodes.len());
-    let names: Vec<String> = list(&cluster, &["pods", "-l", "app=db"])
+    let names: Vec<String> = list(&cluster, &["pods", "-l", "app=database"])
         .iter()
         .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(names, ["db-0", "db-1", "db-2"]);
+    assert_eq!(names, ["database-0", "database-1", "database-2"]);
     let claims = list(&cluster, &["pvc"]);
     assert!(
         claims.len() == 3
@@ -164,7 +128,11 @@ fn the_tour_goes_as_the_readme_says() {
     until("the service has its endpoints", || {
         let slices = list(
             &cluster,
-            &["endpointslices", "-l", "kubernetes.io/service-name=db"],
+            &[
+                "endpointslices",
+                "-l",
+                "kubernetes.io/service-name=database",
+            ],
         );
         let ready = slices
             .iter()
@@ -219,7 +187,7 @@ fn the_tour_goes_as_the_readme_says() {
     assert_eq!(cluster.stop("-INT").code(), Some(0));
     let mut cluster = up(folder.path(), &[]);
     rolled_out(&cluster, "deployment/web");
-    rolled_out(&cluster, "statefulset/db");
+    rolled_out(&cluster, "statefulset/database");
     assert_eq!(uids(&cluster), before, "nothing is made anew");
     assert_eq!(cluster.stop("-TERM").code(), Some(0));
 }
@@ -246,9 +214,9 @@ fn a_rolling_update_survives_ten_kills_in_a_row() {
         "--image=example.com/web:0",
         "--replicas=12",
     ]);
-    apply(&cluster, folder.path(), WORKLOADS);
+    apply_examples(&cluster);
     rolled_out(&cluster, "deployment/web");
-    rolled_out(&cluster, "statefulset/db");
+    rolled_out(&cluster, "statefulset/database");
     let nodes = list(&cluster, &["nodes"]).len();
     let claims: BTreeSet<String> = list(&cluster, &["pvc"])
         .iter()
@@ -267,8 +235,8 @@ fn a_rolling_update_survives_ten_kills_in_a_row() {
         cluster.ask(&[
             "set",
             "image",
-            "statefulset/db",
-            &format!("db=example.com/db:{round}"),
+            "statefulset/database",
+            &format!("database=example.com/database:{round}"),
         ]);
         // Each time at another moment of the update.
         std::thread::sleep(Duration::from_millis(37 * round));
@@ -276,7 +244,7 @@ fn a_rolling_update_survives_ten_kills_in_a_row() {
         cluster = up(folder.path(), &[]);
     }
 
-    for what in ["deployment/web", "daemonset/agent", "statefulset/db"] {
+    for what in ["deployment/web", "daemonset/agent", "statefulset/database"] {
         rolled_out(&cluster, what);
     }
     until("what was replaced is gone, what is wanted is there", || {
@@ -291,7 +259,7 @@ fn a_rolling_update_survives_ten_kills_in_a_row() {
         let found = (
             of("web", "example.com/web:10"),
             of("agent", "example.com/agent:10"),
-            of("db", "example.com/db:10"),
+            of("database", "example.com/database:10"),
         );
         (found == (12, nodes, 3) && pods.len() == 12 + nodes + 3).then_some(())
     });
