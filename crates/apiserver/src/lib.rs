@@ -26,6 +26,7 @@ mod builtin;
 mod custom;
 mod discovery;
 mod dispatch;
+mod expiry;
 mod health;
 mod negotiate;
 mod openapi;

@@ -10,6 +10,7 @@ use crate::auth::{Authenticator, SigningKey, StaticTokens};
 use crate::bootstrap::bootstrap;
 use crate::builtin;
 use crate::custom::{self, DefinitionStrategy};
+use crate::expiry;
 use crate::kind::{KindInfo, Strategy};
 use crate::registry::Registry;
 use crate::resource::{AutoscalerView, Conversion, EventView, Identity, Resource};
@@ -63,6 +64,7 @@ impl ApiServer {
             .await
             .map_err(|status| StartError::Bootstrap(Box::new(status)))?;
         custom::follow(Arc::clone(&state)).await;
+        expiry::follow(&state);
         Ok(Self::new(state))
     }
 }

@@ -88,10 +88,7 @@ mod tests {
     #[test]
     fn a_shell_reads_paths_as_they_are() {
         for (path, expected) in [
-            (
-                "/home/me/.local/share/medley/kubeconfig",
-                "/home/me/.local/share/medley/kubeconfig",
-            ),
+            ("/srv/medley-1.0/kube+config", "/srv/medley-1.0/kube+config"),
             ("/my data/k", "'/my data/k'"),
             ("/it's", r"'/it'\''s'"),
         ] {
