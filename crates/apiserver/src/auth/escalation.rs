@@ -134,7 +134,7 @@ fn binding(
     authorizer.with_policy(|policy| {
         let rules = policy
             .rules_of(&given, namespace)
-            .map_err(|error| no_such_role(&error))?;
+            .map_err(|error| no_such_role(&error, resource))?;
         held(context, resource, policy, namespace, rules, object)
     })
 }
@@ -161,7 +161,11 @@ fn held(
         describe(&compact(&lacking))
     );
     if !missing.is_empty() {
-        let texts: Vec<String> = missing.iter().map(NoSuchRole::from_storage).collect();
+        let written = resource.group_resource();
+        let texts: Vec<String> = missing
+            .iter()
+            .map(|error| error.during_write_of(&written))
+            .collect();
         why = format!("{why}; resolution errors: [{}]", aggregate(&texts));
     }
     Err(refuse(resource, object, &why))
@@ -171,14 +175,13 @@ fn refuse(resource: &Resource, object: &Value, why: &str) -> Status {
     Status::forbidden(Some(&resource.group_resource()), meta::name(object), why)
 }
 
-fn no_such_role(error: &NoSuchRole) -> Status {
+/// Upstream's storage takes the missing role for a missing object of the kind that is written.
+fn no_such_role(error: &NoSuchRole, resource: &Resource) -> Status {
     let RoleRef { kind, name } = &error.0;
-    let plural = match kind.as_str() {
-        "Role" => "roles",
-        "ClusterRole" => "clusterroles",
-        _ => return Status::plain_500(error.from_storage()),
-    };
-    Status::not_found(&machinery::gvk::GroupResource::new(GROUP, plural), name)
+    match kind.as_str() {
+        "Role" | "ClusterRole" => resource.not_found(name),
+        _ => Status::plain_500(error.during_write_of(&resource.group_resource())),
+    }
 }
 
 /// All verbs on all resources and paths.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use machinery::gvk::GroupResource;
 use machinery::json::go_quote;
 use machinery::meta;
 use serde_json::Value;
@@ -85,13 +86,11 @@ impl NoSuchRole {
         }
     }
 
-    /// The error in the words of upstream's storage.
-    pub(crate) fn from_storage(&self) -> String {
-        let RoleRef { kind, name } = &self.0;
-        match kind.as_str() {
-            "Role" => format!("roles.{GROUP} {} not found", go_quote(name)),
-            "ClusterRole" => format!("clusterroles.{GROUP} {} not found", go_quote(name)),
-            other => format!("unsupported role reference kind: {}", go_quote(other)),
+    /// The error in the words of upstream's storage, which knows but the resource of the request.
+    pub(crate) fn during_write_of(&self, resource: &GroupResource) -> String {
+        match self.0.kind.as_str() {
+            "Role" | "ClusterRole" => format!("{resource} {} not found", go_quote(&self.0.name)),
+            _ => self.from_cache(),
         }
     }
 }
