@@ -23,7 +23,7 @@ const MEMORY_KUBECONFIG: &str = "medley.kubeconfig";
 ///
 /// Prints one line and writes a kubeconfig for an administrator as soon as it is ready. Stops on
 /// SIGTERM and SIGINT. It is meant for development and tests, never as the control plane of a
-/// cluster that matters: everyone who is authenticated may do everything.
+/// cluster that matters. Users have the rights that RBAC gives them, as in any cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder for objects and keys, made if it is not there.

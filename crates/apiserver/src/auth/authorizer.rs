@@ -4,6 +4,9 @@
 //! looks whether there is anything new in it, so that a binding counts for the first request after
 //! the one that made it.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Bound;
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};

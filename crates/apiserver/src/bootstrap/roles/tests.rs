@@ -3,6 +3,9 @@ use serde_json::{Value, json};
 
 use super::reconcile::{Action, reconcile};
 use super::table::{TEXT, read};
+use crate::auth::{SigningKey, StaticTokens, UserInfo};
+use crate::store::Store;
+use crate::{ApiServer, Options};
 
 fn default(kind: &str, name: &str) -> Value {
     let objects = read(TEXT).unwrap();
@@ -173,5 +176,101 @@ fn a_role_gathers_only_if_it_should() {
     assert_eq!(
         reconcile(&role, &expected),
         Action::Update(expected.clone())
+    );
+}
+
+async fn start(store: &Store) -> ApiServer {
+    let key = SigningKey::generate().unwrap();
+    let options = Options {
+        store: store.clone(),
+        token_key: SigningKey::from_pkcs8(&key).unwrap(),
+        issuer: "https://x".to_owned(),
+        tokens: StaticTokens::default(),
+        host: "127.0.0.1".to_owned(),
+        port: 6443,
+    };
+    ApiServer::start(options).await.unwrap()
+}
+
+async fn change(server: &ApiServer, method: &str, path: &str, body: &Value) {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("/apis/rbac.authorization.k8s.io/v1/{path}"))
+        .header(
+            "content-type",
+            if method == "PATCH" {
+                "application/merge-patch+json"
+            } else {
+                "application/json"
+            },
+        )
+        .body(http_body_util::Full::new(bytes::Bytes::from(
+            body.to_string(),
+        )))
+        .unwrap();
+    let admin = server.as_user(UserInfo::admin());
+    let answer = admin.handle(request).await;
+    assert!(answer.status().is_success(), "{method} {path}: {answer:?}");
+}
+
+#[tokio::test]
+async fn a_start_mends_what_the_last_run_left() {
+    let store = Store::memory();
+    let first = start(&store).await;
+    let stored = |key: &str| {
+        store
+            .get(&format!("/registry/{key}"))
+            .map(|entry| entry.object().unwrap())
+    };
+    let before = stored("clusterroles/system:basic-user").unwrap();
+    let revision = before["metadata"]["resourceVersion"].clone();
+    change(
+        &first,
+        "DELETE",
+        "clusterroles/system:discovery",
+        &json!({}),
+    )
+    .await;
+    let none = json!({"subjects": null});
+    change(
+        &first,
+        "PATCH",
+        "clusterrolebindings/system:discovery",
+        &none,
+    )
+    .await;
+    let kept = json!({
+        "metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}},
+        "rules": [],
+    });
+    change(&first, "PATCH", "clusterroles/system:heapster", &kept).await;
+    change(
+        &first,
+        "DELETE",
+        "clusterrolebindings/system:node",
+        &json!({}),
+    )
+    .await;
+    let other = json!({
+        "metadata": {"name": "system:node"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    });
+    change(&first, "PUT", "clusterrolebindings/system:node", &other).await;
+    first.stop();
+
+    start(&store).await;
+    assert!(stored("clusterroles/system:discovery").is_some());
+    let binding = stored("clusterrolebindings/system:discovery").unwrap();
+    assert_eq!(binding["subjects"][0]["name"], "system:authenticated");
+    assert_eq!(
+        stored("clusterroles/system:heapster").unwrap()["rules"],
+        Value::Null
+    );
+    let node = stored("clusterrolebindings/system:node").unwrap();
+    assert_eq!(node["roleRef"]["name"], "system:node");
+    let after = stored("clusterroles/system:basic-user").unwrap();
+    assert_eq!(
+        after["metadata"]["resourceVersion"], revision,
+        "nothing was wrong with it"
     );
 }
