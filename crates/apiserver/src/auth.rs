@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use machinery::gvk::GroupResource;
-use machinery::json::go_quote;
 use machinery::status::Status;
 
-use crate::request::RequestInfo;
-
+mod attributes;
 mod authenticator;
+mod authorizer;
+mod escalation;
 mod impersonation;
+mod rbac;
 mod service_account;
 mod token_file;
 
+pub(crate) use attributes::{Attributes, Resource as ResourceAttributes, Target};
 pub use authenticator::{Authenticator, PeerCertificate};
-pub(crate) use impersonation::impersonate;
+pub(crate) use authorizer::Authorizer;
+pub(crate) use escalation::confirm_no_escalation;
+pub(crate) use impersonation::Impersonation;
+pub(crate) use rbac::{Rule, missing_roles, uncovered};
 pub use service_account::{SigningKey, TokenClaims};
 pub use token_file::{StaticTokens, TokenFileError};
 
@@ -74,53 +78,16 @@ impl UserInfo {
     }
 }
 
-/// Paths everyone may read.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
-
-/// Everyone who is known may do everything; everyone else may ask how the server is.
-pub(crate) fn authorize(user: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
-    let public = info.resource.is_none()
-        && PUBLIC.iter().any(|path| {
-            info.path == *path
-                || info
-                    .path
-                    .strip_prefix(path)
-                    .is_some_and(|rest| rest.starts_with('/'))
-        });
-    if public || user.is_in(AUTHENTICATED) {
+/// Whether a request may be made; the 403 if not.
+pub(crate) fn authorize(
+    authorizer: &Authorizer,
+    user: &UserInfo,
+    attributes: &Attributes<'_>,
+) -> Result<(), Status> {
+    let decision = authorizer.authorize(user, attributes);
+    if decision.allowed {
         Ok(())
     } else {
-        Err(forbidden(user, info))
+        Err(attributes.forbidden(user, &decision.reason))
     }
-}
-
-/// The 403 for a request.
-pub(crate) fn forbidden(user: &UserInfo, info: &RequestInfo) -> Status {
-    forbidden_to(user, info.verb.as_str(), info)
-}
-
-/// The 403 for a verb that is not the one of the request.
-fn forbidden_to(user: &UserInfo, verb: &str, info: &RequestInfo) -> Status {
-    let user = go_quote(&user.name);
-    let Some(path) = &info.resource else {
-        let why = format!("User {user} cannot {verb} path {}", go_quote(&info.path));
-        return Status::forbidden(None, "", &why);
-    };
-    let resource = if path.subresource.is_empty() {
-        path.resource.clone()
-    } else {
-        format!("{}/{}", path.resource, path.subresource)
-    };
-    let scope = if path.namespace.is_empty() {
-        "at the cluster scope".to_owned()
-    } else {
-        format!("in the namespace {}", go_quote(&path.namespace))
-    };
-    let why = format!(
-        "User {user} cannot {verb} resource {} in API group {} {scope}",
-        go_quote(&resource),
-        go_quote(&path.group)
-    );
-    let group_resource = GroupResource::new(&path.group, &path.resource);
-    Status::forbidden(Some(&group_resource), &path.name, &why)
 }

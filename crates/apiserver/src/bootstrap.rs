@@ -1,4 +1,6 @@
-//! What a fresh server has before anyone asks: namespaces, its own service, priority classes.
+//! What a fresh server has before anyone asks: namespaces, its own service, priority classes, roles.
+
+mod roles;
 
 use std::net::IpAddr;
 
@@ -34,7 +36,7 @@ pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Resul
         ),
     ];
     futures::future::try_join_all(rest.iter().map(|object| ensure(context, object))).await?;
-    Ok(())
+    roles::ensure(context).await
 }
 
 /// Creates an object unless it is there already, from an earlier run.

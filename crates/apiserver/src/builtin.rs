@@ -25,7 +25,7 @@ mod discovery;
 mod entry;
 pub(crate) mod events;
 mod ip;
-mod labels;
+pub(crate) mod labels;
 mod layout;
 mod networking;
 mod node;

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
 
 use crate::allocate;
-use crate::auth::{self, Authenticator, UserInfo};
+use crate::auth::{self, Attributes, Authenticator, Authorizer, Impersonation, UserInfo};
 use crate::dispatch;
 use crate::negotiate::{Encoding, content_type};
 use crate::registry::Registry;
@@ -42,6 +42,10 @@ pub struct State {
     pub registry: Registry,
     /// Who is who.
     pub authenticator: Authenticator,
+    /// Who may do what.
+    pub(crate) authorizer: Authorizer,
+    /// Who may act as whom.
+    pub(crate) impersonation: Impersonation,
     /// Address that clients are told to use.
     pub advertised: String,
     /// Held from choosing an address or port until the object that has it is stored.
@@ -234,7 +238,13 @@ impl ApiServer {
                     .authenticate(&self.state.store, &parts.headers, peer, now)
             }
         };
-        let user = user.and_then(|user| auth::impersonate(user, &parts.headers, &info));
+        let may = |user: &UserInfo, attributes: &Attributes<'_>| {
+            self.state.authorizer.authorize(user, attributes)
+        };
+        let user = user.and_then(|user| {
+            let impersonation = &self.state.impersonation;
+            impersonation.resolve(user, &parts.headers, &info, &may)
+        });
         let outcome = match user {
             Ok(user) => {
                 let media_type = content_type(&parts.headers);
@@ -248,7 +258,7 @@ impl ApiServer {
                     now,
                 );
                 let work = async {
-                    if let Err(status) = auth::authorize(&context.user, &context.info) {
+                    if let Err(status) = context.authorize() {
                         drain(body).await;
                         return Err(status);
                     }

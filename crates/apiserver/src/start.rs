@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use machinery::status::Status;
 use tokio::sync::{Mutex, watch};
 
-use crate::auth::{Authenticator, SigningKey, StaticTokens};
+use crate::auth::{Authenticator, Authorizer, Impersonation, SigningKey, StaticTokens};
 use crate::bootstrap::bootstrap;
 use crate::builtin;
 use crate::custom::{self, DefinitionStrategy};
@@ -16,7 +16,7 @@ use crate::registry::Registry;
 use crate::resource::{AutoscalerView, Conversion, EventView, Identity, Resource};
 use crate::rest::Context;
 use crate::server::{ApiServer, State};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// What a server is made of.
 pub struct Options {
@@ -40,6 +40,9 @@ pub enum StartError {
     /// The objects every server has cannot be created.
     #[error("creating the initial objects")]
     Bootstrap(#[source] Box<Status>),
+    /// The roles and bindings in the store cannot be read.
+    #[error("reading roles and bindings")]
+    Policy(#[source] StoreError),
 }
 
 impl ApiServer {
@@ -51,7 +54,10 @@ impl ApiServer {
             .map(builtin_resource)
             .collect();
         let authenticator = Authenticator::new(&options.issuer, options.token_key, options.tokens);
+        let authorizer = Authorizer::new(&options.store).map_err(StartError::Policy)?;
         let state = Arc::new(State {
+            authorizer,
+            impersonation: Impersonation::default(),
             store: options.store,
             registry: Registry::new(resources),
             authenticator,

@@ -44,13 +44,12 @@ pub(crate) async fn review(
     match review.kind {
         "TokenReview" => Ok(answer(context, &reviews::token(context, object)?)),
         "SelfSubjectReview" => Ok(answer(context, &reviews::own_identity(context))),
-        "SelfSubjectRulesReview" => Ok(answer(context, &reviews::own_rules(object))),
-        "SelfSubjectAccessReview" => Ok(answer(context, &reviews::own_access(context, object)?)),
+        "SelfSubjectRulesReview" => Ok(answer(context, &reviews::access::rules(context, &object)?)),
         "Binding" => {
             let name = machinery::meta::name(&object).to_owned();
             binding::bind(context, &path.namespace, &name, &object).await
         }
-        _ => Ok(answer(context, &reviews::access(object)?)),
+        _ => Ok(answer(context, &reviews::access::access(context, object)?)),
     }
 }
 

@@ -1,37 +1,77 @@
 //! Acting as somebody else (`Impersonate-*` headers).
 
+mod modes;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use http::HeaderMap;
 use machinery::json::go_quote;
-use machinery::names;
 use machinery::status::Status;
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
-use super::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo, forbidden_to};
-use crate::request::{RequestInfo, ResourcePath};
+use self::modes::{MODES, Mode};
+use super::UserInfo;
+use super::attributes::Attributes;
+use super::rbac::Decision;
+use crate::request::RequestInfo;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
+/// Users whose mode is remembered, as many as upstream does.
+const REMEMBERED: usize = 10_000;
 
-/// The user a request is made as: the one asking, or whom they ask to be.
+/// Whether somebody may do something.
+pub(crate) type May<'a> = dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + 'a;
+
+/// Lets users act as others if rules allow it.
 ///
-/// Only `system:masters` may be anyone: there are no rules yet that could let others.
-pub(crate) fn impersonate(
-    asking: UserInfo,
-    headers: &HeaderMap,
-    info: &RequestInfo,
-) -> Result<UserInfo, Status> {
-    let Some(wanted) = wanted(headers)? else {
-        return Ok(asking);
-    };
-    if asking.is_in(MASTERS) {
-        Ok(completed(wanted))
-    } else {
-        Err(refused(&asking, &wanted, info))
+/// There are several ways to allow it, from the narrowest to the oldest. The way that worked last
+/// for a user is tried first, which decides what a refusal speaks of.
+#[derive(Default)]
+pub(crate) struct Impersonation {
+    last: Mutex<HashMap<String, Mode>>,
+}
+
+impl Impersonation {
+    /// The user a request is made as: the one asking, or whom they ask to be.
+    pub(crate) fn resolve(
+        &self,
+        asking: UserInfo,
+        headers: &HeaderMap,
+        info: &RequestInfo,
+        may: &May<'_>,
+    ) -> Result<UserInfo, Status> {
+        let Some(wanted) = wanted(headers)? else {
+            return Ok(asking);
+        };
+        let attributes = Attributes::from(info);
+        let last = self.last.lock().get(&asking.name).copied();
+        let others = MODES.into_iter().filter(|mode| Some(*mode) != last);
+        let mut refusal = None;
+        for mode in last.into_iter().chain(others) {
+            match mode.check(&asking, &wanted, &attributes, may) {
+                Ok(Some(user)) => {
+                    self.remember(asking.name, mode);
+                    return Ok(user);
+                }
+                Ok(None) => {}
+                Err(status) => refusal = refusal.or(Some(status)),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| Status::plain_500("all impersonation modes failed")))
+    }
+
+    fn remember(&self, name: String, mode: Mode) {
+        let mut last = self.last.lock();
+        if last.len() >= REMEMBERED && !last.contains_key(&name) {
+            last.clear();
+        }
+        last.insert(name, mode);
     }
 }
 
@@ -69,79 +109,6 @@ fn wanted(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
 
 fn only_name(user: &UserInfo) -> bool {
     user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty()
-}
-
-/// The groups that follow from who somebody is.
-fn completed(mut user: UserInfo) -> UserInfo {
-    if node(&user.name).is_some() && only_name(&user) {
-        user.groups.push("system:nodes".to_owned());
-    }
-    if let Some((namespace, _)) = service_account(&user.name)
-        && user.groups.is_empty()
-    {
-        user.groups.push("system:serviceaccounts".to_owned());
-        user.groups
-            .push(format!("system:serviceaccounts:{namespace}"));
-    }
-    let known = user.name != ANONYMOUS && !user.is_in(UNAUTHENTICATED);
-    let group = if known {
-        AUTHENTICATED
-    } else {
-        UNAUTHENTICATED
-    };
-    if !user.is_in(group) {
-        user.groups.push(group.to_owned());
-    }
-    user
-}
-
-/// The 403: it names the first of upstream's modes of impersonation that would have been for this.
-fn refused(asking: &UserInfo, wanted: &UserInfo, info: &RequestInfo) -> Status {
-    let name = wanted.name.as_str();
-    let (node, account) = (node(name), service_account(name));
-    let mode = match (node, account) {
-        (None, None) => "user-info",
-        (Some(_), _) if only_name(wanted) => "arbitrary-node",
-        (_, Some(_)) if only_name(wanted) => "serviceaccount",
-        // More than a name of a node or a service account is for the oldest mode alone.
-        (_, account) => {
-            let (namespace, resource, name) = match account {
-                Some((namespace, name)) => (namespace, "serviceaccounts", name),
-                None => ("", "users", name),
-            };
-            let path = ResourcePath {
-                group: String::new(),
-                version: "v1".to_owned(),
-                namespace: namespace.to_owned(),
-                resource: resource.to_owned(),
-                name: name.to_owned(),
-                subresource: String::new(),
-                rest: Vec::new(),
-            };
-            let info = RequestInfo {
-                resource: Some(path),
-                ..info.clone()
-            };
-            return forbidden_to(asking, "impersonate", &info);
-        }
-    };
-    let verb = format!("impersonate-on:{mode}:{}", info.verb.as_str());
-    forbidden_to(asking, &verb, info)
-}
-
-fn node(name: &str) -> Option<&str> {
-    name.strip_prefix("system:node:")
-        .filter(|name| names::name_is_dns_subdomain(name, false).is_empty())
-}
-
-/// Namespace and name of a service account (`serviceaccount.SplitUsername`).
-fn service_account(name: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = name
-        .strip_prefix("system:serviceaccount:")?
-        .split_once(':')?;
-    let valid = names::name_is_dns_label(namespace, false).is_empty()
-        && names::name_is_dns_subdomain(name, false).is_empty();
-    valid.then_some((namespace, name))
 }
 
 /// A user as Go's `%#v` shows it.

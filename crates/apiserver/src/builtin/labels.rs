@@ -8,6 +8,9 @@ use crate::builtin::check;
 use crate::builtin::entry::Errors;
 use crate::builtin::value::Read;
 
+/// What a requirement of a label selector may ask.
+const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+
 /// Errors in a map of labels.
 pub(crate) fn check(path: &Path, map: &Value) -> Errors {
     let mut errors = Errors::new();
@@ -23,29 +26,44 @@ pub(crate) fn check_selector(path: &Path, selector: &Value) -> Errors {
     let mut errors = check(&path.child("matchLabels"), selector.at("matchLabels"));
     for (i, expression) in selector.items("matchExpressions").iter().enumerate() {
         let path = path.child("matchExpressions").index(i);
-        let values = expression.texts("values");
-        match expression.text("operator") {
-            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
-                &path.child("values"),
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            )),
-            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
-                &path.child("values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => errors.push(FieldError::invalid(
+        if !OPERATORS.contains(&expression.text("operator")) {
+            errors.push(FieldError::invalid(
                 &path.child("operator"),
-                other,
+                expression.text("operator"),
                 "not a valid selector operator",
-            )),
+            ));
         }
-        errors.extend(check::qualified(&path.child("key"), expression.text("key")));
-        for (i, value) in values.iter().enumerate() {
-            errors.extend(check::label_value(&path.child("values").index(i), value));
-        }
+        errors.extend(check_requirement(&path, expression));
     }
     errors
+}
+
+/// Errors in one requirement of a label selector, its operator aside.
+pub(crate) fn check_requirement(path: &Path, requirement: &Value) -> Errors {
+    let mut errors = check_values(path, requirement);
+    let key = requirement.text("key");
+    errors.extend(check::qualified(&path.child("key"), key));
+    for (i, value) in requirement.texts("values").iter().enumerate() {
+        errors.extend(check::label_value(&path.child("values").index(i), value));
+    }
+    errors
+}
+
+/// Some operators need values, others have none.
+pub(crate) fn check_values(path: &Path, requirement: &Value) -> Errors {
+    let path = path.child("values");
+    let none = requirement.count("values") == 0;
+    match requirement.text("operator") {
+        "In" | "NotIn" if none => vec![FieldError::required(
+            &path,
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        )],
+        "Exists" | "DoesNotExist" if !none => vec![FieldError::forbidden(
+            &path,
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        )],
+        _ => Errors::new(),
+    }
 }
 
 /// Whether the selector has neither labels nor expressions.

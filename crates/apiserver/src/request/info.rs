@@ -1,6 +1,8 @@
 //! From method and path to what is asked (`apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use http::Method;
+use machinery::names::name_is_path_segment;
+use machinery::selector::{FieldSelector, LabelSelector};
 use percent_encoding::percent_decode_str;
 
 use super::options::Query;
@@ -69,10 +71,15 @@ pub(crate) struct ResourcePath {
 pub(crate) struct RequestInfo {
     /// Verb.
     pub verb: Verb,
+    /// Method as sent; authorization knows paths that are no resources by it.
+    pub method: Method,
     /// Path as sent.
     pub path: String,
     /// The parts of a resource path, `None` for everything else.
     pub resource: Option<ResourcePath>,
+    /// The name that the field selector of a list or watch asks for; authorization takes it for
+    /// the name of the object.
+    pub selected_name: String,
 }
 
 impl RequestInfo {
@@ -80,8 +87,10 @@ impl RequestInfo {
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self {
             verb: plain_verb(method),
+            method: method.clone(),
             path: path.to_owned(),
             resource: None,
+            selected_name: String::new(),
         };
         let mut segments: Vec<String> = path
             .trim_matches('/')
@@ -143,6 +152,7 @@ impl RequestInfo {
                     } else {
                         Verb::List
                     };
+                    info.selected_name = selected_name(query);
                 }
                 Verb::Delete => info.verb = Verb::DeleteCollection,
                 _ => {}
@@ -157,6 +167,19 @@ impl RequestInfo {
         info.resource = Some(path);
         info
     }
+}
+
+/// The one name a list is limited to, if all of its selectors can be read.
+fn selected_name(query: &Query) -> String {
+    let fields = query.text("fieldSelector");
+    if fields.is_empty() || LabelSelector::parse(query.text("labelSelector")).is_err() {
+        return String::new();
+    }
+    FieldSelector::parse(fields)
+        .ok()
+        .and_then(|selector| selector.requires_exact("metadata.name").map(str::to_owned))
+        .filter(|name| name_is_path_segment(name, false).is_empty())
+        .unwrap_or_default()
 }
 
 fn plain_verb(method: &Method) -> Verb {

@@ -57,6 +57,7 @@ pub(super) async fn apply(
             return Err(resource.not_found(name));
         }
         let object = new_object(context, resource, namespace, name, merged(None)?)?;
+        context.authorize_creation()?;
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use machinery::status::Status;
 use parking_lot::Mutex;
 
-use crate::auth::UserInfo;
+use crate::auth::{self, Attributes, UserInfo};
 use crate::kind::WriteContext;
 use crate::negotiate::{Representation, negotiate};
 use crate::request::{Query, RequestInfo, Verb};
@@ -60,8 +60,23 @@ impl Context {
         headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
         let query = Query::default();
         let info = RequestInfo::parse(&Method::GET, "/", &query);
-        let user = UserInfo::known("system:apiserver", &[crate::auth::MASTERS]);
+        let user = UserInfo::known("system:apiserver", &[auth::MASTERS]);
         Self::new(state, info, query, headers, user, now)
+    }
+
+    /// Whether the request may be made; the 403 if not.
+    pub(crate) fn authorize(&self) -> Result<(), Status> {
+        auth::authorize(
+            &self.state.authorizer,
+            &self.user,
+            &Attributes::from(&self.info),
+        )
+    }
+
+    /// Whether an update that finds nothing may create what it would have updated.
+    pub(crate) fn authorize_creation(&self) -> Result<(), Status> {
+        let creation = Attributes::from(&self.info).with_verb("create");
+        auth::authorize(&self.state.authorizer, &self.user, &creation)
     }
 
     /// Adds a warning to the answer.

@@ -13,6 +13,7 @@ use super::context::Context;
 use super::ownership::Ownership;
 use super::represent::object_response;
 use crate::admission;
+use crate::auth;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
 use crate::resource::Resource;
@@ -108,6 +109,7 @@ pub(crate) async fn create_object(
         ));
     }
     admission::on_create(context, resource, namespace, &mut object)?;
+    auth::confirm_no_escalation(context, resource, namespace, None, &object)?;
     let _held = context.state.hold_allocations(resource).await;
     prepare(context, resource, &mut object, dry_run)?;
     let generated = meta::name(&object).is_empty();

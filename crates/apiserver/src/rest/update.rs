@@ -20,6 +20,7 @@ use super::create::{
 use super::ownership::Ownership;
 use super::represent::object_response;
 use crate::admission;
+use crate::auth;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
 use crate::resource::Resource;
@@ -116,6 +117,7 @@ pub(crate) async fn put(
         .get(&resource.key(namespace, name))
         .is_some();
     if !exists && resource.info.create_on_update && part == Part::Main {
+        context.authorize_creation()?;
         let mut object = given.clone();
         fill_system_fields(&mut object, context);
         meta::remove(&mut object, "resourceVersion");
@@ -198,6 +200,7 @@ fn checked(
     dedup_owners(context, &mut new);
     if job.part == Part::Main {
         admission::on_update(context, resource, live, &mut new)?;
+        auth::confirm_no_escalation(context, resource, job.namespace, Some(live), &new)?;
     }
     resource
         .strategy

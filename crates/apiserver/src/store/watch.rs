@@ -78,6 +78,23 @@ impl Watch {
         }
     }
 
+    /// Whether there may be events that have not been taken; asking costs no lock. A write that has
+    /// been answered is never missed.
+    pub fn may_have_news(&self) -> bool {
+        !self.pending.is_empty() || self.wake.has_changed().unwrap_or(true)
+    }
+
+    /// Everything that has happened and has not been taken.
+    pub fn take_all(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
+        // Before looking: a write after the look must show as news.
+        self.wake.mark_unchanged();
+        let mut events = Vec::new();
+        while let Some(event) = self.try_next()? {
+            events.push(event);
+        }
+        Ok(events)
+    }
+
     /// A revision up to which this watch has delivered everything: what a bookmark may carry.
     pub fn progress(&mut self) -> u64 {
         // A watch of a quiet resource sleeps while the store moves on. If it has been overtaken,

@@ -1,12 +1,12 @@
 //! Questions about users: who is this, and may they.
 
-use machinery::field::{FieldError, Path};
-use machinery::meta;
+pub(super) mod access;
+
 use machinery::status::Status;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use crate::auth::{AUTHENTICATED, UserInfo};
+use crate::auth::UserInfo;
 use crate::rest::Context;
 
 /// A user as the authentication API shows it.
@@ -64,111 +64,4 @@ pub(super) fn own_identity(context: &Context) -> Value {
         "metadata": {"creationTimestamp": format_time(context.now)},
         "status": {"userInfo": user_object(&context.user)},
     })
-}
-
-/// SelfSubjectAccessReview: may I.
-pub(super) fn own_access(context: &Context, mut review: Value) -> Result<Value, Status> {
-    refuse(&subject_errors(&review["spec"]))?;
-    review["status"] = json!({"allowed": context.user.is_in(AUTHENTICATED)});
-    Ok(review)
-}
-
-/// SelfSubjectRulesReview: what may I.
-pub(super) fn own_rules(mut review: Value) -> Value {
-    review["status"] = json!({
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        "incomplete": false,
-    });
-    review
-}
-
-/// SubjectAccessReview and LocalSubjectAccessReview: may they.
-pub(super) fn access(mut review: Value) -> Result<Value, Status> {
-    let spec = &review["spec"];
-    let named = spec["user"].as_str().is_some_and(|user| !user.is_empty())
-        || spec["groups"]
-            .as_array()
-            .is_some_and(|groups| !groups.is_empty());
-    let mut errors = subject_errors(spec);
-    if !named {
-        let why = "at least one of user or group must be specified";
-        let path = Path::new("spec").child("user");
-        errors.push(FieldError::invalid(&path, "", why));
-    }
-    if review["kind"] == "LocalSubjectAccessReview" {
-        errors.extend(local_errors(&review));
-    }
-    refuse(&errors)?;
-    let groups = spec["groups"].as_array().cloned().unwrap_or_default();
-    let anonymous =
-        spec["user"] == "system:anonymous" || groups.contains(&"system:unauthenticated".into());
-    review["status"] = json!({"allowed": !anonymous});
-    Ok(review)
-}
-
-/// Exactly one of a resource and a path is asked about.
-fn subject_errors(spec: &Value) -> Vec<FieldError> {
-    let path = Path::new("spec");
-    let error = match (
-        given(spec, "resourceAttributes"),
-        given(spec, "nonResourceAttributes"),
-    ) {
-        (Some(_), Some(asked)) => FieldError::invalid(
-            &path.child("nonResourceAttributes"),
-            internal_form(asked),
-            "cannot be specified in combination with resourceAttributes",
-        ),
-        (None, None) => FieldError::invalid(
-            &path.child("resourceAttributes"),
-            Value::Null,
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-        ),
-        _ => return Vec::new(),
-    };
-    vec![error]
-}
-
-/// A local review is about resources of its own namespace.
-fn local_errors(review: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let spec = &review["spec"];
-    if let Some(asked) = given(spec, "resourceAttributes") {
-        let namespace = asked["namespace"].as_str().unwrap_or_default();
-        if namespace != meta::namespace(review) {
-            let path = Path::new("spec")
-                .child("resourceAttributes")
-                .child("namespace");
-            errors.push(FieldError::invalid(
-                &path,
-                namespace,
-                "must match metadata.namespace",
-            ));
-        }
-    }
-    if let Some(asked) = given(spec, "nonResourceAttributes") {
-        let path = Path::new("spec").child("nonResourceAttributes");
-        let why = "disallowed on this kind of request";
-        errors.push(FieldError::invalid(&path, internal_form(asked), why));
-    }
-    errors
-}
-
-fn given<'a>(spec: &'a Value, field: &str) -> Option<&'a Value> {
-    spec.get(field).filter(|value| !value.is_null())
-}
-
-/// Errors quote upstream's internal type, whose fields have no JSON names.
-fn internal_form(asked: &Value) -> Value {
-    let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
-    json!({"Path": text("path"), "Verb": text("verb")})
-}
-
-/// The decoded object has lost its kind by the time upstream names it in the error.
-fn refuse(errors: &[FieldError]) -> Result<(), Status> {
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid_as("authorization.k8s.io", "", "", errors))
-    }
 }

@@ -1,0 +1,115 @@
+//! Whether somebody may: RBAC over the roles and bindings in the store.
+//!
+//! They are kept in memory, indexed by user and group, and follow the store's log: a request first
+//! looks whether there is anything new in it, so that a binding counts for the first request after
+//! the one that made it.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Bound;
+
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+
+use super::attributes::Attributes;
+use super::rbac::{Decision, Kind, Policy};
+use super::{MASTERS, UserInfo};
+use crate::store::{Store, StoreError, Watch};
+
+/// Decides what users may do.
+pub(crate) struct Authorizer {
+    store: Store,
+    followed: RwLock<Followed>,
+}
+
+/// The policy and the places in the log up to which it has been read.
+struct Followed {
+    policy: Policy,
+    watches: [(Kind, Watch); 4],
+}
+
+impl Authorizer {
+    /// An authorizer for the roles and bindings of a store.
+    pub(crate) fn new(store: &Store) -> Result<Self, StoreError> {
+        Ok(Self {
+            store: store.clone(),
+            followed: RwLock::new(Followed::read(store)?),
+        })
+    }
+
+    /// Whether somebody may do it.
+    pub(crate) fn authorize(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Decision {
+        // As upstream, whose authorizer for this group has no reason to give.
+        if user.is_in(MASTERS) {
+            return Decision {
+                allowed: true,
+                reason: String::new(),
+            };
+        }
+        self.with_policy(|policy| policy.decide(user, attributes))
+    }
+
+    /// Uses the policy as it is after every write that has been answered.
+    pub(crate) fn with_policy<T>(&self, use_it: impl FnOnce(&Policy) -> T) -> T {
+        let followed = self.followed.read();
+        if !followed.is_behind() {
+            return use_it(&followed.policy);
+        }
+        drop(followed);
+        let followed = self.followed.upgradable_read();
+        if !followed.is_behind() {
+            return use_it(&followed.policy);
+        }
+        let mut followed = RwLockUpgradableReadGuard::upgrade(followed);
+        if let Err(error) = followed.catch_up() {
+            // History was forgotten before it was read, so all is read anew.
+            tracing::debug!(%error, "reading all roles and bindings again");
+            match Followed::read(&self.store) {
+                Ok(anew) => *followed = anew,
+                Err(error) => tracing::error!(%error, "roles and bindings are out of date"),
+            }
+        }
+        use_it(&followed.policy)
+    }
+}
+
+impl Followed {
+    fn read(store: &Store) -> Result<Self, StoreError> {
+        // The place in the log first: what happens during the lists is read twice rather than never.
+        let from = store.revision();
+        let watch = |kind: Kind| Ok::<_, StoreError>((kind, store.watch(&prefix(kind), from)?));
+        let [a, b, c, d] = Kind::ALL;
+        let watches = [watch(a)?, watch(b)?, watch(c)?, watch(d)?];
+        let mut policy = Policy::default();
+        for kind in Kind::ALL {
+            let page = store.list(&prefix(kind), Bound::Unbounded, 0, None)?;
+            for entry in &page.entries {
+                policy.put(kind, &*entry.object()?);
+            }
+        }
+        Ok(Self { policy, watches })
+    }
+
+    fn is_behind(&self) -> bool {
+        self.watches.iter().any(|(_, watch)| watch.may_have_news())
+    }
+
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        for (kind, watch) in &mut self.watches {
+            for event in watch.take_all()? {
+                let object = event.entry.object()?;
+                if event.is_delete() {
+                    self.policy.remove(*kind, &object);
+                } else {
+                    self.policy.put(*kind, &object);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the objects of a kind are kept.
+fn prefix(kind: Kind) -> String {
+    format!("/registry/{}/", kind.plural())
+}

@@ -1,0 +1,105 @@
+//! What a default role or binding that exists already lacks.
+
+use machinery::meta;
+use serde_json::{Map, Value};
+
+use crate::auth::{Rule, uncovered};
+
+/// The annotation that keeps an object from being mended when it is `false`.
+const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
+/// What is to be done about an object.
+#[derive(Debug, PartialEq)]
+pub(super) enum Action {
+    /// It is as it should be, or nobody is to touch it.
+    Nothing,
+    /// It is to become this.
+    Update(Value),
+    /// It binds another role, which cannot be changed.
+    Recreate,
+}
+
+/// Compares an object with its default. What is more than expected stays.
+pub(super) fn reconcile(existing: &Value, expected: &Value) -> Action {
+    if meta::annotation(existing, AUTO_UPDATE) == Some("false") {
+        return Action::Nothing;
+    }
+    let mut object = existing.clone();
+    for field in ["labels", "annotations"] {
+        let wanted = expected["metadata"][field]
+            .as_object()
+            .into_iter()
+            .flatten();
+        for (key, value) in wanted {
+            if existing["metadata"][field].get(key).is_none() {
+                object["metadata"][field][key] = value.clone();
+            }
+        }
+    }
+    if meta::kind(expected).ends_with("Binding") {
+        if existing["roleRef"] != expected["roleRef"] {
+            return Action::Recreate;
+        }
+        let missing = missing(&existing["subjects"], &expected["subjects"]);
+        append(&mut object, "subjects", missing);
+    } else {
+        let lacking = uncovered(&Rule::read_all(existing), &Rule::read_all(expected));
+        append(
+            &mut object,
+            "rules",
+            lacking.iter().map(Rule::write).collect(),
+        );
+        reconcile_aggregation(existing, expected, &mut object);
+    }
+    if object == *existing {
+        Action::Nothing
+    } else {
+        Action::Update(object)
+    }
+}
+
+/// A role gathers others if it should, and only then.
+fn reconcile_aggregation(existing: &Value, expected: &Value, object: &mut Value) {
+    let selectors = |role: &Value| role["aggregationRule"]["clusterRoleSelectors"].clone();
+    match expected.get("aggregationRule") {
+        None => {
+            if let Some(fields) = object.as_object_mut() {
+                fields.remove("aggregationRule");
+            }
+        }
+        Some(_) => {
+            let missing = missing(&selectors(existing), &selectors(expected));
+            if !missing.is_empty() {
+                if !object["aggregationRule"].is_object() {
+                    object["aggregationRule"] = Value::Object(Map::new());
+                }
+                append(
+                    &mut object["aggregationRule"],
+                    "clusterRoleSelectors",
+                    missing,
+                );
+            }
+        }
+    }
+}
+
+/// The items of `wanted` that are not among `present`.
+fn missing(present: &Value, wanted: &Value) -> Vec<Value> {
+    let present = present.as_array().map(Vec::as_slice).unwrap_or_default();
+    let wanted = wanted.as_array().into_iter().flatten();
+    wanted
+        .filter(|item| !present.contains(item))
+        .cloned()
+        .collect()
+}
+
+/// Adds to a list that may not be there yet.
+fn append(object: &mut Value, field: &str, items: Vec<Value>) {
+    if items.is_empty() {
+        return;
+    }
+    match object[field].as_array_mut() {
+        Some(list) => list.extend(items),
+        None => object[field] = Value::Array(items),
+    }
+}

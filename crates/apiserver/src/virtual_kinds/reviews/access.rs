@@ -1,0 +1,135 @@
+//! May somebody, may I, and what may I: the reviews of `authorization.k8s.io`.
+
+mod selectors;
+mod validate;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use machinery::status::Status;
+use serde_json::{Value, json};
+
+use crate::auth::{Attributes, ResourceAttributes, Rule, Target, UserInfo, missing_roles};
+use crate::rest::Context;
+
+/// SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview.
+pub(in crate::virtual_kinds) fn access(
+    context: &Context,
+    mut review: Value,
+) -> Result<Value, Status> {
+    validate::review(&review)?;
+    let spec = &review["spec"];
+    let own = review["kind"] == "SelfSubjectAccessReview";
+    let user = if own {
+        Cow::Borrowed(&context.user)
+    } else {
+        Cow::Owned(subject(spec))
+    };
+    let decision = context.state.authorizer.authorize(&user, &attributes(spec));
+    let mut status = json!({"allowed": decision.allowed});
+    if !decision.reason.is_empty() {
+        status["reason"] = decision.reason.into();
+    }
+    // Rules know no selectors; what could not be read of them is reported all the same.
+    let ignored = selectors::ignored(&spec["resourceAttributes"]);
+    if !ignored.is_empty() {
+        status["evaluationError"] = ignored.into();
+    }
+    review["status"] = status;
+    Ok(review)
+}
+
+/// Whom a review is about. Nothing is added: who is not said to be in a group is not.
+fn subject(spec: &Value) -> UserInfo {
+    let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+    let extra = spec["extra"].as_object().into_iter().flatten();
+    UserInfo {
+        name: text("user"),
+        uid: text("uid"),
+        groups: texts(&spec["groups"]),
+        extra: extra
+            .map(|(key, values)| (key.clone(), texts(values)))
+            .collect::<BTreeMap<_, _>>(),
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What a review asks about.
+fn attributes(spec: &Value) -> Attributes<'_> {
+    let resource = &spec["resourceAttributes"];
+    if resource.is_object() {
+        let text = |field: &str| resource[field].as_str().unwrap_or_default();
+        let target = ResourceAttributes {
+            group: text("group"),
+            resource: text("resource"),
+            subresource: text("subresource"),
+            namespace: text("namespace"),
+            name: text("name"),
+        };
+        return Attributes::on(text("verb"), target);
+    }
+    let text = |field: &str| {
+        spec["nonResourceAttributes"][field]
+            .as_str()
+            .unwrap_or_default()
+    };
+    Attributes {
+        verb: text("verb").into(),
+        target: Target::Path(text("path").into()),
+    }
+}
+
+/// SelfSubjectRulesReview: what may I in a namespace. The answer is a new object, without what was
+/// sent.
+pub(in crate::virtual_kinds) fn rules(context: &Context, review: &Value) -> Result<Value, Status> {
+    let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let (rules, missing) = context
+        .state
+        .authorizer
+        .with_policy(|policy| policy.rules_for(&context.user, namespace));
+    let on_resources = rules.iter().filter(|rule| !rule.resources.is_empty());
+    let on_paths = rules.iter().filter(|rule| !rule.urls.is_empty());
+    let resource_rules: Vec<Value> = on_resources
+        .map(|rule| {
+            let urls = Vec::new();
+            Rule {
+                urls,
+                ..rule.clone()
+            }
+            .write()
+        })
+        .collect();
+    let path_rules: Vec<Value> = on_paths
+        .map(|rule| {
+            let (verbs, urls) = (rule.verbs.clone(), rule.urls.clone());
+            Rule {
+                verbs,
+                urls,
+                ..Rule::default()
+            }
+            .write()
+        })
+        .collect();
+    let mut status = json!({
+        "resourceRules": resource_rules,
+        "nonResourceRules": path_rules,
+        "incomplete": false,
+    });
+    if !missing.is_empty() {
+        status["evaluationError"] = missing_roles(&missing).into();
+    }
+    Ok(json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "metadata": {},
+        "spec": {},
+        "status": status,
+    }))
+}
