@@ -5,6 +5,7 @@ mod daemon_set;
 mod deployment;
 mod disruption;
 mod job;
+mod pods;
 mod replica_set;
 mod stateful_set;
 mod ttl_after_finished;
