@@ -4,6 +4,7 @@ mod cron_job;
 mod daemon_set;
 mod deployment;
 mod disruption;
+mod history;
 mod job;
 mod pods;
 mod replica_set;
