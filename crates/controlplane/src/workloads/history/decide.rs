@@ -1,0 +1,103 @@
+//! Which revision holds a template, and which are not needed any more.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use machinery::json;
+use serde_json::{Value, json};
+
+/// Letters and digits that spell no words (`SafeEncodeString`).
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// What is to be done so that a revision holds the present template.
+#[derive(Debug, PartialEq)]
+pub(super) enum Plan {
+    /// The newest does.
+    Keep(Arc<ControllerRevision>),
+    /// An older one does, and is to be the newest: a rollback.
+    Renumber(Arc<ControllerRevision>, i64),
+    /// None does; the fresh one has this number.
+    Create(i64),
+}
+
+/// Finds the revision of a template. `revisions` are sorted.
+pub(super) fn plan(revisions: &[Arc<ControllerRevision>], wanted: &PodTemplateSpec) -> Plan {
+    let Some(newest) = revisions.last() else {
+        return Plan::Create(1);
+    };
+    let number = newest.revision + 1;
+    let equal = revisions
+        .iter()
+        .rev()
+        .find(|revision| template(revision).as_ref() == Some(wanted));
+    match equal {
+        Some(equal) if Arc::ptr_eq(equal, newest) => Plan::Keep(Arc::clone(newest)),
+        Some(equal) => Plan::Renumber(Arc::clone(equal), number),
+        None => Plan::Create(number),
+    }
+}
+
+/// The order of revisions: number, age, name.
+pub(super) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
+    revisions.sort_by(|a, b| {
+        let age = |revision: &ControllerRevision| {
+            let created = revision.metadata.creation_timestamp.as_ref();
+            created.map(|time| time.0)
+        };
+        a.revision
+            .cmp(&b.revision)
+            .then_with(|| age(a).cmp(&age(b)))
+            .then_with(|| a.metadata.name.cmp(&b.metadata.name))
+    });
+}
+
+/// The oldest revisions beyond the limit, of those whose names are not `live`.
+pub(in super::super) fn surplus<'a>(
+    revisions: &'a [Arc<ControllerRevision>],
+    live: &HashSet<String>,
+    limit: i32,
+) -> Vec<&'a Arc<ControllerRevision>> {
+    let Ok(limit) = usize::try_from(limit) else {
+        return Vec::new();
+    };
+    let idle: Vec<_> = revisions
+        .iter()
+        .filter(|revision| {
+            let name = revision.metadata.name.as_ref();
+            name.is_none_or(|name| !live.contains(name))
+        })
+        .collect();
+    let many = idle.len().saturating_sub(limit);
+    idle.into_iter().take(many).collect()
+}
+
+/// The patch that puts a template back, which `kubectl rollout undo` applies as it is.
+pub(super) fn data(template: &PodTemplateSpec) -> Value {
+    let mut template = serde_json::to_value(template).unwrap_or_default();
+    template["$patch"] = "replace".into();
+    json!({ "spec": { "template": template } })
+}
+
+/// The template a revision holds. Upstream may have written it with other defaults spelled out,
+/// which is why revisions are compared by what they mean.
+pub(in super::super) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    let template = revision.data.as_ref()?.0.pointer("/spec/template")?;
+    serde_json::from_value(template.clone()).ok()
+}
+
+/// A short name for something, as kube-controller-manager makes it: FNV-1 over the JSON and the
+/// number of collisions so far, in letters that spell no words.
+pub(in super::super) fn hash(data: &Value, collisions: Option<i32>) -> String {
+    let collisions = collisions.map(|count| count.to_string());
+    let bytes = json::to_vec(data);
+    let sum = bytes
+        .iter()
+        .chain(collisions.as_deref().unwrap_or_default().as_bytes())
+        .fold(2_166_136_261_u32, |sum, byte| {
+            sum.wrapping_mul(16_777_619) ^ u32::from(*byte)
+        });
+    let letter = |digit: u8| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]);
+    sum.to_string().bytes().map(letter).collect()
+}
