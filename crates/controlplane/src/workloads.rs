@@ -6,6 +6,7 @@ mod deployment;
 mod disruption;
 mod history;
 mod job;
+mod pods;
 mod replica_set;
 mod stateful_set;
 mod ttl_after_finished;

@@ -1,0 +1,34 @@
+//! Doing the same many times, carefully at first.
+
+use futures::future::join_all;
+
+/// Does something `count` times: once, then twice at once, then four times, and so on, until a round
+/// has a failure. What is bound to be refused is so not asked for hundreds of times
+/// (kube-controller-manager's slow start). What came of it, and the first failure.
+pub(crate) async fn slow_start<T, E, Attempt>(
+    count: usize,
+    mut attempt: impl FnMut(usize) -> Attempt,
+) -> (Vec<T>, Option<E>)
+where
+    Attempt: Future<Output = Result<T, E>>,
+{
+    let mut done = Vec::new();
+    let (mut begun, mut size) = (0, 1);
+    while begun < count {
+        let end = count.min(begun + size);
+        let results = join_all((begun..end).map(&mut attempt)).await;
+        let mut failure = None;
+        for result in results {
+            match result {
+                Ok(value) => done.push(value),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if failure.is_some() {
+            return (done, failure);
+        }
+        begun = end;
+        size *= 2;
+    }
+    (done, None)
+}

@@ -1,0 +1,65 @@
+//! What a pod is worth to its controller.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+
+/// The phase of a pod; one nobody has reported on is pending.
+pub(super) fn phase(pod: &Pod) -> &str {
+    let status = pod.status.as_ref();
+    status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("Pending")
+}
+
+/// Whether all containers have ended for good.
+pub(crate) fn is_terminal(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// Whether a pod runs, or is to run.
+pub(crate) fn is_active(pod: &Pod) -> bool {
+    !is_terminal(pod) && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether a pod has been told to end and has not ended yet.
+pub(crate) fn is_terminating(pod: &Pod) -> bool {
+    !is_terminal(pod) && pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether a pod takes requests.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    ready_condition(pod).is_some()
+}
+
+/// Whether a pod has been ready for long enough.
+pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+    is_ready(pod)
+        && (min_ready_seconds == 0
+            || available_at(pod, min_ready_seconds).is_some_and(|at| at <= now))
+}
+
+/// How long until a ready pod is available, if time alone makes it so.
+pub(crate) fn available_in(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+    let wait = available_at(pod, min_ready_seconds)?.duration_since(now);
+    (wait > SignedDuration::ZERO).then(|| wait.unsigned_abs())
+}
+
+/// Since when a pod is ready.
+pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    Some(ready_condition(pod)?.last_transition_time.as_ref()?.0)
+}
+
+fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+    ready_since(pod)?
+        .checked_add(SignedDuration::from_secs(min_ready_seconds.into()))
+        .ok()
+}
+
+fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_deref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
