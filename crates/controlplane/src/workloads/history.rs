@@ -168,7 +168,7 @@ impl History {
             }
             // Somebody has that name: a round of ours that was cut short, or another template.
             let known = api.get(&name).await.map_err(operation())?;
-            if decide::template(&known).as_ref() == Some(owner.template) {
+            if template(&known).as_ref() == Some(owner.template) {
                 self.revisions.saw(&known).await;
                 return Ok(Arc::new(known));
             }
