@@ -11,7 +11,7 @@ use crate::{exit, runtime};
 ///
 /// Prints one line and writes a kubeconfig for an administrator as soon as it is ready. Stops on
 /// SIGTERM and SIGINT. It is meant for development and tests, never as the control plane of a
-/// cluster that matters.
+/// cluster that matters. Users have the rights that RBAC gives them, as in any cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -67,20 +67,44 @@ impl Disk {
 
     /// Opens the file, making it first if it does not exist.
     pub(super) fn open(&self) -> Result<Database, StoreError> {
-        let existed = self.path.exists();
+        if !self.path.exists() {
+            self.make()?;
+        }
         let db = self.reopen()?;
         self.prepare(&db)?;
-        if !existed {
-            // The name of a new file is durable only when its folder is.
-            let folder = self
-                .path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            std::fs::File::open(folder.unwrap_or_else(|| Path::new(".")))
-                .and_then(|folder| folder.sync_all())
-                .map_err(|error| self.io(redb::Error::Io(error)))?;
-        }
         Ok(db)
+    }
+
+    /// Makes the file under another name first: it has its own name only when it is whole, so that
+    /// who is killed meanwhile leaves nothing that cannot be opened.
+    fn make(&self) -> Result<(), StoreError> {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let unfinished = Self {
+            path: PathBuf::from(name),
+            opener: Arc::clone(&self.opener),
+            cache_bytes: self.cache_bytes,
+        };
+        // Of an earlier process with this id; usually there is none.
+        let _ = std::fs::remove_file(&unfinished.path);
+        let db = unfinished.reopen()?;
+        unfinished.prepare(&db)?;
+        drop(db);
+        let named = std::fs::hard_link(&unfinished.path, &self.path);
+        let _ = std::fs::remove_file(&unfinished.path);
+        match named {
+            // Somebody else was faster; opening says whether they still have it.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            other => other.map_err(|error| self.io(redb::Error::Io(error)))?,
+        }
+        // The name of a new file is durable only when its folder is.
+        let folder = self
+            .path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        std::fs::File::open(folder.unwrap_or_else(|| Path::new(".")))
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| self.io(redb::Error::Io(error)))
     }
 
     /// Opens the file again after a failure, repairing it where needed.
