@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use machinery::gvk::GroupResource;
 use machinery::json::go_quote;
 use machinery::status::Status;
-use percent_encoding::percent_decode_str;
 
 use super::UserInfo;
 use crate::request::RequestInfo;
@@ -123,7 +122,7 @@ impl<'a> From<&'a RequestInfo> for Attributes<'a> {
         let Some(path) = &info.resource else {
             return Self {
                 verb: info.method.as_str().to_ascii_lowercase().into(),
-                target: Target::Path(percent_decode_str(&info.path).decode_utf8_lossy()),
+                target: Target::Path(info.path.as_str().into()),
             };
         };
         // A selector by name makes a collection of one object: who may list that one may.
