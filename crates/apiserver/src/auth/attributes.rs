@@ -33,7 +33,7 @@ pub(crate) struct Resource<'a> {
     /// API group.
     pub group: &'a str,
     /// Plural.
-    pub resource: &'a str,
+    pub plural: &'a str,
     /// Subresource.
     pub subresource: &'a str,
     /// Namespace.
@@ -76,7 +76,7 @@ impl<'a> Attributes<'a> {
         match &self.target {
             Target::Path(_) => Status::forbidden(None, "", &why),
             Target::Resource(resource) => {
-                let about = GroupResource::new(resource.group, resource.resource);
+                let about = GroupResource::new(resource.group, resource.plural);
                 Status::forbidden(Some(&about), resource.name, &why)
             }
         }
@@ -110,9 +110,9 @@ impl<'a> Resource<'a> {
     /// Plural and subresource, as rules and messages write them.
     pub(crate) fn combined(&self) -> Cow<'a, str> {
         if self.subresource.is_empty() {
-            Cow::Borrowed(self.resource)
+            Cow::Borrowed(self.plural)
         } else {
-            Cow::Owned(format!("{}/{}", self.resource, self.subresource))
+            Cow::Owned(format!("{}/{}", self.plural, self.subresource))
         }
     }
 }
@@ -141,7 +141,7 @@ impl<'a> From<&'a RequestInfo> for Attributes<'a> {
             info.verb.as_str(),
             Resource {
                 group: &path.group,
-                resource: &path.resource,
+                plural: &path.resource,
                 subresource: &path.subresource,
                 namespace,
                 name,
