@@ -1,5 +1,4 @@
-//! What rules allow and what follows from them, as the RBAC documentation and `rbac_test.go`'s
-//! subjects of interest have it.
+//! What rules allow, whom they are for, and what follows from them, as Kubernetes documents it.
 
 mod model;
 
