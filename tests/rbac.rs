@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::{Method, Request};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -48,6 +48,11 @@ impl World {
 
     /// A service account and a client that has its token.
     async fn robot(&self, name: &str) -> anyhow::Result<Client> {
+        self.robot_in(name, None).await
+    }
+
+    /// The same with a token that is bound to a pod.
+    async fn robot_in(&self, name: &str, pod: Option<&str>) -> anyhow::Result<Client> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.client(), &self.namespace);
         let account = ServiceAccount {
             metadata: ObjectMeta {
@@ -59,7 +64,15 @@ impl World {
         let options = PostParams::default();
         accounts.create(&options, &account).await?;
         let request = TokenRequest {
-            spec: Some(TokenRequestSpec::default()),
+            spec: Some(TokenRequestSpec {
+                bound_object_ref: pod.map(|pod| BoundObjectReference {
+                    api_version: Some("v1".to_owned()),
+                    kind: Some("Pod".to_owned()),
+                    name: Some(pod.to_owned()),
+                    uid: None,
+                }),
+                ..TokenRequestSpec::default()
+            }),
             ..TokenRequest::default()
         };
         let issued = accounts
@@ -395,6 +408,60 @@ async fn a_proxy_may_be_limited_to_some_requests() -> anyhow::Result<()> {
                 "groups.authentication.k8s.io \"system:masters\" is forbidden: User \"{}\" cannot \
                  impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the \
                  cluster scope: impersonating the system:masters group is not allowed",
+                world.robot_name("agent")
+            ))
+        )
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_acts_as_the_node_it_runs_on() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let admin = world.cluster.client();
+    let node = format!("{}-node", world.namespace);
+    let pods = format!("/api/v1/namespaces/{}/pods", world.namespace);
+    let pod = json!({
+        "metadata": {"name": "agent"},
+        "spec": {
+            "nodeName": node,
+            "serviceAccountName": "agent",
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    });
+    let (code, answer) = ask(&admin, Method::POST, &pods, &pod, &[]).await?;
+    assert_eq!(code, 201, "{answer}");
+    let robot = world.robot_in("agent", Some("agent")).await?;
+    let reviews = json!(["selfsubjectreviews"]);
+    world
+        .grant(
+            "agent",
+            true,
+            json!([
+                {"apiGroups": ["authentication.k8s.io"], "resources": reviews, "verbs": ["impersonate-on:associated-node:create"]},
+                {"apiGroups": ["authentication.k8s.io"], "resources": ["nodes"], "verbs": ["impersonate:associated-node"]},
+            ]),
+        )
+        .await?;
+    let own = format!("system:node:{node}");
+    let became = wait_until("the agent becomes its node", SOON, || async {
+        let (code, answer) = who(&robot, &[("impersonate-user", &own)]).await?;
+        Ok((code == 201).then_some(answer))
+    })
+    .await?;
+    assert_eq!(
+        became,
+        json!({"username": own, "groups": ["system:nodes", "system:authenticated"]})
+    );
+    let (code, answer) = who(&robot, &[("impersonate-user", "system:node:other")]).await?;
+    assert_eq!(
+        (code, answer),
+        (
+            403,
+            json!(format!(
+                "selfsubjectreviews.authentication.k8s.io is forbidden: User \"{}\" cannot \
+                 impersonate-on:arbitrary-node:create resource \"selfsubjectreviews\" in API group \
+                 \"authentication.k8s.io\" at the cluster scope",
                 world.robot_name("agent")
             ))
         )

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use machinery::gvk::GroupResource;
 use machinery::json::go_quote;
 use machinery::status::Status;
-use percent_encoding::percent_decode_str;
 
 use super::UserInfo;
 use crate::request::RequestInfo;
@@ -34,7 +33,7 @@ pub(crate) struct Resource<'a> {
     /// API group.
     pub group: &'a str,
     /// Plural.
-    pub resource: &'a str,
+    pub plural: &'a str,
     /// Subresource.
     pub subresource: &'a str,
     /// Namespace.
@@ -77,7 +76,7 @@ impl<'a> Attributes<'a> {
         match &self.target {
             Target::Path(_) => Status::forbidden(None, "", &why),
             Target::Resource(resource) => {
-                let about = GroupResource::new(resource.group, resource.resource);
+                let about = GroupResource::new(resource.group, resource.plural);
                 Status::forbidden(Some(&about), resource.name, &why)
             }
         }
@@ -111,9 +110,9 @@ impl<'a> Resource<'a> {
     /// Plural and subresource, as rules and messages write them.
     pub(crate) fn combined(&self) -> Cow<'a, str> {
         if self.subresource.is_empty() {
-            Cow::Borrowed(self.resource)
+            Cow::Borrowed(self.plural)
         } else {
-            Cow::Owned(format!("{}/{}", self.resource, self.subresource))
+            Cow::Owned(format!("{}/{}", self.plural, self.subresource))
         }
     }
 }
@@ -123,7 +122,7 @@ impl<'a> From<&'a RequestInfo> for Attributes<'a> {
         let Some(path) = &info.resource else {
             return Self {
                 verb: info.method.as_str().to_ascii_lowercase().into(),
-                target: Target::Path(percent_decode_str(&info.path).decode_utf8_lossy()),
+                target: Target::Path(info.path.as_str().into()),
             };
         };
         // A selector by name makes a collection of one object: who may list that one may.
@@ -142,7 +141,7 @@ impl<'a> From<&'a RequestInfo> for Attributes<'a> {
             info.verb.as_str(),
             Resource {
                 group: &path.group,
-                resource: &path.resource,
+                plural: &path.resource,
                 subresource: &path.subresource,
                 namespace,
                 name,

@@ -69,7 +69,7 @@ fn role(
         .map_or("", |path| path.name.as_str());
     let target = Target {
         group: GROUP,
-        resource: &resource.info.plural,
+        plural: &resource.info.plural,
         namespace,
         name,
         ..Target::default()
@@ -122,7 +122,7 @@ fn binding(
     };
     let target = Target {
         group: object["roleRef"]["apiGroup"].as_str().unwrap_or_default(),
-        resource: plural,
+        plural,
         namespace,
         name: &given.name,
         ..Target::default()

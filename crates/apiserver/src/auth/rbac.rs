@@ -96,10 +96,10 @@ impl Rule {
                 return true;
             }
             if resource.subresource.is_empty() {
-                return named == resource.resource;
+                return named == resource.plural;
             }
             let below = |plural: &str| named.strip_prefix(plural)?.strip_prefix('/');
-            [resource.resource, ALL]
+            [resource.plural, ALL]
                 .into_iter()
                 .any(|plural| below(plural) == Some(resource.subresource))
         })

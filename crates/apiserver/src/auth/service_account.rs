@@ -10,7 +10,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use machinery::meta;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{AUTHENTICATED, UserInfo};
 use crate::store::Store;
@@ -32,6 +31,10 @@ pub struct TokenClaims {
     pub expires: Timestamp,
     /// Kind, name and uid of an object the token dies with.
     pub bound: Option<(String, String, String)>,
+    /// Name and uid of the node of that object; the uid is empty for a node nobody knows.
+    pub node: Option<(String, String)>,
+    /// What tells the token from all others.
+    pub id: String,
 }
 
 impl TokenClaims {
@@ -47,17 +50,22 @@ impl TokenClaims {
             ],
             ..UserInfo::default()
         };
+        let mut extra = |key: &str, value: &str| {
+            let key = format!("authentication.kubernetes.io/{key}");
+            user.extra.insert(key, vec![value.to_owned()]);
+        };
         if let Some((kind, name, uid)) = &self.bound
             && kind == "Pod"
         {
-            user.extra.insert(
-                "authentication.kubernetes.io/pod-name".into(),
-                vec![name.clone()],
-            );
-            user.extra.insert(
-                "authentication.kubernetes.io/pod-uid".into(),
-                vec![uid.clone()],
-            );
+            extra("pod-name", name);
+            extra("pod-uid", uid);
+        }
+        extra("credential-id", &format!("JTI={}", self.id));
+        if let Some((name, uid)) = &self.node {
+            extra("node-name", name);
+            if !uid.is_empty() {
+                extra("node-uid", uid);
+            }
         }
         user
     }
@@ -127,13 +135,19 @@ impl SigningKey {
         if let Some((kind, name, uid)) = &claims.bound {
             private[kind.to_lowercase()] = json!({"name": name, "uid": uid});
         }
+        if let Some((name, uid)) = &claims.node {
+            private["node"] = json!({"name": name});
+            if !uid.is_empty() {
+                private["node"]["uid"] = uid.as_str().into();
+            }
+        }
         let body = json!({
             "aud": claims.audiences,
             "exp": claims.expires.as_second(),
             "iat": claims.issued.as_second(),
             "nbf": claims.issued.as_second(),
             "iss": issuer,
-            "jti": Uuid::new_v4().to_string(),
+            "jti": claims.id,
             "kubernetes.io": private,
             "sub": format!("system:serviceaccount:{}:{}", claims.namespace, claims.name),
         });
@@ -197,6 +211,10 @@ impl SigningKey {
             issued,
             expires,
             bound,
+            node: private
+                .get("node")
+                .map(|node| (text(&node["name"]), text(&node["uid"]))),
+            id: text(&body["jti"]),
         })
     }
 }
@@ -214,6 +232,8 @@ mod tests {
             issued: Timestamp::from_second(1000).unwrap(),
             expires: Timestamp::from_second(2000).unwrap(),
             bound: Some(("Pod".into(), "p".into(), "u2".into())),
+            node: Some(("n".into(), "u3".into())),
+            id: "one".into(),
         }
     }
 
@@ -237,6 +257,26 @@ mod tests {
                 Timestamp::from_second(1500).unwrap()
             )
             .is_err()
+        );
+    }
+
+    #[test]
+    fn the_bearer_is_known_by_account_pod_and_node() {
+        let user = claims().user();
+        let extra: Vec<(&str, &str)> = user
+            .extra
+            .iter()
+            .map(|(key, values)| (key.split_once('/').unwrap().1, values[0].as_str()))
+            .collect();
+        assert_eq!(
+            extra,
+            [
+                ("credential-id", "JTI=one"),
+                ("node-name", "n"),
+                ("node-uid", "u3"),
+                ("pod-name", "p"),
+                ("pod-uid", "u2"),
+            ]
         );
     }
 

@@ -73,7 +73,7 @@ pub(crate) struct RequestInfo {
     pub verb: Verb,
     /// Method as sent; authorization knows paths that are no resources by it.
     pub method: Method,
-    /// Path as sent.
+    /// Path, unescaped.
     pub path: String,
     /// The parts of a resource path, `None` for everything else.
     pub resource: Option<ResourcePath>,
@@ -85,10 +85,12 @@ pub(crate) struct RequestInfo {
 impl RequestInfo {
     /// Reads method, path and query.
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
+        // Before it is split, as upstream does: an escaped slash is a slash to authorization too.
+        let path = percent_decode_str(path).decode_utf8_lossy();
         let mut info = Self {
             verb: plain_verb(method),
             method: method.clone(),
-            path: path.to_owned(),
+            path: path.clone().into_owned(),
             resource: None,
             selected_name: String::new(),
         };
@@ -96,7 +98,7 @@ impl RequestInfo {
             .trim_matches('/')
             .split('/')
             .filter(|segment| !segment.is_empty())
-            .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+            .map(str::to_owned)
             .collect();
         let group = match segments.first().map(String::as_str) {
             Some("api") if segments.len() >= 3 => {
@@ -157,8 +159,6 @@ impl RequestInfo {
                 Verb::Delete => info.verb = Verb::DeleteCollection,
                 _ => {}
             }
-        } else if info.verb == Verb::Get && query.flag("watch") && path.subresource.is_empty() {
-            info.verb = Verb::Watch;
         }
         if path.resource == "namespaces" && path.group.is_empty() {
             // A namespace is cluster scoped; its own name is not the namespace it lives in.

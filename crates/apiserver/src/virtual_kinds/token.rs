@@ -2,10 +2,12 @@
 
 use machinery::field::{FieldError, Path};
 use machinery::gvk::GroupResource;
+use machinery::json::go_quote;
 use machinery::meta;
 use machinery::status::Status;
 use machinery::time::format_time;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::own;
 use crate::auth::TokenClaims;
@@ -70,7 +72,16 @@ pub(super) fn issue(
     if audiences.is_empty() {
         audiences.push(state.authenticator.issuer().to_owned());
     }
-    let bound = bound_object(context, namespace, &request)?;
+    let bound = bound_object(context, namespace, name, &request)?;
+    let node = bound.as_ref().and_then(|object| node_of(context, object));
+    let bound = bound.map(|object| {
+        let (name, uid) = (meta::name(&object), meta::uid(&object));
+        (
+            meta::kind(&object).to_owned(),
+            name.to_owned(),
+            uid.to_owned(),
+        )
+    });
     let expires = context.now + jiff::SignedDuration::from_secs(seconds);
     let claims = TokenClaims {
         namespace: namespace.to_owned(),
@@ -80,6 +91,8 @@ pub(super) fn issue(
         issued: context.now,
         expires,
         bound,
+        node,
+        id: Uuid::new_v4().to_string(),
     };
     let token = state
         .authenticator
@@ -131,12 +144,34 @@ fn check_identity(
     Ok(())
 }
 
-/// The object a token is bound to: kind, name and uid. It has to exist.
+/// Name and uid of the node an object is on, or is.
+fn node_of(context: &Context, object: &Value) -> Option<(String, String)> {
+    let name = match meta::kind(object) {
+        "Node" => meta::name(object),
+        "Pod" => object.pointer("/spec/nodeName")?.as_str()?,
+        _ => return None,
+    };
+    if name.is_empty() {
+        return None;
+    }
+    // A node that is not there is still where the pod is said to be.
+    let node = context
+        .state
+        .store
+        .get(&format!("/registry/minions/{name}"));
+    let uid = node
+        .and_then(|entry| entry.object().ok())
+        .map(|node| meta::uid(&node).to_owned());
+    Some((name.to_owned(), uid.unwrap_or_default()))
+}
+
+/// The object a token is bound to. It has to exist.
 fn bound_object(
     context: &Context,
     namespace: &str,
+    account: &str,
     request: &Value,
-) -> Result<Option<(String, String, String)>, Status> {
+) -> Result<Option<Value>, Status> {
     let Some(reference) = request
         .pointer("/spec/boundObjectRef")
         .filter(|value| !value.is_null())
@@ -169,6 +204,13 @@ fn bound_object(
         .get(&resource.key(namespace, text("name")))
         .ok_or_else(|| resource.not_found(text("name")))?;
     let object = resource.read(&entry)?;
+    let runs_as = object.pointer("/spec/serviceAccountName");
+    if plural == "pods" && runs_as.and_then(Value::as_str).unwrap_or_default() != account {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+            go_quote(account)
+        )));
+    }
     let uid = meta::uid(&object);
     if !text("uid").is_empty() && text("uid") != uid {
         let why = format!(
@@ -181,9 +223,5 @@ fn bound_object(
             &why,
         ));
     }
-    Ok(Some((
-        text("kind").to_owned(),
-        text("name").to_owned(),
-        uid.to_owned(),
-    )))
+    Ok(Some(object))
 }

@@ -43,7 +43,7 @@ async fn put_binding(store: &Store, name: &str, user: &str) {
 
 fn may_read(authorizer: &Authorizer, user: &str) -> bool {
     let pods = Resource {
-        resource: "pods",
+        plural: "pods",
         namespace: "d",
         ..Resource::default()
     };

@@ -120,7 +120,7 @@ impl Mode {
         if self != Self::Legacy
             && let Some(node) = node(&name)
         {
-            target.resource = "nodes";
+            target.plural = "nodes";
             // Which node it is has been checked already.
             target.name = match self {
                 Self::AssociatedNode => "*",
@@ -129,7 +129,7 @@ impl Mode {
             user.groups = vec!["system:nodes".to_owned()];
         }
         if let Some((namespace, account)) = service_account(&name) {
-            target.resource = "serviceaccounts";
+            target.plural = "serviceaccounts";
             target.namespace = namespace;
             target.name = account;
             if user.groups.is_empty() {
@@ -257,10 +257,10 @@ impl Check<'_> {
     }
 }
 
-fn target<'a>(group: &'a str, resource: &'a str, name: &'a str) -> Resource<'a> {
+fn target<'a>(group: &'a str, plural: &'a str, name: &'a str) -> Resource<'a> {
     Resource {
         group,
-        resource,
+        plural,
         name,
         ..Resource::default()
     }

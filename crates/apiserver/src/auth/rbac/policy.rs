@@ -77,7 +77,7 @@ pub(crate) struct NoSuchRole(pub RoleRef);
 
 impl NoSuchRole {
     /// The error in the words of upstream's informers, which name the resource in the singular.
-    fn from_cache(&self) -> String {
+    fn in_lookup(&self) -> String {
         let RoleRef { kind, name } = &self.0;
         match kind.as_str() {
             "Role" => format!("role.{GROUP} {} not found", go_quote(name)),
@@ -90,7 +90,7 @@ impl NoSuchRole {
     pub(crate) fn during_write_of(&self, resource: &GroupResource) -> String {
         match self.0.kind.as_str() {
             "Role" | "ClusterRole" => format!("{resource} {} not found", go_quote(&self.0.name)),
-            _ => self.from_cache(),
+            _ => self.in_lookup(),
         }
     }
 }
@@ -191,9 +191,9 @@ impl Subject {
 /// The bindings of one namespace, or of the cluster.
 #[derive(Debug, Default)]
 struct Bindings {
-    by_name: HashMap<Arc<str>, Arc<Binding>>,
-    by_user: HashMap<String, Vec<Arc<Binding>>>,
-    by_group: HashMap<String, Vec<Arc<Binding>>>,
+    named: HashMap<Arc<str>, Arc<Binding>>,
+    of_users: HashMap<String, Vec<Arc<Binding>>>,
+    of_groups: HashMap<String, Vec<Arc<Binding>>>,
 }
 
 impl Bindings {
@@ -202,22 +202,22 @@ impl Bindings {
         let binding = Arc::new(binding);
         for subject in &binding.subjects {
             let list = match &subject.who {
-                Who::User(name) => self.by_user.entry(name.clone()).or_default(),
-                Who::Group(name) => self.by_group.entry(name.clone()).or_default(),
+                Who::User(name) => self.of_users.entry(name.clone()).or_default(),
+                Who::Group(name) => self.of_groups.entry(name.clone()).or_default(),
             };
             list.push(Arc::clone(&binding));
         }
-        self.by_name.insert(Arc::clone(&binding.name), binding);
+        self.named.insert(Arc::clone(&binding.name), binding);
     }
 
     fn remove(&mut self, name: &str) {
-        let Some(binding) = self.by_name.remove(name) else {
+        let Some(binding) = self.named.remove(name) else {
             return;
         };
         for subject in &binding.subjects {
             let (index, key) = match &subject.who {
-                Who::User(name) => (&mut self.by_user, name),
-                Who::Group(name) => (&mut self.by_group, name),
+                Who::User(name) => (&mut self.of_users, name),
+                Who::Group(name) => (&mut self.of_groups, name),
             };
             if let Some(list) = index.get_mut(key) {
                 list.retain(|known| known.name != binding.name);
@@ -230,10 +230,14 @@ impl Bindings {
 
     /// The bindings of a user, by name and each once.
     fn of<'a>(&'a self, user: &UserInfo) -> Vec<&'a Arc<Binding>> {
-        let mut found: Vec<&Arc<Binding>> =
-            self.by_user.get(&user.name).into_iter().flatten().collect();
+        let mut found: Vec<&Arc<Binding>> = self
+            .of_users
+            .get(&user.name)
+            .into_iter()
+            .flatten()
+            .collect();
         for group in &user.groups {
-            found.extend(self.by_group.get(group).into_iter().flatten());
+            found.extend(self.of_groups.get(group).into_iter().flatten());
         }
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         found.dedup_by(|a, b| a.name == b.name);
@@ -296,7 +300,7 @@ impl Policy {
             Kind::RoleBinding => {
                 if let Some(bindings) = self.bindings.get_mut(namespace) {
                     bindings.remove(name);
-                    if bindings.by_name.is_empty() {
+                    if bindings.named.is_empty() {
                         self.bindings.remove(namespace);
                     }
                 }
@@ -317,7 +321,7 @@ impl Policy {
                     };
                 }
                 Ok(_) => {}
-                Err(error) => missing.push(error.from_cache()),
+                Err(error) => missing.push(error.in_lookup()),
             }
         }
         Decision {
@@ -383,6 +387,6 @@ impl Policy {
 
 /// The missing roles in the words of upstream's informers.
 pub(crate) fn missing_roles(missing: &[NoSuchRole]) -> String {
-    let texts: Vec<String> = missing.iter().map(NoSuchRole::from_cache).collect();
+    let texts: Vec<String> = missing.iter().map(NoSuchRole::in_lookup).collect();
     aggregate(&texts)
 }

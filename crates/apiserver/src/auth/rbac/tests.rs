@@ -1,5 +1,4 @@
-//! What rules allow and what follows from them, as the RBAC documentation and `rbac_test.go`'s
-//! subjects of interest have it.
+//! What rules allow, whom they are for, and what follows from them, as Kubernetes documents it.
 
 mod model;
 
@@ -47,7 +46,7 @@ fn attributes(text: &str) -> Attributes<'_> {
             let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
             let target = Resource {
                 group: if *group == "core" { "" } else { group },
-                resource,
+                plural: resource,
                 subresource,
                 namespace: "d",
                 name: rest.first().copied().unwrap_or_default(),
@@ -172,7 +171,7 @@ fn bindings_of_a_namespace_count_there_alone() {
     let robot = UserInfo::known("system:serviceaccount:d:robot", &[]);
     for (namespace, allowed) in [("d", true), ("other", false), ("", false)] {
         let target = Resource {
-            resource: "pods",
+            plural: "pods",
             namespace,
             ..Resource::default()
         };

@@ -61,26 +61,24 @@ pub(super) fn reconcile(existing: &Value, expected: &Value) -> Action {
 /// A role gathers others if it should, and only then.
 fn reconcile_aggregation(existing: &Value, expected: &Value, object: &mut Value) {
     let selectors = |role: &Value| role["aggregationRule"]["clusterRoleSelectors"].clone();
-    match expected.get("aggregationRule") {
-        None => {
-            if let Some(fields) = object.as_object_mut() {
-                fields.remove("aggregationRule");
-            }
+    if expected.get("aggregationRule").is_none() {
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("aggregationRule");
         }
-        Some(_) => {
-            let missing = missing(&selectors(existing), &selectors(expected));
-            if !missing.is_empty() {
-                if !object["aggregationRule"].is_object() {
-                    object["aggregationRule"] = Value::Object(Map::new());
-                }
-                append(
-                    &mut object["aggregationRule"],
-                    "clusterRoleSelectors",
-                    missing,
-                );
-            }
-        }
+        return;
     }
+    let missing = missing(&selectors(existing), &selectors(expected));
+    if missing.is_empty() {
+        return;
+    }
+    if !object["aggregationRule"].is_object() {
+        object["aggregationRule"] = Value::Object(Map::new());
+    }
+    append(
+        &mut object["aggregationRule"],
+        "clusterRoleSelectors",
+        missing,
+    );
 }
 
 /// The items of `wanted` that are not among `present`.

@@ -65,7 +65,7 @@ fn attributes(spec: &Value) -> Attributes<'_> {
         let text = |field: &str| resource[field].as_str().unwrap_or_default();
         let target = ResourceAttributes {
             group: text("group"),
-            resource: text("resource"),
+            plural: text("resource"),
             subresource: text("subresource"),
             namespace: text("namespace"),
             name: text("name"),

@@ -129,7 +129,7 @@ impl Model {
     }
 
     fn role(&self, binding: &Value, namespace: &str) -> Option<&Value> {
-        let (wanted, namespace) = match binding["roleRef"]["kind"].as_str().unwrap() {
+        let (wanted, namespace) = match binding["roleRef"]["kind"].as_str()? {
             "Role" => (Kind::Role, namespace),
             _ => (Kind::ClusterRole, ""),
         };
@@ -181,7 +181,7 @@ fn any_attributes() -> impl Strategy<Value = Attributes<'static>> {
         .prop_map(|(group, resource, subresource, namespace, name)| {
             Target::Resource(Resource {
                 group,
-                resource,
+                plural: resource,
                 subresource,
                 namespace,
                 name,
