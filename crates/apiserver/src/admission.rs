@@ -1,152 +1,94 @@
-//! What the control plane itself has to say about a write before it is validated.
+//! Admission: what has a say about a write besides the rules of its kind.
+//!
+//! ```text
+//! admit:     built-in plugins -> mutating webhooks, one after the other
+//!            (a webhook changed something: plugins once more, then webhooks that want to know)
+//! validate:  built-in plugins -> validating webhooks, all at once
+//! ```
+//!
+//! The REST layer calls [`admit`] before a write is validated by its kind and [`validate`] behind
+//! that. Nothing is locked meanwhile: whoever loses the race for the object starts over, admission
+//! included. New built-in plugins go into [`plugins`].
 
-use std::ops::Bound;
+mod attributes;
+mod call;
+mod client;
+mod conditions;
+mod dispatch;
+mod hooks;
+mod matching;
+mod plugins;
+mod review;
+mod service;
+#[cfg(test)]
+mod tests;
+mod versions;
 
-use jiff::Timestamp;
-use machinery::gvk::GroupResource;
+use machinery::field::{Path, aggregate};
 use machinery::meta;
 use machinery::status::Status;
 use serde_json::Value;
 
-use crate::builtin::{self, admission::Lookup};
-use crate::custom;
-use crate::resource::Resource;
-use crate::rest::Context;
-use crate::server::State;
+pub(crate) use attributes::{Attributes, Operation, Options, Target};
+pub(crate) use hooks::HookSource;
+pub(crate) use plugins::{before_delete, on_deleting};
 
-/// Namespaces that cannot be deleted.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+use dispatch::Rounds;
 
-/// A new object: its namespace has to be there and stay (NamespaceLifecycle), then the plugins of its
-/// kind have their say.
-pub(crate) fn on_create(
-    context: &Context,
-    resource: &Resource,
-    namespace: &str,
+/// Lets plugins and webhooks change a new object, or refuse the request. A delete has no new
+/// object, which is null then.
+pub(crate) async fn admit(
+    attributes: &Attributes<'_>,
     object: &mut Value,
+    old: Option<&Value>,
 ) -> Result<(), Status> {
-    if resource.info.namespaced {
-        namespace_stays(context, resource, namespace, object)?;
-    }
-    if resource.custom.is_some() {
+    plugins::admit(attributes, object, old)?;
+    let Some(hooks) = attributes.hooks()? else {
+        return Ok(());
+    };
+    if hooks.mutating.is_empty() {
         return Ok(());
     }
-    builtin::admission::admit_create(&resource.group_resource(), object, &Objects(&context.state))
-}
-
-/// A changed object.
-pub(crate) fn on_update(
-    context: &Context,
-    resource: &Resource,
-    live: &Value,
-    new: &mut Value,
-) -> Result<(), Status> {
-    if resource.custom.is_some() {
-        return Ok(());
+    let owners = meta::managed_fields(object).to_vec();
+    let mut rounds = Rounds::default();
+    dispatch::mutate(attributes, &hooks.mutating, object, old, &mut rounds).await?;
+    if rounds.changed {
+        rounds.begin_second();
+        plugins::admit(attributes, object, old)?;
+        dispatch::mutate(attributes, &hooks.mutating, object, old, &mut rounds).await?;
     }
-    let objects = Objects(&context.state);
-    builtin::admission::admit_update(&resource.group_resource(), new, live, &objects)
-}
-
-fn namespace_stays(
-    context: &Context,
-    resource: &Resource,
-    namespace: &str,
-    object: &Value,
-) -> Result<(), Status> {
-    let namespaces = GroupResource::new("", "namespaces");
-    let entry = context
-        .state
-        .store
-        .get(&format!("/registry/namespaces/{namespace}"))
-        .ok_or_else(|| Status::not_found(&namespaces, namespace))?;
-    let terminating = entry.object().is_ok_and(|namespace| {
-        meta::is_deleting(&namespace) || namespace["status"]["phase"] == "Terminating"
-    });
-    if !terminating {
-        return Ok(());
-    }
-    let why = format!(
-        "unable to create new content in namespace {namespace} because it is being terminated"
-    );
-    let status = Status::forbidden(
-        Some(&resource.group_resource()),
-        &Resource::display_name(object),
-        &why,
-    );
-    Err(status.with_cause(
-        "NamespaceTerminating",
-        &format!("namespace {namespace} is being terminated"),
-        "metadata.namespace",
-    ))
-}
-
-/// An object about to be deleted.
-pub(crate) fn on_delete(resource: &Resource, name: &str) -> Result<(), Status> {
-    let is_namespace = resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Namespace";
-    if is_namespace && IMMORTAL.contains(&name) {
-        return Err(Status::forbidden(
-            Some(&resource.group_resource()),
-            name,
-            "this namespace may not be deleted",
-        ));
-    }
+    keep_valid_owners(attributes, object, owners);
     Ok(())
 }
 
-/// A definition that is deleted for the first time stays until its instances are gone.
-pub(crate) fn before_delete(resource: &Resource, object: &mut Value, now: Timestamp) {
-    if resource.info.gvk.kind == "CustomResourceDefinition"
-        && resource.info.gvk.group == "apiextensions.k8s.io"
-        && !meta::is_deleting(object)
-    {
-        custom::mark_terminating(object, now);
+/// Lets plugins and webhooks look at what is about to be stored.
+pub(crate) async fn validate(
+    attributes: &Attributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    plugins::validate(attributes, object, old)?;
+    match attributes.hooks()? {
+        Some(hooks) if !hooks.validating.is_empty() => {
+            dispatch::validate(attributes, &hooks.validating, object, old).await
+        }
+        _ => Ok(()),
     }
 }
 
-/// An object that has been marked for deletion and waits.
-pub(crate) fn on_deleting(resource: &Resource, object: &mut Value) {
-    if resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Namespace" {
-        object["status"]["phase"] = "Terminating".into();
-        // Their end is not a matter of seconds.
-        meta::remove(object, "deletionGracePeriodSeconds");
+/// A webhook that breaks the list of owners is not heard on that.
+fn keep_valid_owners(attributes: &Attributes<'_>, object: &mut Value, before: Vec<Value>) {
+    let path = Path::new("metadata").child("managedFields");
+    if meta::managed_fields(object) == before {
+        return;
     }
-}
-
-/// What admission may look up.
-struct Objects<'a>(&'a State);
-
-impl Objects<'_> {
-    fn prefix(&self, resource: &GroupResource) -> Option<String> {
-        let snapshot = self.0.registry.snapshot();
-        let versions = &snapshot.group(&resource.group)?.versions;
-        let mut resources = versions.iter().flat_map(|version| &version.resources);
-        resources
-            .find(|known| known.info.plural == resource.resource)
-            .map(|known| known.prefix.clone())
-    }
-}
-
-impl Lookup for Objects<'_> {
-    fn get(&self, resource: &GroupResource, name: &str) -> Option<Value> {
-        let entry = self
-            .0
-            .store
-            .get(&format!("{}{name}", self.prefix(resource)?))?;
-        entry.object().ok().map(|object| (*object).clone())
-    }
-
-    fn list(&self, resource: &GroupResource) -> Vec<Value> {
-        let Some(prefix) = self.prefix(resource) else {
-            return Vec::new();
-        };
-        let Ok(page) = self.0.store.list(&prefix, Bound::Unbounded, 0, None) else {
-            return Vec::new();
-        };
-        page.entries
-            .iter()
-            .filter_map(|entry| entry.object().ok())
-            .map(|object| (*object).clone())
-            .collect()
+    let errors = meta::validate_managed_fields(meta::managed_fields(object), &path);
+    if !errors.is_empty() {
+        meta::set_managed_fields(object, before);
+        attributes.context.warn(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused \
+             by an outdated mutating admission controller; please fix your requests: {}",
+            aggregate(&errors)
+        ));
     }
 }

@@ -12,10 +12,12 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use machinery::field::{FieldError, Path};
 use machinery::meta;
 use machinery::status::Status;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::resource::Resource;
@@ -26,33 +28,56 @@ const NETWORK: [u8; 3] = [10, 0, 0];
 /// Node ports, as kube-apiserver's default.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-/// Completes a new object.
-pub(crate) fn on_create(
-    store: &Store,
-    resource: &Resource,
-    object: &mut Value,
-    dry_run: bool,
-) -> Result<(), Status> {
-    if is_service(resource) {
-        let others = Used::of(store, None)?;
-        Allocation::new(object, None, others, dry_run).run()?;
-    }
-    Ok(())
+/// What services are about to hold. Between choosing and storing, admission may take its time, and
+/// nothing can be locked for that long.
+#[derive(Debug, Default)]
+pub(crate) struct Allocations {
+    promised: Mutex<Vec<(u64, Value)>>,
+    tickets: AtomicU64,
 }
 
-/// Completes a changed object.
-pub(crate) fn on_update(
-    store: &Store,
-    resource: &Resource,
-    object: &mut Value,
-    live: &Value,
-    dry_run: bool,
-) -> Result<(), Status> {
-    if is_service(resource) {
-        let others = Used::of(store, Some(meta::uid(live)))?;
-        Allocation::new(object, Some(live), others, dry_run).run()?;
+/// Keeps what was chosen for a service until the service is stored.
+#[derive(Debug)]
+pub(crate) struct Reservation<'a> {
+    allocations: &'a Allocations,
+    ticket: u64,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut promised = self.allocations.promised.lock();
+        promised.retain(|(ticket, _)| *ticket != self.ticket);
     }
-    Ok(())
+}
+
+impl Allocations {
+    /// Completes a new service, or a changed one.
+    pub(crate) fn allocate(
+        &self,
+        store: &Store,
+        service: &mut Value,
+        live: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<Reservation<'_>, Status> {
+        let own = live.map(meta::uid);
+        // What is stored leaves the list only afterwards, so it is in one of the two.
+        let mut promised = self.promised.lock();
+        let mut others = Used::of(store, own)?;
+        for (_, other) in promised.iter() {
+            if own != Some(meta::uid(other)) {
+                others.add(other);
+            }
+        }
+        Allocation::new(service, live, others, dry_run).run()?;
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        if !dry_run {
+            promised.push((ticket, service.clone()));
+        }
+        Ok(Reservation {
+            allocations: self,
+            ticket,
+        })
+    }
 }
 
 /// Services are the one kind that gets anything here.

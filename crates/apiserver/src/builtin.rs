@@ -38,7 +38,7 @@ mod scheduling;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(crate) mod value;
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ mod watch;
 pub(crate) use body::{Content, drain, read_limited};
 pub(crate) use context::Context;
 pub(crate) use create::{create, create_internal};
-pub(crate) use delete::{delete, delete_collection, delete_object};
+pub(crate) use delete::{Asked, delete, delete_collection, delete_object};
 pub(crate) use get::get;
 pub(crate) use list::list;
 pub(crate) use ownership::record_update;

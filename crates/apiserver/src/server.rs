@@ -15,10 +15,11 @@ use machinery::gvk::split_api_version;
 use machinery::meta;
 use machinery::status::Status;
 use serde_json::Value;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::allocate;
+use crate::admission::HookSource;
+use crate::allocate::{self, Allocations, Reservation};
 use crate::auth::{self, Attributes, Authenticator, Authorizer, Impersonation, UserInfo};
 use crate::dispatch;
 use crate::negotiate::{Encoding, content_type};
@@ -31,6 +32,8 @@ use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 
 /// Longest time a request other than a watch may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longest time a write may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 /// Largest object that is stored, as etcd's default request size.
 const OBJECT_LIMIT: usize = 1_572_864;
 
@@ -48,8 +51,10 @@ pub struct State {
     pub(crate) impersonation: Impersonation,
     /// Address that clients are told to use.
     pub advertised: String,
-    /// Held from choosing an address or port until the object that has it is stored.
-    pub(crate) allocations: Mutex<()>,
+    /// Addresses and ports that are chosen, for objects that are not stored yet.
+    pub(crate) allocations: Allocations,
+    /// Admission webhooks.
+    pub(crate) hooks: HookSource,
     /// Whether watches are to end because the server does.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -59,15 +64,6 @@ impl State {
     pub fn random(&self) -> u32 {
         let bytes = Uuid::new_v4().into_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-    }
-
-    /// Keeps others from choosing addresses meanwhile, for kinds that get any.
-    pub(crate) async fn hold_allocations(&self, resource: &Resource) -> Option<MutexGuard<'_, ()>> {
-        if allocate::is_service(resource) {
-            Some(self.allocations.lock().await)
-        } else {
-            None
-        }
     }
 
     /// A random number below `limit`.
@@ -94,17 +90,27 @@ impl State {
         own.strategy.decode(object.clone()).err()
     }
 
-    /// Gives an object what only the server can hand out, such as addresses of services.
+    /// Gives an object what only the server can hand out, such as addresses of services. Nobody
+    /// else gets the same until the reservation is dropped, which is when the object is stored.
     pub(crate) fn allocate(
         &self,
         resource: &Resource,
         object: &mut Value,
         live: Option<&Value>,
         dry_run: bool,
-    ) -> Result<(), Status> {
-        match live {
-            None => allocate::on_create(&self.store, resource, object, dry_run),
-            Some(live) => allocate::on_update(&self.store, resource, object, live, dry_run),
+    ) -> Result<Option<Reservation<'_>>, Status> {
+        if !allocate::is_service(resource) {
+            return Ok(None);
+        }
+        self.allocations
+            .allocate(&self.store, object, live, dry_run)
+            .map(Some)
+    }
+
+    /// Tells who has to know of a write to a resource.
+    fn written(&self, resource: &Resource) {
+        if resource.info.gvk.group == "admissionregistration.k8s.io" {
+            self.hooks.changed();
         }
     }
 
@@ -130,6 +136,7 @@ impl State {
                 op,
             })
             .await?;
+        self.written(resource);
         Ok(Arc::clone(&event.entry))
     }
 
@@ -150,6 +157,7 @@ impl State {
                 op,
             })
             .await?;
+        self.written(resource);
         Ok(())
     }
 }
@@ -269,16 +277,12 @@ impl ApiServer {
                     let content = Content { media_type, bytes };
                     dispatch::dispatch(&context, &parts.method, &content).await
                 };
-                let limit = request_timeout(context.query.text("timeout"));
                 let answer = if watching {
                     work.await
                 } else {
-                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-                        Err(Status::timeout(
-                            "request did not complete within the allotted timeout",
-                            0,
-                        ))
-                    })
+                    tokio::time::timeout_at(context.deadline, work)
+                        .await
+                        .unwrap_or_else(|_| Err(timed_out(context.info.verb)))
                 };
                 answer
                     .map(|response| (response, context.take_warnings()))
@@ -299,13 +303,28 @@ impl ApiServer {
     }
 }
 
+/// The answer to a request that took too long.
+fn timed_out(verb: Verb) -> Status {
+    let why = if verb.is_write() {
+        "request did not complete within requested timeout - context deadline exceeded"
+    } else {
+        "request did not complete within the allotted timeout"
+    };
+    Status::timeout(why, 0)
+}
+
 /// `?timeout=` lowers the limit, never raises it.
-fn request_timeout(text: &str) -> Duration {
+pub(crate) fn request_timeout(verb: Verb, text: &str) -> Duration {
+    let most = if verb.is_write() {
+        WRITE_TIMEOUT
+    } else {
+        REQUEST_TIMEOUT
+    };
     machinery::time::parse_duration(text)
         .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
         .filter(|duration| !duration.is_zero())
-        .map_or(REQUEST_TIMEOUT, |duration| duration.min(REQUEST_TIMEOUT))
+        .map_or(most, |duration| duration.min(most))
 }
 
 impl<B> tower::Service<Request<B>> for ApiServer

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use machinery::status::Status;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
+use crate::admission::HookSource;
+use crate::allocate::Allocations;
 use crate::auth::{Authenticator, Authorizer, Impersonation, SigningKey, StaticTokens};
 use crate::bootstrap::bootstrap;
 use crate::builtin;
@@ -62,7 +64,8 @@ impl ApiServer {
             registry: Registry::new(resources),
             authenticator,
             advertised: format!("{}:{}", options.host, options.port),
-            allocations: Mutex::new(()),
+            allocations: Allocations::default(),
+            hooks: HookSource::default(),
             stopping: watch::Sender::new(false),
         });
         let context = Context::internal(Arc::clone(&state), Timestamp::now());

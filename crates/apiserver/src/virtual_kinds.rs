@@ -10,11 +10,13 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use jiff::Timestamp;
 use machinery::apply::{self, FieldSet, Schema, TypeRef, Versions};
+use machinery::gvk::GroupVersionKind;
 use machinery::json;
 use machinery::status::Status;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
+use crate::admission::{self, Attributes, Operation, Options, Target};
 use crate::dispatch::no_such_method;
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, YAML};
 use crate::request::{ResourcePath, Verb, WriteKind, WriteOptions};
@@ -35,12 +37,23 @@ pub(crate) async fn review(
         return Err(no_such_method());
     }
     let mut object = decode(review.group, review.kind, content)?;
+    let asked = machinery::meta::name(&object).to_owned();
     if review.kind != "Binding" {
         own(context, review.group, review.kind, "", &mut object)?;
         if review.namespaced && machinery::meta::namespace(&object).is_empty() {
             machinery::meta::set_namespace(&mut object, &path.namespace);
         }
     }
+    let target = Target {
+        group: review.group,
+        version: "v1",
+        plural: review.plural,
+        subresource: "",
+        kind: GroupVersionKind::new(review.group, "v1", review.kind),
+        resource: None,
+        whole: true,
+    };
+    admitted(context, target, &path.namespace, &asked, &mut object).await?;
     match review.kind {
         "TokenReview" => Ok(answer(context, &reviews::token(context, object)?)),
         "SelfSubjectReview" => Ok(answer(context, &reviews::own_identity(context))),
@@ -61,21 +74,45 @@ pub(crate) async fn create_below(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     let (namespace, name) = (path.namespace.as_str(), path.name.as_str());
-    match path.subresource.as_str() {
-        "binding" => {
-            let object = decode("", "Binding", content)?;
-            binding::bind(context, namespace, name, &object).await
-        }
-        "eviction" => {
-            let object = decode("policy", "Eviction", content)?;
-            eviction::evict(context, resource, namespace, name, &object).await
-        }
+    let (group, kind) = match path.subresource.as_str() {
+        "binding" => ("", "Binding"),
+        "eviction" => ("policy", "Eviction"),
+        _ => ("authentication.k8s.io", "TokenRequest"),
+    };
+    let mut object = decode(group, kind, content)?;
+    let below = GroupVersionKind::new(group, "v1", kind);
+    let target = Target::below(resource, &path.subresource, below);
+    admitted(context, target, namespace, name, &mut object).await?;
+    match kind {
+        "Binding" => binding::bind(context, namespace, name, &object).await,
+        "Eviction" => eviction::evict(context, resource, namespace, name, &object).await,
         _ => {
-            let object = decode("authentication.k8s.io", "TokenRequest", content)?;
             let issued = token::issue(context, resource, namespace, name, object)?;
             Ok(answer(context, &issued))
         }
     }
+}
+
+/// Lets admission have its say about an object that is never stored: it is created all the same.
+async fn admitted(
+    context: &Context,
+    target: Target<'_>,
+    namespace: &str,
+    name: &str,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let options = WriteOptions::parse(&context.query, WriteKind::Create)?;
+    let attributes = Attributes {
+        context,
+        target,
+        operation: Operation::Create,
+        namespace,
+        name,
+        options: Options::Write("CreateOptions"),
+        dry_run: options.dry_run,
+    };
+    admission::admit(&attributes, object, None).await?;
+    admission::validate(&attributes, object, None).await
 }
 
 /// Records who wrote the fields of an object that is answered and then forgotten; upstream's

@@ -25,6 +25,7 @@ mod process;
 mod remote;
 mod served;
 mod wait;
+mod webhook;
 
 pub use cluster::TestCluster;
 pub use genuine::Fsync;
@@ -32,6 +33,7 @@ pub use lines::Lines;
 pub use process::{Process, free_port};
 pub use served::ServedCluster;
 pub use wait::wait_until;
+pub use webhook::{Question, Reply, WebhookServer};
 
 /// Chooses the cryptography of TLS for the whole process; the first choice counts.
 pub fn install_crypto() {

@@ -2,7 +2,7 @@
 //! by default and need no controller.
 
 use machinery::gvk::GroupResource;
-use machinery::status::Status;
+use machinery::json::go_quote;
 use serde_json::{Value, json};
 
 use crate::builtin::resources;
@@ -16,79 +16,69 @@ pub(crate) trait Lookup {
     fn list(&self, resource: &GroupResource) -> Vec<Value>;
 }
 
-/// Completes a new object, or refuses it.
+/// Completes a new object, or says why it is refused. Runs again when a webhook has changed the
+/// object.
 pub(crate) fn admit_create(
     resource: &GroupResource,
     object: &mut Value,
     lookup: &dyn Lookup,
-) -> Result<(), Status> {
+) -> Result<(), String> {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "pods") => {
+            priority(object, lookup)?;
             default_tolerations(object);
-            priority(object, lookup).map_err(|why| refuse(resource, object, &why))?;
-            runtime_class(object, lookup).map_err(|why| refuse(resource, object, &why))
+            runtime_class(object, lookup)?;
         }
-        ("", "nodes") => {
-            taint_new_node(object);
-            Ok(())
-        }
+        ("", "nodes") => taint_new_node(object),
         ("", "persistentvolumeclaims") => {
             protect(object, "kubernetes.io/pvc-protection");
             default_storage_class(object, lookup);
-            Ok(())
         }
-        ("", "persistentvolumes") => {
-            protect(object, "kubernetes.io/pv-protection");
-            Ok(())
+        ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
+        ("networking.k8s.io", "ingresses") => default_ingress_class(object, lookup),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Completes a changed object.
+pub(crate) fn admit_update(resource: &GroupResource, object: &mut Value, old: &Value) {
+    if (resource.group.as_str(), resource.resource.as_str()) != ("", "pods") {
+        return;
+    }
+    default_tolerations(object);
+    for field in ["spec.priority", "spec.preemptionPolicy"] {
+        if !object.has(field) && old.has(field) {
+            keep(object, old, field);
         }
-        ("networking.k8s.io", "ingresses") => {
-            default_ingress_class(object, lookup);
-            Ok(())
-        }
-        ("scheduling.k8s.io", "priorityclasses") if object.is_true("globalDefault") => {
-            match default_priority_class(lookup) {
-                Some(known) => Err(refuse(resource, object, &already_default(&known))),
-                None => Ok(()),
-            }
-        }
+    }
+}
+
+/// Looks at a new object that its kind has no objection to.
+pub(crate) fn validate_create(
+    resource: &GroupResource,
+    object: &Value,
+    lookup: &dyn Lookup,
+) -> Result<(), String> {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("", "pods") => check_overhead(object, lookup),
+        ("scheduling.k8s.io", "priorityclasses") => only_default(object, lookup),
         _ => Ok(()),
     }
 }
 
-/// Completes a changed object, or refuses it.
-pub(crate) fn admit_update(
+/// Looks at a changed object that its kind has no objection to.
+pub(crate) fn validate_update(
     resource: &GroupResource,
-    object: &mut Value,
+    object: &Value,
     old: &Value,
     lookup: &dyn Lookup,
-) -> Result<(), Status> {
+) -> Result<(), String> {
     match (resource.group.as_str(), resource.resource.as_str()) {
-        ("", "pods") => {
-            default_tolerations(object);
-            for field in ["spec.priority", "spec.preemptionPolicy"] {
-                if !object.has(field) && old.has(field) {
-                    keep(object, old, field);
-                }
-            }
-            Ok(())
-        }
-        ("", "persistentvolumeclaims") => {
-            resize(object, old, lookup).map_err(|why| refuse(resource, object, why))
-        }
-        ("scheduling.k8s.io", "priorityclasses") if object.is_true("globalDefault") => {
-            match default_priority_class(lookup) {
-                Some(known) if known.name() != object.name() => {
-                    Err(refuse(resource, object, &already_default(&known)))
-                }
-                _ => Ok(()),
-            }
-        }
+        ("", "persistentvolumeclaims") => resize(object, old, lookup).map_err(ToOwned::to_owned),
+        ("scheduling.k8s.io", "priorityclasses") => only_default(object, lookup),
         _ => Ok(()),
     }
-}
-
-fn refuse(resource: &GroupResource, object: &Value, why: &str) -> Status {
-    Status::forbidden(Some(resource), object.name(), why)
 }
 
 /// `DefaultTolerationSeconds`: pods stay on a node that is gone for five minutes.
@@ -129,11 +119,18 @@ fn default_priority_class(lookup: &dyn Lookup) -> Option<Value> {
         .min_by_key(|class| class.number("value"))
 }
 
-fn already_default(known: &Value) -> String {
-    format!(
-        "PriorityClass {} is already marked as default. Only one default can exist",
-        known.name()
-    )
+/// There is one default class at most, and an update may keep it that.
+fn only_default(class: &Value, lookup: &dyn Lookup) -> Result<(), String> {
+    if !class.is_true("globalDefault") {
+        return Ok(());
+    }
+    match default_priority_class(lookup) {
+        Some(known) if known.name() != class.name() => Err(format!(
+            "PriorityClass {} is already marked as default. Only one default can exist",
+            known.name()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// `Priority`: the number behind the name of a class.
@@ -174,30 +171,63 @@ fn priority(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
     Ok(())
 }
 
-/// `RuntimeClass`: overhead and scheduling of the class go into the pod.
-fn runtime_class(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
-    let mismatch = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+const OVERHEAD_DIFFERS: &str =
+    "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+const OVERHEAD_WITHOUT_CLASS: &str =
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+
+/// The class a pod names.
+fn named_class(pod: &Value, lookup: &dyn Lookup) -> Result<Option<Value>, String> {
     let Some(name) = pod.maybe_text("spec.runtimeClassName") else {
-        return if pod.count("spec.overhead") > 0 {
-            Err(
-                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined \
-                 Overhead"
-                    .to_owned(),
-            )
-        } else {
-            Ok(())
-        };
+        return Ok(None);
     };
     let resource = GroupResource::new("node.k8s.io", "runtimeclasses");
-    let class = lookup
-        .get(&resource, name)
-        .ok_or_else(|| format!("pod rejected: RuntimeClass \"{name}\" not found"))?;
-    let overhead = class.at("overhead.podFixed");
-    if pod.count("spec.overhead") > 0 && !same(pod.at("spec.overhead"), overhead) {
-        return Err(mismatch.to_owned());
+    let class = lookup.get(&resource, name);
+    let missing = || format!("pod rejected: RuntimeClass {} not found", go_quote(name));
+    class.map(Some).ok_or_else(missing)
+}
+
+/// Whether two lists of resources are the same amounts, however they are written.
+fn same_amounts(left: &Value, right: &Value) -> bool {
+    let amounts = |list: &Value| -> Vec<_> {
+        let entries = list.entries("").into_iter();
+        entries
+            .map(|(name, amount)| (name.to_owned(), resources::quantity(amount)))
+            .collect()
+    };
+    amounts(left) == amounts(right)
+}
+
+/// `RuntimeClass`, validating: the overhead of a pod is that of its class.
+fn check_overhead(pod: &Value, lookup: &dyn Lookup) -> Result<(), String> {
+    match named_class(pod, lookup)? {
+        Some(class) if class.has("overhead") => {
+            if same_amounts(pod.at("spec.overhead"), class.at("overhead.podFixed")) {
+                Ok(())
+            } else {
+                Err(OVERHEAD_DIFFERS.to_owned())
+            }
+        }
+        _ if pod.has("spec.overhead") => Err(OVERHEAD_WITHOUT_CLASS.to_owned()),
+        _ => Ok(()),
     }
-    if class.has("overhead") && !overhead.is_null() {
-        set(pod, "spec.overhead", overhead.clone());
+}
+
+/// `RuntimeClass`: overhead and scheduling of the class go into the pod.
+fn runtime_class(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
+    let Some(class) = named_class(pod, lookup)? else {
+        return Ok(());
+    };
+    let overhead = class.at("overhead.podFixed");
+    if class.has("overhead") {
+        if pod.count("spec.overhead") > 0 && !same_amounts(pod.at("spec.overhead"), overhead) {
+            return Err(OVERHEAD_DIFFERS.to_owned());
+        }
+        keep(
+            pod,
+            &json!({ "spec": { "overhead": overhead } }),
+            "spec.overhead",
+        );
     }
     if !class.has("scheduling") {
         return Ok(());
@@ -272,7 +302,11 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     }
     match wide.text("operator") {
         "Exists" => true,
-        _ => narrow.text("operator") != "Exists" && wide.text("value") == narrow.text("value"),
+        // One that leaves its operator out is never covered by this, although it means `Equal` too.
+        "" | "Equal" => {
+            narrow.text("operator") == "Equal" && wide.text("value") == narrow.text("value")
+        }
+        _ => false,
     }
 }
 

@@ -18,7 +18,9 @@ use super::names::accept;
 use crate::kind::Part;
 use crate::request::DeleteOptions;
 use crate::resource::Resource;
-use crate::rest::{Changed, Context, UpdateJob, delete_object, record_update, update_object};
+use crate::rest::{
+    Asked, Changed, Context, UpdateJob, delete_object, record_update, update_object,
+};
 use crate::server::{State, stopped};
 use crate::store::StoreError;
 
@@ -252,6 +254,7 @@ async fn finalize(
                     namespace,
                     name,
                     &DeleteOptions::default(),
+                    Asked::Nobody,
                 )
                 .await
                 {

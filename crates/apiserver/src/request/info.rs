@@ -31,6 +31,14 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Whether it changes anything.
+    pub(crate) fn is_write(self) -> bool {
+        matches!(
+            self,
+            Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection
+        )
+    }
+
     /// The name as authorization and error messages use it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::body::{Content, yaml_findings};
 use super::context::Context;
-use super::create::{create_object, fill_system_fields, match_namespace};
+use super::create::{create_object, match_namespace, wipe_system_fields};
 use super::ownership::Ownership;
 use super::represent::object_response;
 use super::update::{Changed, UpdateJob, check_name, update_object};
@@ -56,12 +56,12 @@ pub(super) async fn apply(
         if part != Part::Main {
             return Err(resource.not_found(name));
         }
-        let object = new_object(context, resource, namespace, name, merged(None)?)?;
+        let object = new_object(resource, namespace, name, merged(None)?)?;
         context.authorize_creation()?;
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
         return object_response(context, resource, StatusCode::CREATED, created);
     }
-    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run);
+    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run).asked();
     let change = |live: &Value| {
         let mut object = merged(Some(live))?;
         match_namespace(resource, namespace, &mut object)?;
@@ -120,7 +120,6 @@ fn report_duplicates(
 
 /// What only a new object is checked for, and given.
 fn new_object(
-    context: &Context,
     resource: &Resource,
     namespace: &str,
     name: &str,
@@ -136,6 +135,6 @@ fn new_object(
     match_namespace(resource, namespace, &mut object)?;
     check_name(name, &object)?;
     meta::remove(&mut object, "resourceVersion");
-    fill_system_fields(&mut object, context);
+    wipe_system_fields(&mut object);
     Ok(object)
 }

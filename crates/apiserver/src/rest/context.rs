@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use jiff::Timestamp;
 use machinery::status::Status;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::auth::{self, Attributes, UserInfo};
 use crate::kind::WriteContext;
@@ -14,7 +15,7 @@ use crate::negotiate::{Representation, negotiate};
 use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
 use crate::respond::Form;
-use crate::server::State;
+use crate::server::{State, request_timeout};
 
 /// A request on its way through the server.
 pub(crate) struct Context {
@@ -30,6 +31,10 @@ pub(crate) struct Context {
     pub user: UserInfo,
     /// When.
     pub now: Timestamp,
+    /// Whether the server itself wants something, which is nobody else's business.
+    pub internal: bool,
+    /// Until when there has to be an answer.
+    pub deadline: Instant,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -43,6 +48,7 @@ impl Context {
         user: UserInfo,
         now: Timestamp,
     ) -> Self {
+        let limit = request_timeout(info.verb, query.text("timeout"));
         Self {
             state,
             info,
@@ -50,6 +56,8 @@ impl Context {
             headers,
             user,
             now,
+            internal: false,
+            deadline: Instant::now() + limit,
             warnings: Mutex::default(),
         }
     }
@@ -61,7 +69,10 @@ impl Context {
         let query = Query::default();
         let info = RequestInfo::parse(&Method::GET, "/", &query);
         let user = UserInfo::known("system:apiserver", &[auth::MASTERS]);
-        Self::new(state, info, query, headers, user, now)
+        Self {
+            internal: true,
+            ..Self::new(state, info, query, headers, user, now)
+        }
     }
 
     /// Whether the request may be made; the 403 if not.

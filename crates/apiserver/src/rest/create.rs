@@ -12,7 +12,8 @@ use super::body::{Content, decode_object};
 use super::context::Context;
 use super::ownership::Ownership;
 use super::represent::object_response;
-use crate::admission;
+use crate::admission::{self, Attributes, Operation, Options, Target};
+use crate::allocate::Reservation;
 use crate::auth;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
@@ -34,7 +35,7 @@ pub(crate) async fn create(
     let options = WriteOptions::parse(&context.query, WriteKind::Create)?;
     let mut object = decode_object(context, resource, content, options.field_validation)?;
     match_namespace(resource, namespace, &mut object)?;
-    fill_system_fields(&mut object, context);
+    wipe_system_fields(&mut object);
     resource.strategy.default(&mut object);
     Ownership::new(context, resource, &options.field_manager, Part::Main).update(
         context,
@@ -46,11 +47,18 @@ pub(crate) async fn create(
     object_response(context, resource, StatusCode::CREATED, created)
 }
 
-/// What the server alone decides.
-pub(crate) fn fill_system_fields(object: &mut Value, context: &Context) {
+/// What the server alone decides, once admission has let the object in.
+fn fill_system_fields(object: &mut Value, context: &Context) {
+    wipe_system_fields(object);
     meta::set_uid(object, &Uuid::new_v4().to_string());
     meta::set_creation_timestamp(object, context.now);
+}
+
+/// What clients may not decide.
+pub(crate) fn wipe_system_fields(object: &mut Value) {
     for field in [
+        "uid",
+        "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "selfLink",
@@ -108,19 +116,38 @@ pub(crate) async fn create_object(
             "create not allowed while custom resource definition is terminating",
         ));
     }
-    admission::on_create(context, resource, namespace, &mut object)?;
+    dedup_owners(context, &mut object, false);
+    let asked_name = meta::name(&object).to_owned();
+    let attributes = Attributes {
+        context,
+        target: Target::object(resource, ""),
+        operation: Operation::Create,
+        namespace,
+        name: &asked_name,
+        options: Options::Write("CreateOptions"),
+        dry_run,
+    };
+    admission::admit(&attributes, &mut object, None).await?;
     auth::confirm_no_escalation(context, resource, namespace, None, &object)?;
-    let _held = context.state.hold_allocations(resource).await;
-    prepare(context, resource, &mut object, dry_run)?;
+    dedup_owners(context, &mut object, true);
+    fill_system_fields(&mut object, context);
+    let _reserved = prepare(context, resource, &mut object, dry_run)?;
     let generated = meta::name(&object).is_empty();
     let base = meta::generate_name_base(&object).to_owned();
     for attempt in 1.. {
         if generated && !base.is_empty() {
             let name = meta::generate_name(&base, || context.state.random());
             meta::set_name(&mut object, &name);
+            // Some defaults come from the name.
+            resource.strategy.default(&mut object);
         }
         validate(context, resource, &object)?;
         let name = meta::name(&object).to_owned();
+        let named = Attributes {
+            name: &name,
+            ..attributes.clone()
+        };
+        admission::validate(&named, &object, None).await?;
         let key = resource.key(namespace, &name);
         let taken = if dry_run {
             match context.state.store.get(&key) {
@@ -162,13 +189,12 @@ pub(crate) async fn create_object(
 }
 
 /// `rest.BeforeCreate` up to validation.
-fn prepare(
-    context: &Context,
+fn prepare<'a>(
+    context: &'a Context,
     resource: &Resource,
     object: &mut Value,
     dry_run: bool,
-) -> Result<(), Status> {
-    dedup_owners(context, object);
+) -> Result<Option<Reservation<'a>>, Status> {
     if resource.info.has_generation {
         meta::set_generation(object, 1);
     }
@@ -198,10 +224,10 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
 }
 
 /// Repeated owner references go, with a word about it.
-pub(super) fn dedup_owners(context: &Context, object: &mut Value) {
+pub(super) fn dedup_owners(context: &Context, object: &mut Value, after_admission: bool) {
     let dropped = meta::dedup_owner_references(object);
     if !dropped.is_empty() {
-        context.warn(meta::duplicate_owners_warning(&dropped, false));
+        context.warn(meta::duplicate_owners_warning(&dropped, after_admission));
     }
 }
 
@@ -276,7 +302,7 @@ pub(crate) async fn create_internal(context: &Context, object: Value) -> Result<
         .decode(object)
         .map_err(Status::bad_request)?;
     let mut object = decoded.object;
-    fill_system_fields(&mut object, context);
+    wipe_system_fields(&mut object);
     resource.strategy.default(&mut object);
     Ownership::new(context, resource, "", Part::Main).update(context, resource, None, &mut object);
     create_object(context, resource, &namespace, object, false).await

@@ -15,7 +15,7 @@ use super::list::page;
 use super::represent::object_response;
 use super::selection::Selection;
 use super::update::has_own_finalizers;
-use crate::admission;
+use crate::admission::{self, Attributes, Operation, Options, Target};
 use crate::kind::Grace;
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, YAML};
 use crate::request::{DeleteOptions, ListOptions, Preconditions, Propagation};
@@ -50,7 +50,8 @@ pub(crate) async fn delete(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     let options = read_options(context, content)?;
-    match delete_object(context, resource, namespace, name, &options).await? {
+    let asked = Asked::For(name);
+    match delete_object(context, resource, namespace, name, &options, asked).await? {
         Deletion::Pending(object) => object_response(context, resource, StatusCode::OK, object),
         Deletion::Done(object) if resource.info.delete_returns_object => {
             object_response(context, resource, StatusCode::OK, object)
@@ -87,7 +88,9 @@ pub(crate) async fn delete_collection(
             meta::namespace(&object).to_owned(),
             meta::name(&object).to_owned(),
         );
-        match delete_object(context, resource, &namespace, &name, &options).await {
+        // Whoever deletes a collection names nobody.
+        let asked = Asked::For("");
+        match delete_object(context, resource, &namespace, &name, &options, asked).await {
             Ok(_) => items.push(object),
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
@@ -148,6 +151,15 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
     DeleteOptions::parse(&context.query, Some(&body))
 }
 
+/// Whether somebody asked for a delete.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// Yes, under this name, so admission has a say.
+    For(&'a str),
+    /// No, it is part of something else.
+    Nobody,
+}
+
 /// Deletes one object as far as its grace period and finalizers let it.
 pub(crate) async fn delete_object(
     context: &Context,
@@ -155,6 +167,7 @@ pub(crate) async fn delete_object(
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
+    asked: Asked<'_>,
 ) -> Result<Deletion, Status> {
     let state = &context.state;
     let key = resource.key(namespace, name);
@@ -165,11 +178,27 @@ pub(crate) async fn delete_object(
             .ok_or_else(|| resource.not_found(name))?;
         let live = resource.read(&entry)?;
         check_preconditions(resource, name, &live, &options.preconditions)?;
-        admission::on_delete(resource, name)?;
+        let step = next_step(resource, &live, options.grace_period_seconds, context.now);
+        if let (Asked::For(asked), false) = (asked, matches!(step, Step::Wait)) {
+            let grace = match step {
+                Step::Grace { seconds, .. } => Some(seconds),
+                _ => None,
+            };
+            let attributes = Attributes {
+                context,
+                target: Target::object(resource, ""),
+                operation: Operation::Delete,
+                namespace,
+                name: asked,
+                options: Options::Delete(options, grace),
+                dry_run: options.dry_run,
+            };
+            admission::admit(&attributes, &mut Value::Null, Some(&live)).await?;
+            admission::validate(&attributes, &Value::Null, Some(&live)).await?;
+        }
         let mut object = live.clone();
         set_propagation(context, resource, &mut object, options);
         admission::before_delete(resource, &mut object, context.now);
-        let step = next_step(resource, &live, options.grace_period_seconds, context.now);
         let has_finalizers =
             !meta::finalizers(&object).is_empty() || has_own_finalizers(resource, &object);
         let expect = Expect::Revision(entry.mod_revision);

@@ -10,6 +10,7 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use machinery::apply::{self, FieldSet, PathElement, ScaleHandler, Schema, TypeRef, Versions};
 use machinery::field::{FieldError, Path};
+use machinery::gvk::GroupVersionKind;
 use machinery::json;
 use machinery::jsonpath::SimplePath;
 use machinery::meta;
@@ -24,7 +25,7 @@ use super::body::Content;
 use super::context::Context;
 use super::patch::{APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
 use super::represent::{include_object, respond_shaped, set_version};
-use super::update::{Changed, UpdateJob, update_object};
+use super::update::{Changed, Lens, UpdateJob, update_object};
 use crate::kind::{Part, ScalePaths};
 use crate::negotiate::{JSON, OBJECT_BODIES, PROTOBUF, Representation, Shape, YAML};
 use crate::request::{Verb, WriteKind, WriteOptions};
@@ -71,7 +72,10 @@ pub(crate) async fn scale(
         manager: context.manager(&options.field_manager),
     };
     let part = Part::Other("scale");
-    let job = UpdateJob::new(resource, namespace, name, part, options.dry_run);
+    let job = UpdateJob {
+        lens: Some(&write),
+        ..UpdateJob::new(resource, namespace, name, part, options.dry_run).asked()
+    };
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
         .into_object();
@@ -135,21 +139,23 @@ struct ScaleWrite<'a> {
     manager: String,
 }
 
-impl ScaleWrite<'_> {
-    fn change(&self, live: &Value) -> Result<Changed, Status> {
+impl Lens for ScaleWrite<'_> {
+    fn kind(&self) -> GroupVersionKind {
+        GroupVersionKind::new("autoscaling", "v1", "Scale")
+    }
+
+    fn show(&self, object: &Value) -> Value {
+        scale_of(self.resource, self.paths, object)
+    }
+
+    fn put(&self, live: &Value, after: &Value) -> Result<Value, Status> {
         let internal = |why: &dyn std::fmt::Display| Status::internal(&why.to_string());
-        let path =
-            SimplePath::parse(&self.paths.spec_replicas).map_err(|error| internal(&error))?;
+        let path = self.path()?;
         let owners = self.owners(live, &path)?;
-        let mut before = scale_of(self.resource, self.paths, live);
-        if let Some(fields) = owners.to_subresource() {
-            meta::set(&mut before, "managedFields", fields);
-        }
-        let after = self.changed_scale(&before)?;
-        let replicas = checked_replicas(self.resource, &after)?;
+        let replicas = checked_replicas(self.resource, after)?;
         let mut object = live.clone();
         // A scale without a version is meant for whatever there is.
-        let version = meta::resource_version(&after);
+        let version = meta::resource_version(after);
         if !version.is_empty() {
             meta::set_resource_version(&mut object, version);
         }
@@ -166,7 +172,26 @@ impl ScaleWrite<'_> {
                 meta::remove(&mut object, "managedFields");
             }
         }
+        Ok(object)
+    }
+}
+
+impl ScaleWrite<'_> {
+    /// The scale the request makes of the present one.
+    fn change(&self, live: &Value) -> Result<Changed, Status> {
+        let owners = self.owners(live, &self.path()?)?;
+        let mut before = self.show(live);
+        if let Some(fields) = owners.to_subresource() {
+            meta::set(&mut before, "managedFields", fields);
+        }
+        let object = self.changed_scale(&before)?;
         Ok(Changed { object })
+    }
+
+    /// Where the replicas are.
+    fn path(&self) -> Result<SimplePath, Status> {
+        SimplePath::parse(&self.paths.spec_replicas)
+            .map_err(|error| Status::internal(&error.to_string()))
     }
 
     /// Who owns the replicas, here and behind the scale.

@@ -1,10 +1,12 @@
 //! PUT, and the read-change-write loop that every change to an existing object goes through.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use machinery::apply::finish;
 use machinery::field::{FieldError, Path};
+use machinery::gvk::GroupVersionKind;
 use machinery::json::go_quote;
 use machinery::meta;
 use machinery::names;
@@ -14,12 +16,13 @@ use serde_json::Value;
 use super::body::{Content, decode_object};
 use super::context::Context;
 use super::create::{
-    create_object, dedup_owners, fill_system_fields, match_namespace, type_errors,
-    unqualified_finalizers, warn_of_finalizers,
+    create_object, dedup_owners, match_namespace, type_errors, unqualified_finalizers,
+    warn_of_finalizers, wipe_system_fields,
 };
 use super::ownership::Ownership;
 use super::represent::object_response;
-use crate::admission;
+use crate::admission::{self, Attributes, Operation, Options, Target};
+use crate::allocate::Reservation;
 use crate::auth;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
@@ -34,9 +37,19 @@ const TRIES: usize = 5;
 /// Kinds that upstream checks like new ones on every update, metadata included.
 const REVALIDATED: [&str; 3] = ["ConfigMap", "Secret", "Service"];
 
+/// A kind in front of an object, such as a scale: what clients send and admission sees.
+pub(crate) trait Lens: Sync {
+    /// The kind.
+    fn kind(&self) -> GroupVersionKind;
+    /// What it shows of an object.
+    fn show(&self, object: &Value) -> Value;
+    /// The object with what was made of the view.
+    fn put(&self, live: &Value, shown: &Value) -> Result<Value, Status>;
+}
+
 /// What a change makes of the present object.
 pub(crate) struct Changed {
-    /// The new object, decoded, defaulted and with ownership recorded.
+    /// The new object, decoded, defaulted and with ownership recorded; or what the lens shows of it.
     pub(crate) object: Value,
 }
 
@@ -57,6 +70,10 @@ pub(crate) struct UpdateJob<'a> {
     pub(crate) dry_run: bool,
     /// A uid in the new object is a precondition rather than a value.
     pub(crate) uid_is_precondition: bool,
+    /// Somebody asked for it, so admission has a say; otherwise it is part of something else.
+    pub(crate) asked: bool,
+    /// What is changed is not the object itself but this view of it.
+    pub(crate) lens: Option<&'a dyn Lens>,
 }
 
 impl<'a> UpdateJob<'a> {
@@ -75,6 +92,44 @@ impl<'a> UpdateJob<'a> {
             part,
             dry_run,
             uid_is_precondition: false,
+            asked: false,
+            lens: None,
+        }
+    }
+
+    /// The same, asked for by a client.
+    pub(crate) fn asked(self) -> Self {
+        Self {
+            asked: true,
+            ..self
+        }
+    }
+
+    fn attributes<'c>(&'c self, context: &'c Context) -> Attributes<'c> {
+        let subresource = match self.part {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Other(name) => name,
+        };
+        Attributes {
+            context,
+            target: match self.lens {
+                Some(lens) => Target::below(self.resource, subresource, lens.kind()),
+                None => Target::object(self.resource, subresource),
+            },
+            operation: Operation::Update,
+            namespace: self.namespace,
+            name: self.name,
+            options: Options::Write("UpdateOptions"),
+            dry_run: self.dry_run,
+        }
+    }
+
+    /// What clients see of an object through this.
+    fn shown<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
+        match self.lens {
+            Some(lens) => Cow::Owned(lens.show(object)),
+            None => Cow::Borrowed(object),
         }
     }
 }
@@ -119,7 +174,7 @@ pub(crate) async fn put(
     if !exists && resource.info.create_on_update && part == Part::Main {
         context.authorize_creation()?;
         let mut object = given.clone();
-        fill_system_fields(&mut object, context);
+        wipe_system_fields(&mut object);
         meta::remove(&mut object, "resourceVersion");
         ownership.update(context, resource, None, &mut object);
         let created = create_object(context, resource, namespace, object, options.dry_run).await?;
@@ -127,7 +182,7 @@ pub(crate) async fn put(
     }
     let job = UpdateJob {
         uid_is_precondition: true,
-        ..UpdateJob::new(resource, namespace, name, part, options.dry_run)
+        ..UpdateJob::new(resource, namespace, name, part, options.dry_run).asked()
     };
     let change = |live: &Value| {
         let mut object = given.clone();
@@ -161,7 +216,6 @@ pub(crate) async fn update_object(
     change: &Change<'_>,
 ) -> Result<Updated, Status> {
     let key = job.resource.key(job.namespace, job.name);
-    let _held = context.state.hold_allocations(job.resource).await;
     for attempt in 1.. {
         let entry = context
             .state
@@ -169,10 +223,14 @@ pub(crate) async fn update_object(
             .get(&key)
             .ok_or_else(|| job.resource.not_found(job.name))?;
         let live = job.resource.read(&entry)?;
-        let changed = change(&live)?.object;
+        let changed = admitted(context, job, &key, &live, change(&live)?.object).await?;
         let unconditional = meta::resource_version(&changed).is_empty()
             || meta::resource_version(&changed) == meta::resource_version(&live);
-        let new = checked(context, job, &key, &live, changed)?;
+        let (new, _reserved) = checked(context, job, &live, changed)?;
+        if job.asked {
+            let old = job.shown(&live);
+            admission::validate(&job.attributes(context), &job.shown(&new), Some(&old)).await?;
+        }
         match commit(context, job, &entry, &live, new).await {
             Ok(updated) => return Ok(updated),
             Err(Refused::Race(_)) if unconditional && attempt < TRIES => {}
@@ -185,30 +243,53 @@ pub(crate) async fn update_object(
     Err(Status::modified(&job.resource.group_resource(), job.name))
 }
 
-/// Everything between the change and the store (`rest.BeforeUpdate`).
-fn checked(
+/// What mutating admission makes of a change. It comes before versions are compared, as upstream
+/// does it.
+async fn admitted(
     context: &Context,
     job: &UpdateJob<'_>,
     key: &str,
     live: &Value,
-    mut new: Value,
+    mut changed: Value,
 ) -> Result<Value, Status> {
+    check_uid(job, key, live, &changed)?;
+    if job.asked {
+        if job.lens.is_none() {
+            dedup_owners(context, &mut changed, false);
+        }
+        let old = job.shown(live);
+        admission::admit(&job.attributes(context), &mut changed, Some(&old)).await?;
+    }
+    if job.part == Part::Main && job.lens.is_none() {
+        auth::confirm_no_escalation(context, job.resource, job.namespace, Some(live), &changed)?;
+    }
+    match job.lens {
+        Some(lens) => lens.put(live, &changed),
+        None => Ok(changed),
+    }
+}
+
+/// Everything between admission and the store (`rest.BeforeUpdate`).
+fn checked<'a>(
+    context: &'a Context,
+    job: &UpdateJob<'_>,
+    live: &Value,
+    mut new: Value,
+) -> Result<(Value, Option<Reservation<'a>>), Status> {
     let resource = job.resource;
-    check_preconditions(job, key, live, &new)?;
+    check_version(job, live, &new)?;
     meta::set_resource_version(&mut new, meta::resource_version(live));
     keep_system_fields(&mut new, live);
-    dedup_owners(context, &mut new);
-    if job.part == Part::Main {
-        admission::on_update(context, resource, live, &mut new)?;
-        auth::confirm_no_escalation(context, resource, job.namespace, Some(live), &new)?;
-    }
+    dedup_owners(context, &mut new, job.asked);
     resource
         .strategy
         .prepare_update(&mut new, live, job.part, context.write_context());
-    if job.part == Part::Main {
+    let reserved = if job.part == Part::Main {
         let state = &context.state;
-        state.allocate(resource, &mut new, Some(live), job.dry_run)?;
-    }
+        state.allocate(resource, &mut new, Some(live), job.dry_run)?
+    } else {
+        None
+    };
     // Binding a pod is not a change of what was asked for.
     let counts = job.part != Part::Other("binding");
     let strategy = &resource.strategy;
@@ -247,16 +328,11 @@ fn checked(
     }
     context.warn_all(findings.warnings);
     warn_of_finalizers(context, resource, &new, Some(live));
-    Ok(new)
+    Ok((new, reserved))
 }
 
-/// uid and resourceVersion of the new object against the live one.
-fn check_preconditions(
-    job: &UpdateJob<'_>,
-    key: &str,
-    live: &Value,
-    new: &Value,
-) -> Result<(), Status> {
+/// resourceVersion of the new object against the live one.
+fn check_version(job: &UpdateJob<'_>, live: &Value, new: &Value) -> Result<(), Status> {
     let resource = job.resource;
     let given = meta::resource_version(new);
     if given.is_empty() || given == "0" {
@@ -283,6 +359,12 @@ fn check_preconditions(
     } else if given != meta::resource_version(live) {
         return Err(Status::modified(&resource.group_resource(), job.name));
     }
+    Ok(())
+}
+
+/// uid of the new object against the live one.
+fn check_uid(job: &UpdateJob<'_>, key: &str, live: &Value, new: &Value) -> Result<(), Status> {
+    let resource = job.resource;
     let (uid, live_uid) = (meta::uid(new), meta::uid(live));
     if job.uid_is_precondition && !uid.is_empty() && uid != live_uid {
         let why = format!(

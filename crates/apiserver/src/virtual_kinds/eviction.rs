@@ -15,7 +15,7 @@ use crate::kind::Part;
 use crate::request::{DeleteOptions, Query, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::Body;
-use crate::rest::{Changed, Context, UpdateJob, delete_object, update_object};
+use crate::rest::{Asked, Changed, Context, UpdateJob, delete_object, update_object};
 
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
@@ -58,7 +58,8 @@ pub(super) async fn evict(
         Ok(Changed { object })
     };
     update_object(context, &job, &change).await?;
-    delete_object(context, pods, namespace, name, &options).await?;
+    let asked = Asked::Nobody;
+    delete_object(context, pods, namespace, name, &options, asked).await?;
     Ok(created(context))
 }
 

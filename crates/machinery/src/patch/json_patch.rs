@@ -71,6 +71,11 @@ impl JsonPatch {
         })
     }
 
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// Applies the operations in turn; if one fails, `doc` stays as it was.
     pub fn apply(&self, doc: &mut Value) -> Result<(), PatchError> {
         let mut draft = Draft {

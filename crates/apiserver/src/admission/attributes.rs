@@ -1,0 +1,232 @@
+//! What admission knows of a request besides the objects.
+
+use std::sync::Arc;
+
+use machinery::gvk::{GroupResource, GroupVersionKind};
+use machinery::status::Status;
+use serde_json::{Map, Value, json};
+
+use super::hooks::Hooks;
+use crate::request::{DeleteOptions, Propagation};
+use crate::resource::Resource;
+use crate::rest::Context;
+
+/// What is done to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// POST, and writes that create what they did not find.
+    Create,
+    /// PUT and PATCH.
+    Update,
+    /// DELETE, of one object or of each of a collection.
+    Delete,
+}
+
+impl Operation {
+    /// As rules and reviews name it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// The option object of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Options<'a> {
+    /// `CreateOptions` or `UpdateOptions`; patches show themselves as one of these.
+    Write(&'static str),
+    /// `DeleteOptions`, with the grace period that the kind made of it.
+    Delete(&'a DeleteOptions, Option<i64>),
+}
+
+/// What a request is for.
+#[derive(Clone)]
+pub(crate) struct Target<'a> {
+    /// API group.
+    pub(crate) group: &'a str,
+    /// Version.
+    pub(crate) version: &'a str,
+    /// Plural.
+    pub(crate) plural: &'a str,
+    /// Empty for the object itself.
+    pub(crate) subresource: &'a str,
+    /// Kind of what is sent.
+    pub(crate) kind: GroupVersionKind,
+    /// The resource; reviews, which nobody stores, have none.
+    pub(crate) resource: Option<&'a Resource>,
+    /// Whether the objects at hand are those of the resource, not of a kind in front of it.
+    pub(crate) whole: bool,
+}
+
+impl<'a> Target<'a> {
+    /// An object of a resource, or a part of it that shows the object.
+    pub(crate) fn object(resource: &'a Resource, subresource: &'a str) -> Self {
+        Self {
+            group: &resource.info.gvk.group,
+            version: &resource.info.gvk.version,
+            plural: &resource.info.plural,
+            subresource,
+            kind: resource.info.gvk.clone(),
+            resource: Some(resource),
+            whole: true,
+        }
+    }
+
+    /// A kind of its own below a resource, such as a scale or a binding.
+    pub(crate) fn below(
+        resource: &'a Resource,
+        subresource: &'a str,
+        kind: GroupVersionKind,
+    ) -> Self {
+        Self {
+            kind,
+            whole: false,
+            ..Self::object(resource, subresource)
+        }
+    }
+
+    /// Group and plural, as errors name it.
+    pub(crate) fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group, self.plural)
+    }
+
+    /// Whether this is the main part of a built-in resource, which is what plugins are about.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.subresource.is_empty() && self.whole
+    }
+
+    /// Whether the objects configure admission; those are nobody's business, or a bad webhook
+    /// could not be removed any more.
+    fn configures_admission(&self) -> bool {
+        self.kind.group == "admissionregistration.k8s.io"
+            && matches!(
+                self.kind.kind.as_str(),
+                "MutatingWebhookConfiguration"
+                    | "ValidatingWebhookConfiguration"
+                    | "ValidatingAdmissionPolicy"
+                    | "ValidatingAdmissionPolicyBinding"
+                    | "MutatingAdmissionPolicy"
+                    | "MutatingAdmissionPolicyBinding"
+            )
+    }
+}
+
+/// A request as admission sees it.
+#[derive(Clone)]
+pub(crate) struct Attributes<'a> {
+    /// The request.
+    pub(crate) context: &'a Context,
+    /// What it is for.
+    pub(crate) target: Target<'a>,
+    /// What is done.
+    pub(crate) operation: Operation,
+    /// Where; for namespaces their own name.
+    pub(crate) namespace: &'a str,
+    /// To which object; empty when the name is still to be made, and for collections.
+    pub(crate) name: &'a str,
+    /// With which options.
+    pub(crate) options: Options<'a>,
+    /// Nothing will be stored.
+    pub(crate) dry_run: bool,
+}
+
+impl Attributes<'_> {
+    /// The webhooks that may have to be asked; `None` for what the server does of its own accord
+    /// and for the configuration of admission.
+    pub(crate) fn hooks(&self) -> Result<Option<Arc<Hooks>>, Status> {
+        if self.context.internal || self.target.configures_admission() {
+            return Ok(None);
+        }
+        self.context
+            .state
+            .hooks
+            .current(&self.context.state)
+            .map(Some)
+    }
+
+    /// Where the request is: a namespace is in itself.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.namespace.is_empty() && self.is_namespace() {
+            self.name
+        } else {
+            self.namespace
+        }
+    }
+
+    /// Whether the request is for a namespace.
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.target.group.is_empty() && self.target.plural == "namespaces"
+    }
+
+    /// A refusal by a plugin, naming the object as well as it can be named yet.
+    pub(crate) fn forbidden(&self, object: &Value, why: &str) -> Status {
+        let name = if self.name.is_empty() {
+            Resource::display_name(object).into_owned()
+        } else {
+            self.name.to_owned()
+        };
+        let name = if name.is_empty() { "Unknown" } else { &name };
+        Status::forbidden(Some(&self.target.group_resource()), name, why)
+    }
+
+    /// The option object.
+    pub(crate) fn shown_options(&self) -> Value {
+        let (kind, mut fields) = match self.options {
+            Options::Write(kind) => (kind, self.write_options()),
+            Options::Delete(options, grace) => ("DeleteOptions", delete_options(options, grace)),
+        };
+        fields.insert("kind".into(), kind.into());
+        fields.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+        Value::Object(fields)
+    }
+
+    fn write_options(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let query = &self.context.query;
+        if self.dry_run {
+            fields.insert("dryRun".into(), json!(["All"]));
+        }
+        for name in ["fieldManager", "fieldValidation"] {
+            if !query.text(name).is_empty() {
+                fields.insert(name.into(), query.text(name).into());
+            }
+        }
+        fields
+    }
+}
+
+fn delete_options(options: &DeleteOptions, grace: Option<i64>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if options.dry_run {
+        fields.insert("dryRun".into(), json!(["All"]));
+    }
+    if let Some(seconds) = grace.or(options.grace_period_seconds) {
+        fields.insert("gracePeriodSeconds".into(), seconds.into());
+    }
+    if let Some(policy) = options.propagation {
+        let policy = match policy {
+            Propagation::Foreground => "Foreground",
+            Propagation::Background => "Background",
+            Propagation::Orphan => "Orphan",
+        };
+        fields.insert("propagationPolicy".into(), policy.into());
+    }
+    if let Some(orphan) = options.orphan_dependents {
+        fields.insert("orphanDependents".into(), orphan.into());
+    }
+    let wanted = &options.preconditions;
+    let mut preconditions = Map::new();
+    if let Some(uid) = &wanted.uid {
+        preconditions.insert("uid".into(), uid.as_str().into());
+    }
+    if let Some(version) = &wanted.resource_version {
+        preconditions.insert("resourceVersion".into(), version.as_str().into());
+    }
+    if !preconditions.is_empty() {
+        fields.insert("preconditions".into(), preconditions.into());
+    }
+    fields
+}

@@ -1,0 +1,377 @@
+//! The HTTP client for webhooks. Its errors are worded as Go's client words them, because clients
+//! of the API see them.
+
+mod connect;
+mod pool;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use machinery::json::go_quote;
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::server::State;
+use connect::{Connected, Dialer};
+use pool::Pool;
+
+/// Longest answer that is read.
+const ANSWER_LIMIT: usize = 16 << 20;
+/// Clients that are kept; more configurations than this at a time share nothing.
+const KEPT_CLIENTS: usize = 64;
+/// How often an answer may point elsewhere.
+const REDIRECTS: usize = 10;
+/// What an expired deadline is called.
+const EXPIRED: &str = "context deadline exceeded";
+
+/// Where a webhook is, and whose certificates are good for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Endpoint {
+    /// Where.
+    pub(super) place: Place,
+    /// Authorities in PEM; empty for those of the system.
+    pub(super) authorities: Vec<u8>,
+}
+
+/// A place on the network or in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// A URL.
+    Url(String),
+    /// A Service.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Path below it.
+        path: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The endpoint cannot be used.
+    Setup(String),
+    /// The call failed.
+    Call(String),
+}
+
+impl CallError {
+    /// As it stands behind the name of the webhook.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Setup(why) => format!("could not get REST client: {why}"),
+            Self::Call(why) => format!("failed to call webhook: {why}"),
+        }
+    }
+}
+
+/// Clients by endpoint; connections are used again.
+#[derive(Default)]
+pub(super) struct Clients {
+    known: Mutex<HashMap<Endpoint, Arc<Client>>>,
+}
+
+impl Clients {
+    /// Posts a review and reads the answer.
+    pub(super) async fn post(
+        &self,
+        state: &State,
+        endpoint: &Endpoint,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<Bytes, CallError> {
+        let client = self.client(endpoint).map_err(CallError::Setup)?;
+        client
+            .post(state, body, deadline)
+            .await
+            .map_err(CallError::Call)
+    }
+
+    fn client(&self, endpoint: &Endpoint) -> Result<Arc<Client>, String> {
+        let mut known = self.known.lock();
+        if let Some(client) = known.get(endpoint) {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(Client::new(endpoint)?);
+        if known.len() >= KEPT_CLIENTS {
+            known.clear();
+        }
+        known.insert(endpoint.clone(), Arc::clone(&client));
+        Ok(client)
+    }
+}
+
+/// A client for one endpoint.
+struct Client {
+    /// Without query.
+    url: Url,
+    /// The Service behind the URL.
+    service: Option<(String, String, u16)>,
+    tls: Arc<ClientConfig>,
+    pool: Pool,
+}
+
+impl Client {
+    fn new(endpoint: &Endpoint) -> Result<Self, String> {
+        let (text, path, service) = match &endpoint.place {
+            Place::Url(url) => (url.clone(), None, None),
+            Place::Service {
+                namespace,
+                name,
+                path,
+                port,
+            } => (
+                format!("https://{name}.{namespace}.svc:{port}"),
+                Some(path.as_str()),
+                Some((namespace.clone(), name.clone(), *port)),
+            ),
+        };
+        let mut url = Url::parse(&text).map_err(|error| format!("Unparsable URL: {error}"))?;
+        let path = clean(path.unwrap_or_else(|| url.path()));
+        url.set_path(&path);
+        // Connections that carry one request at a time spread over all endpoints.
+        let many = service.is_none() && connect::is_loopback(&url);
+        Ok(Self {
+            tls: Arc::new(connect::tls(&endpoint.authorities, many)?),
+            url,
+            service,
+            pool: Pool::default(),
+        })
+    }
+
+    async fn post(&self, state: &State, body: Bytes, deadline: Instant) -> Result<Bytes, String> {
+        let mut url = self.url.clone();
+        url.set_query(Some(&format!("timeout={}s", seconds_left(deadline))));
+        let mut method = Method::POST;
+        let mut location = String::new();
+        for _ in 0..=REDIRECTS {
+            let failed = |method: &Method, url: &Url, why: &str| {
+                let verb = if *method == Method::POST {
+                    "Post"
+                } else {
+                    "Get"
+                };
+                format!("{verb} {}: {why}", go_quote(&self.shown(url)))
+            };
+            let answer = timeout_at(deadline, self.send(state, &method, &url, body.clone()))
+                .await
+                .unwrap_or_else(|_| Err(EXPIRED.to_owned()))
+                .map_err(|why| failed(&method, &url, &why))?;
+            if let Some((next, given)) = redirect(&answer, &url) {
+                location = given;
+                if !matches!(answer.status().as_u16(), 307 | 308) {
+                    method = Method::GET;
+                }
+                url = next;
+                continue;
+            }
+            return read(answer, deadline).await;
+        }
+        let verb = if method == Method::POST {
+            "Post"
+        } else {
+            "Get"
+        };
+        Err(format!(
+            "{verb} {}: stopped after {REDIRECTS} redirects",
+            go_quote(&location)
+        ))
+    }
+
+    /// The URL as messages show it: the port of a Service is always there.
+    fn shown(&self, url: &Url) -> String {
+        let text = url.to_string();
+        match &self.service {
+            Some((_, _, 443)) if url.port().is_none() => {
+                let host = url.host_str().unwrap_or_default();
+                text.replacen(host, &format!("{host}:443"), 1)
+            }
+            _ => text,
+        }
+    }
+
+    /// One request on a connection that is there, or on a new one. A connection may have been
+    /// closed at the other end just now; that is no reason to fail.
+    async fn send(
+        &self,
+        state: &State,
+        method: &Method,
+        url: &Url,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
+        let authority = authority(url);
+        if let Some(connection) = self.pool.take(&authority) {
+            let request = request(method, url, body.clone(), connection.is_multiplexed())?;
+            match self.send_on(&authority, connection, request).await {
+                Err(error) if words::was_closed(&error) => {}
+                outcome => return outcome.map_err(|error| words::of_transport(&error)),
+            }
+        }
+        let dialer = Dialer {
+            state,
+            tls: &self.tls,
+            service: self
+                .service
+                .as_ref()
+                .filter(|_| url.host_str() == self.url.host_str()),
+        };
+        let connection = dialer.connect(url).await?;
+        let request = request(method, url, body, connection.is_multiplexed())?;
+        self.send_on(&authority, connection, request)
+            .await
+            .map_err(|error| words::of_transport(&error))
+    }
+
+    async fn send_on(
+        &self,
+        authority: &str,
+        mut connection: Connected,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
+        let answer = connection.send(request).await?;
+        self.pool.put(authority, connection);
+        Ok(answer)
+    }
+}
+
+/// A path without empty and relative steps, as Go's `path.Join` leaves it.
+fn clean(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => {
+                steps.pop();
+            }
+            step => steps.push(step),
+        }
+    }
+    format!("/{}", steps.join("/"))
+}
+
+/// Whole seconds until a deadline, begun ones counted.
+fn seconds_left(deadline: Instant) -> u64 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    // The clock went on since the deadline was set.
+    let left = left + std::time::Duration::from_millis(1);
+    (left.as_secs() + u64::from(left.subsec_millis() > 1)).max(1)
+}
+
+fn authority(url: &Url) -> String {
+    format!(
+        "{}:{}",
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default().unwrap_or(443)
+    )
+}
+
+fn request(
+    method: &Method,
+    url: &Url,
+    body: Bytes,
+    multiplexed: bool,
+) -> Result<Request<Full<Bytes>>, String> {
+    let place = if multiplexed {
+        url.to_string()
+    } else {
+        match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        }
+    };
+    let uri: Uri = place
+        .parse()
+        .map_err(|error| format!("parse {place}: {error}"))?;
+    let mut request = Request::builder().method(method).uri(uri);
+    if !multiplexed {
+        let host = match url.port() {
+            Some(port) => format!("{}:{port}", url.host_str().unwrap_or_default()),
+            None => url.host_str().unwrap_or_default().to_owned(),
+        };
+        request = request.header(HOST, host);
+    }
+    let json = HeaderValue::from_static("application/json");
+    request
+        .header(USER_AGENT, "kube-apiserver-admission")
+        .header(ACCEPT, "application/json, */*")
+        .header(CONTENT_TYPE, json)
+        .body(if *method == Method::POST {
+            Full::new(body)
+        } else {
+            Full::default()
+        })
+        .map_err(|error| error.to_string())
+}
+
+/// Where an answer points, if it does, and how it says so.
+fn redirect(answer: &Response<Incoming>, url: &Url) -> Option<(Url, String)> {
+    if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = answer.headers().get(LOCATION)?.to_str().ok()?;
+    let next = url.join(location).ok()?;
+    (next.scheme() == "https").then(|| (next, location.to_owned()))
+}
+
+/// Reads the body of a good answer; of others only what explains them.
+async fn read(answer: Response<Incoming>, deadline: Instant) -> Result<Bytes, String> {
+    let (parts, body) = answer.into_parts();
+    let body = http_body_util::Limited::new(body, ANSWER_LIMIT);
+    let unreadable = |why: &str| {
+        format!("unexpected error when reading response body. Please retry. Original error: {why}")
+    };
+    let body = match timeout_at(deadline, body.collect()).await {
+        Err(_) => return Err(unreadable(EXPIRED)),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err(unreadable(&format!(
+                "the answer is longer than {ANSWER_LIMIT} bytes"
+            )));
+        }
+        Ok(Err(error)) => return Err(unreadable(&words::of_body(error.as_ref()))),
+        Ok(Ok(body)) => body.to_bytes(),
+    };
+    let code = parts.status.as_u16();
+    if (200..=206).contains(&code) {
+        if body.is_empty() {
+            let kind = parts.headers.get(CONTENT_TYPE);
+            let kind = kind.and_then(|kind| kind.to_str().ok());
+            return Err(format!(
+                "0-length response with status code: {code} and content type: {}",
+                kind.unwrap_or("application/json")
+            ));
+        }
+        return Ok(body);
+    }
+    Err(words::of_status(code, &parts.headers, &body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn paths_are_cleaned_as_go_does() {
+        for (given, expected) in [
+            ("", "/"),
+            ("/", "/"),
+            ("/a/", "/a"),
+            ("//a//b", "/a/b"),
+            ("/a/../b/./c", "/b/c"),
+        ] {
+            assert_eq!(clean(given), expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Connections to webhooks: resolve, dial, shake hands.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use super::words;
+use crate::admission::service;
+use crate::server::State;
+
+/// A connection, ready for a request.
+pub(super) enum Connected {
+    /// One request at a time.
+    Single(http1::SendRequest<Full<Bytes>>),
+    /// As many as there are.
+    Multiplexed(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Connected {
+    pub(super) fn is_multiplexed(&self) -> bool {
+        matches!(self, Self::Multiplexed(_))
+    }
+
+    /// Whether a request can be sent right now.
+    pub(super) fn is_ready(&self) -> bool {
+        match self {
+            Self::Single(sender) => sender.is_ready(),
+            Self::Multiplexed(sender) => sender.is_ready(),
+        }
+    }
+
+    /// Another handle of a connection that carries many requests.
+    pub(super) fn share(&self) -> Option<Self> {
+        match self {
+            Self::Single(_) => None,
+            Self::Multiplexed(sender) => Some(Self::Multiplexed(sender.clone())),
+        }
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
+        match self {
+            Self::Single(sender) => sender.send_request(request).await,
+            Self::Multiplexed(sender) => sender.send_request(request).await,
+        }
+    }
+}
+
+/// Whether a URL points to this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// TLS settings: authorities in PEM, or those of the system.
+pub(super) fn tls(authorities: &[u8], multiplexed: bool) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    if authorities.is_empty() {
+        roots.extend(system_roots().roots.iter().cloned());
+    } else {
+        let unusable = "unable to load root certificates: unable to parse bytes as PEM block";
+        for certificate in CertificateDer::pem_slice_iter(authorities) {
+            let certificate = certificate.map_err(|_| unusable.to_owned())?;
+            roots.add(certificate).map_err(|_| unusable.to_owned())?;
+        }
+        if roots.is_empty() {
+            return Err(unusable.to_owned());
+        }
+    }
+    let mut config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = if multiplexed {
+        vec![b"h2".to_vec(), b"http/1.1".to_vec()]
+    } else {
+        vec![b"http/1.1".to_vec()]
+    };
+    Ok(config)
+}
+
+/// The authorities the system trusts, read once.
+fn system_roots() -> &'static RootCertStore {
+    static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::warn!(%error, "a trusted certificate of the system cannot be read");
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        roots
+    })
+}
+
+/// Makes connections.
+pub(super) struct Dialer<'a> {
+    pub(super) state: &'a State,
+    pub(super) tls: &'a Arc<ClientConfig>,
+    /// Namespace, name and port of the Service that is meant by the URL.
+    pub(super) service: Option<&'a (String, String, u16)>,
+}
+
+impl Dialer<'_> {
+    pub(super) async fn connect(&self, url: &Url) -> Result<Connected, String> {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or(443);
+        let (to, to_port) = match self.service {
+            Some((namespace, name, port)) => service::resolve(self.state, namespace, name, *port)?,
+            None => (host.to_owned(), port),
+        };
+        let stream = dial(to.trim_matches(['[', ']']), to_port).await?;
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+            .map_err(|error| error.to_string())?;
+        let stream = TlsConnector::from(Arc::clone(self.tls))
+            .connect(name, stream)
+            .await
+            .map_err(|error| words::of_handshake(&error, host))?;
+        let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let io = TokioIo::new(stream);
+        let broken = |error: hyper::Error| words::of_transport(&error);
+        if multiplexed {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
+                .await
+                .map_err(broken)?;
+            tokio::spawn(async move {
+                // Whoever waits for an answer is told as well.
+                let _ = connection.await;
+            });
+            return Ok(Connected::Multiplexed(sender));
+        }
+        let (sender, connection) = http1::handshake(io).await.map_err(broken)?;
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(Connected::Single(sender))
+    }
+}
+
+/// A connection to the first address of a host that takes it.
+async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
+    let addresses: Vec<SocketAddr> = match host.parse::<IpAddr>() {
+        Ok(address) => vec![(address, port).into()],
+        Err(_) => lookup_host((host, port))
+            .await
+            .map(Iterator::collect)
+            .map_err(|_| format!("dial tcp: lookup {host}: no such host"))?,
+    };
+    let mut last = format!("dial tcp: lookup {host}: no such host");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                // Questions are small and waited for.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(error) => last = words::of_dial(address, &error),
+        }
+    }
+    Err(last)
+}

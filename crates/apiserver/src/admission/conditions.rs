@@ -1,0 +1,66 @@
+//! `matchConditions`: expressions that have to be true for a webhook to be asked.
+
+use machinery::cel::{Environment, Expression, VarType};
+use serde_json::Value;
+
+use crate::builtin::value::Read;
+
+/// What all conditions of one webhook may cost (`RuntimeCELCostBudgetMatchConditions`).
+const BUDGET: u64 = 2_500_000;
+
+/// A condition, compiled. One that does not compile fails whenever it is looked at.
+pub(super) struct Condition {
+    source: String,
+    program: Result<Expression, String>,
+}
+
+impl Condition {
+    pub(super) fn read(condition: &Value) -> Self {
+        let source = condition.text("expression").to_owned();
+        let mut environment = Environment::new();
+        for name in ["object", "oldObject", "request", "namespaceObject"] {
+            environment = environment.with(name, &VarType::Dyn);
+        }
+        Self {
+            program: Expression::compile(&source, &environment),
+            source,
+        }
+    }
+}
+
+/// Whether all conditions hold. One that does not is enough for no; otherwise failures count.
+pub(super) fn hold(
+    conditions: &[Condition],
+    object: &Value,
+    old: &Value,
+    request: &Value,
+) -> Result<bool, String> {
+    let mut budget = BUDGET;
+    let values = [("object", object), ("oldObject", old), ("request", request)];
+    let mut failures = Vec::new();
+    for condition in conditions {
+        let outcome = match &condition.program {
+            Ok(program) => program
+                .eval(&values, &mut budget)
+                .map_err(|error| error.to_string()),
+            Err(why) => Err(why.clone()),
+        };
+        match outcome {
+            Ok(Value::Bool(false)) => return Ok(false),
+            Ok(Value::Bool(true)) => {}
+            Ok(_) => failures.push(format!(
+                "cel expression '{}' did not evaluate to bool",
+                condition.source
+            )),
+            Err(why) => failures.push(format!(
+                "expression '{}' resulted in error: {why}",
+                condition.source
+            )),
+        }
+    }
+    match failures.as_slice() {
+        [] => Ok(true),
+        [one] => Err(one.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
+    }
+}

@@ -1,0 +1,181 @@
+//! The webhooks there are, read from their configurations once and again when these change.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use machinery::selector::LabelSelector;
+use machinery::status::Status;
+use serde_json::Value;
+
+use super::client::{Clients, Endpoint, Place};
+use super::conditions::Condition;
+use super::matching::Rule;
+use crate::builtin::value::Read;
+use crate::server::State;
+
+/// All webhooks, in the order they are called.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    /// Of `MutatingWebhookConfiguration`s.
+    pub(crate) mutating: Vec<Hook>,
+    /// Of `ValidatingWebhookConfiguration`s.
+    pub(crate) validating: Vec<Hook>,
+}
+
+/// A webhook.
+pub(crate) struct Hook {
+    /// Its name, which errors show.
+    pub(super) name: String,
+    /// What tells it from all others, also from those of the same name.
+    pub(super) id: String,
+    /// What it wants to see.
+    pub(super) rules: Vec<Rule>,
+    /// Whether rules are meant to the letter, rather than for other versions too.
+    pub(super) exact: bool,
+    /// Which namespaces it is for.
+    pub(super) namespaces: LabelSelector,
+    /// Which objects it is for.
+    pub(super) objects: LabelSelector,
+    /// What else has to be true.
+    pub(super) conditions: Vec<Condition>,
+    /// Whether a webhook that cannot be asked is as good as none.
+    pub(super) ignore_failure: bool,
+    /// How long it gets.
+    pub(super) timeout: Option<Duration>,
+    /// What it does besides answering.
+    pub(super) side_effects: Option<String>,
+    /// Versions of reviews it reads.
+    pub(super) versions: Vec<String>,
+    /// Whether it is asked again when others changed the object behind it.
+    pub(super) reinvoked: bool,
+    /// Where it is.
+    pub(super) endpoint: Endpoint,
+}
+
+impl Hook {
+    fn read(configuration: &str, index: usize, hook: &Value) -> Result<Self, String> {
+        let selector = |field: &str| match hook.at(field) {
+            Value::Null => Ok(LabelSelector::everything()),
+            selector => LabelSelector::from_label_selector_object(selector),
+        };
+        let name = hook.text("name");
+        Ok(Self {
+            name: name.to_owned(),
+            id: format!("{configuration}/{name}/{index}"),
+            rules: hook.items("rules").iter().map(Rule::read).collect(),
+            exact: hook.text("matchPolicy") == "Exact",
+            namespaces: selector("namespaceSelector")?,
+            objects: selector("objectSelector")?,
+            conditions: hook
+                .items("matchConditions")
+                .iter()
+                .map(Condition::read)
+                .collect(),
+            ignore_failure: hook.text("failurePolicy") == "Ignore",
+            timeout: hook
+                .int("timeoutSeconds")
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .map(Duration::from_secs),
+            side_effects: hook.maybe_text("sideEffects").map(str::to_owned),
+            versions: hook
+                .texts("admissionReviewVersions")
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            reinvoked: hook.text("reinvocationPolicy") == "IfNeeded",
+            endpoint: endpoint(hook.at("clientConfig"))?,
+        })
+    }
+}
+
+fn endpoint(config: &Value) -> Result<Endpoint, String> {
+    let place = if config.has("service") {
+        let service = config.at("service");
+        Place::Service {
+            namespace: service.text("namespace").to_owned(),
+            name: service.text("name").to_owned(),
+            path: service.text("path").to_owned(),
+            port: service
+                .int("port")
+                .and_then(|port| u16::try_from(port).ok())
+                .unwrap_or(443),
+        }
+    } else {
+        Place::Url(config.text("url").to_owned())
+    };
+    Ok(Endpoint {
+        place,
+        authorities: STANDARD
+            .decode(config.text("caBundle"))
+            .map_err(|error| format!("caBundle: {error}"))?,
+    })
+}
+
+/// Where webhooks come from, and the connections to them.
+pub(crate) struct HookSource {
+    /// How often configurations were written.
+    written: AtomicU64,
+    /// What was read last, and after how many writes.
+    current: ArcSwap<(u64, Arc<Hooks>)>,
+    /// Connections.
+    pub(super) clients: Clients,
+}
+
+impl Default for HookSource {
+    fn default() -> Self {
+        Self {
+            // Nothing has been read yet, not even of an earlier run.
+            written: AtomicU64::new(1),
+            current: ArcSwap::from_pointee((0, Arc::default())),
+            clients: Clients::default(),
+        }
+    }
+}
+
+impl HookSource {
+    /// Something in the group of admission was written.
+    pub(crate) fn changed(&self) {
+        self.written.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The webhooks as of now: a configuration counts from the moment its write is answered.
+    pub(super) fn current(&self, state: &State) -> Result<Arc<Hooks>, Status> {
+        // Before the store is read: whatever is written later makes what is read now outdated.
+        let written = self.written.load(Ordering::SeqCst);
+        let known = self.current.load();
+        if known.0 == written {
+            return Ok(Arc::clone(&known.1));
+        }
+        let hooks = Arc::new(Hooks {
+            mutating: read_all(state, "mutatingwebhookconfigurations")?,
+            validating: read_all(state, "validatingwebhookconfigurations")?,
+        });
+        self.current.store(Arc::new((written, Arc::clone(&hooks))));
+        Ok(hooks)
+    }
+}
+
+/// The webhooks of all configurations, by the names of these. Names are keys, so they are sorted.
+fn read_all(state: &State, plural: &str) -> Result<Vec<Hook>, Status> {
+    let prefix = format!("/registry/{plural}/");
+    let page = state
+        .store
+        .list(&prefix, Bound::Unbounded, 0, None)
+        .map_err(|error| Status::internal(&error.to_string()))?;
+    let mut hooks = Vec::new();
+    for entry in &page.entries {
+        let configuration = entry
+            .object()
+            .map_err(|error| Status::internal(&error.to_string()))?;
+        for (index, hook) in configuration.items("webhooks").iter().enumerate() {
+            let read = Hook::read(configuration.name(), index, hook);
+            hooks.push(read.map_err(|why| Status::internal(&why))?);
+        }
+    }
+    Ok(hooks)
+}

@@ -1,0 +1,211 @@
+//! Whether a webhook is for a request: rules, selectors, and the same object under another version.
+
+use std::sync::Arc;
+
+use machinery::gvk::GroupVersionKind;
+use machinery::selector::LabelSelector;
+use machinery::status::Status;
+use serde_json::Value;
+
+use super::attributes::{Attributes, Operation};
+use super::hooks::Hook;
+use crate::builtin::value::Read;
+use crate::resource::Resource;
+use crate::subresources;
+
+/// Which operations on which resources a webhook wants to see.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rule {
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+    scope: String,
+}
+
+/// What rules look at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) operation: &'a str,
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) plural: &'a str,
+    pub(super) subresource: &'a str,
+    /// Whether the object lives in a namespace, which a namespace itself does not.
+    pub(super) namespaced: bool,
+}
+
+impl Rule {
+    pub(super) fn read(rule: &Value) -> Self {
+        let texts = |field: &str| rule.texts(field).into_iter().map(str::to_owned).collect();
+        Self {
+            operations: texts("operations"),
+            groups: texts("apiGroups"),
+            versions: texts("apiVersions"),
+            resources: texts("resources"),
+            scope: rule.text("scope").to_owned(),
+        }
+    }
+
+    pub(super) fn matches(&self, asked: &Asked<'_>) -> bool {
+        let has =
+            |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        let in_scope = match self.scope.as_str() {
+            "Namespaced" => asked.namespaced,
+            "Cluster" => !asked.namespaced,
+            _ => true,
+        };
+        in_scope
+            && has(&self.operations, asked.operation)
+            && has(&self.groups, asked.group)
+            && has(&self.versions, asked.version)
+            && self.resources.iter().any(|resource| {
+                let (main, sub) = resource.split_once('/').unwrap_or((resource, ""));
+                (main == "*" || main == asked.plural) && (sub == "*" || sub == asked.subresource)
+            })
+    }
+}
+
+/// How a webhook is asked about a request.
+#[derive(Clone)]
+pub(super) struct Invocation {
+    /// Group of the resource the rule names.
+    pub(super) group: String,
+    /// Its version.
+    pub(super) version: String,
+    /// Its plural.
+    pub(super) plural: String,
+    /// The kind the webhook gets.
+    pub(super) kind: GroupVersionKind,
+    /// The resource to convert to, when it is not the requested one.
+    pub(super) converted: Option<Arc<Resource>>,
+}
+
+/// Whether rules and selectors of a webhook fit a request, and under which version.
+pub(super) fn find(
+    hook: &Hook,
+    attributes: &Attributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<Option<Invocation>, Status> {
+    // A namespace that is missing is only an error for those who would have been asked.
+    let in_namespace = namespace_matches(&hook.namespaces, attributes, object);
+    if matches!(in_namespace, Ok(false)) || !object_matches(&hook.objects, object, old) {
+        return Ok(None);
+    }
+    let invocation = by_rules(hook, attributes).or_else(|| equivalent(hook, attributes));
+    match invocation {
+        None => Ok(None),
+        found => in_namespace.map(|_| found),
+    }
+}
+
+fn asked<'a>(attributes: &'a Attributes<'_>) -> Asked<'a> {
+    let target = &attributes.target;
+    Asked {
+        operation: attributes.operation.as_str(),
+        group: target.group,
+        version: target.version,
+        plural: target.plural,
+        subresource: target.subresource,
+        namespaced: !attributes.namespace().is_empty() && !attributes.is_namespace(),
+    }
+}
+
+fn by_rules(hook: &Hook, attributes: &Attributes<'_>) -> Option<Invocation> {
+    let asked = asked(attributes);
+    hook.rules
+        .iter()
+        .any(|rule| rule.matches(&asked))
+        .then(|| Invocation {
+            group: asked.group.to_owned(),
+            version: asked.version.to_owned(),
+            plural: asked.plural.to_owned(),
+            kind: attributes.target.kind.clone(),
+            converted: None,
+        })
+}
+
+/// `matchPolicy: Equivalent`: the same objects are served under other versions, and a rule for one
+/// of these is meant for them all.
+fn equivalent(hook: &Hook, attributes: &Attributes<'_>) -> Option<Invocation> {
+    let own = attributes.target.resource.filter(|_| !hook.exact)?;
+    let snapshot = attributes.context.state.registry.snapshot();
+    let others: Vec<&Arc<Resource>> = snapshot
+        .groups()
+        .values()
+        .flat_map(|group| &group.versions)
+        .flat_map(|version| &version.resources)
+        .filter(|other| other.prefix == own.prefix && other.info.gvk != own.info.gvk)
+        .collect();
+    let asked = asked(attributes);
+    let subresource = asked.subresource;
+    for rule in &hook.rules {
+        for other in &others {
+            let info = &other.info;
+            let same = Asked {
+                group: &info.gvk.group,
+                version: &info.gvk.version,
+                plural: &info.plural,
+                ..asked
+            };
+            let has_part = subresource.is_empty()
+                || subresources::of(other)
+                    .iter()
+                    .any(|s| s.name == subresource);
+            if has_part && rule.matches(&same) {
+                let whole = attributes.target.whole;
+                return Some(Invocation {
+                    group: info.gvk.group.clone(),
+                    version: info.gvk.version.clone(),
+                    plural: info.plural.clone(),
+                    kind: if whole {
+                        info.gvk.clone()
+                    } else {
+                        attributes.target.kind.clone()
+                    },
+                    converted: whole.then(|| Arc::clone(other)),
+                });
+            }
+        }
+    }
+    None
+}
+
+/// Labels of the namespace of the request, or of the namespace that is written.
+fn namespace_matches(
+    selector: &LabelSelector,
+    attributes: &Attributes<'_>,
+    object: &Value,
+) -> Result<bool, Status> {
+    let name = attributes.namespace();
+    if (name.is_empty() && !attributes.is_namespace()) || selector.is_empty() {
+        return Ok(true);
+    }
+    let written = attributes.is_namespace()
+        && attributes.target.subresource.is_empty()
+        && attributes.operation != Operation::Delete;
+    if written {
+        return Ok(selector.matches_object(object));
+    }
+    let entry = attributes
+        .context
+        .state
+        .store
+        .get(&format!("/registry/namespaces/{name}"));
+    let namespace = entry.and_then(|entry| entry.object().ok()).ok_or_else(|| {
+        Status::not_found(&machinery::gvk::GroupResource::new("", "namespaces"), name)
+    })?;
+    Ok(selector.matches_object(&namespace))
+}
+
+/// It is enough that the object had the labels, or that it gets them.
+pub(super) fn object_matches(
+    selector: &LabelSelector,
+    object: &Value,
+    old: Option<&Value>,
+) -> bool {
+    selector.is_empty()
+        || (!object.is_null() && selector.matches_object(object))
+        || old.is_some_and(|old| selector.matches_object(old))
+}

@@ -1,0 +1,110 @@
+//! From a reference to a Service to an address somebody listens on.
+//!
+//! There is no network of services behind this server, so the way goes straight to an endpoint, as
+//! kube-apiserver does with `--enable-aggregator-routing`.
+
+use std::ops::Bound;
+
+use machinery::json::go_quote;
+use serde_json::Value;
+
+use crate::builtin::value::Read;
+use crate::server::State;
+
+/// Host and port behind a port of a Service.
+pub(super) fn resolve(
+    state: &State,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<(String, u16), String> {
+    let service = get(
+        state,
+        &format!("/registry/services/specs/{namespace}/{name}"),
+    )
+    .ok_or_else(|| format!("service {} not found", go_quote(name)))?;
+    if service.text("spec.type") == "ExternalName" {
+        return Ok((service.text("spec.externalName").to_owned(), port));
+    }
+    let port_name = port_name(&service, port)?;
+    let mut addresses = slice_addresses(state, namespace, name, port_name);
+    if addresses.is_empty() {
+        let key = format!("/registry/services/endpoints/{namespace}/{name}");
+        addresses = get(state, &key)
+            .map(|endpoints| endpoint_addresses(&endpoints, port_name))
+            .unwrap_or_default();
+    }
+    let chosen = usize::try_from(state.random_below(addresses.len() as u64)).unwrap_or_default();
+    addresses
+        .into_iter()
+        .nth(chosen)
+        .ok_or_else(|| format!("no endpoints available for service {}", go_quote(name)))
+}
+
+fn get(state: &State, key: &str) -> Option<Value> {
+    let entry = state.store.get(key)?;
+    entry.object().ok().map(|object| (*object).clone())
+}
+
+/// The name of a port of a Service, which is how endpoints list it.
+fn port_name(service: &Value, port: u16) -> Result<&str, String> {
+    service
+        .items("spec.ports")
+        .iter()
+        .find(|known| known.number("port") == i64::from(port))
+        .map(|known| known.text("name"))
+        .ok_or_else(|| {
+            format!(
+                "no service port {port} found for service {}",
+                go_quote(service.name())
+            )
+        })
+}
+
+fn port_number(ports: &[Value], name: &str) -> Option<u16> {
+    let port = ports.iter().find(|port| port.text("name") == name)?;
+    u16::try_from(port.int("port")?).ok()
+}
+
+/// Ready addresses in the slices of a Service.
+fn slice_addresses(state: &State, namespace: &str, name: &str, port: &str) -> Vec<(String, u16)> {
+    let prefix = format!("/registry/endpointslices/{namespace}/");
+    let Ok(page) = state.store.list(&prefix, Bound::Unbounded, 0, None) else {
+        return Vec::new();
+    };
+    let mut addresses = Vec::new();
+    for slice in page.entries.iter().filter_map(|entry| entry.object().ok()) {
+        let service = slice.entry("metadata.labels", "kubernetes.io/service-name");
+        let number = port_number(slice.items("ports"), port);
+        let (Some(service), Some(number)) = (service, number) else {
+            continue;
+        };
+        if service == name {
+            addresses.extend(ready_addresses(&slice, number));
+        }
+    }
+    addresses
+}
+
+/// An endpoint that does not say is ready; of several addresses the first counts.
+fn ready_addresses(slice: &Value, port: u16) -> Vec<(String, u16)> {
+    slice
+        .items("endpoints")
+        .iter()
+        .filter(|endpoint| endpoint.at("conditions.ready") != false)
+        .filter_map(|endpoint| endpoint.texts("addresses").first().copied())
+        .map(|address| (address.to_owned(), port))
+        .collect()
+}
+
+/// Addresses in the older form.
+fn endpoint_addresses(endpoints: &Value, port: &str) -> Vec<(String, u16)> {
+    let mut addresses = Vec::new();
+    for subset in endpoints.items("subsets") {
+        if let Some(number) = port_number(subset.items("ports"), port) {
+            let ready = subset.items("addresses").iter();
+            addresses.extend(ready.map(|address| (address.text("ip").to_owned(), number)));
+        }
+    }
+    addresses
+}
