@@ -8,6 +8,7 @@ mod history;
 mod job;
 mod pods;
 mod replica_set;
+mod share;
 mod stateful_set;
 mod ttl_after_finished;
 

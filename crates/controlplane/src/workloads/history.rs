@@ -15,10 +15,10 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use machinery::selector::LabelSelector;
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
+use super::pods::{Selector, controller_of, matches};
 use decide::Plan;
 pub(super) use decide::{hash, surplus, template};
 
@@ -30,7 +30,7 @@ pub(super) struct Owner<'a> {
     /// How a revision names the workload as its controller.
     pub reference: OwnerReference,
     /// What the revisions of the workload are labelled with.
-    pub selector: &'a LabelSelector,
+    pub selector: &'a Selector,
     /// What it runs now.
     pub template: &'a PodTemplateSpec,
     /// The label that carries the hash of a revision.
@@ -50,7 +50,7 @@ impl History {
     pub(super) fn new(manager: &Manager) -> Self {
         let revisions = manager.cache::<ControllerRevision>();
         let orphans = revisions.index(|revision| {
-            let owned = controller(&revision.metadata).is_some();
+            let owned = controller_of(&revision.metadata).is_some();
             let namespace = (!owned).then(|| revision.namespace().unwrap_or_default());
             namespace.into_iter().collect()
         });
@@ -66,11 +66,6 @@ impl History {
         self.revisions.synced().await;
     }
 
-    /// The cache, for who wants to hear of changes.
-    pub(super) fn cache(&self) -> &Cache<ControllerRevision> {
-        &self.revisions
-    }
-
     /// The revisions of a workload, oldest first. Those without a controller that carry its labels
     /// become its own first, unless it is to go.
     pub(super) async fn of(
@@ -79,12 +74,7 @@ impl History {
     ) -> Result<Vec<Arc<ControllerRevision>>, Error> {
         let namespace = owner.meta.namespace.as_deref().unwrap_or_default();
         let uid = owner.meta.uid.as_deref().unwrap_or_default();
-        let ours = |revision: &Arc<ControllerRevision>| {
-            let labels = revision.metadata.labels.as_ref();
-            owner
-                .selector
-                .matches(|key| labels?.get(key).map(String::as_str))
-        };
+        let ours = |revision: &Arc<ControllerRevision>| matches(owner.selector, &revision.metadata);
         let mut revisions = self.revisions.controlled_by(uid);
         revisions.retain(&ours);
         if owner.meta.deletion_timestamp.is_none() {
@@ -178,7 +168,7 @@ impl History {
             }
             // Somebody has that name: a round of ours that was cut short, or another template.
             let known = api.get(&name).await.map_err(operation())?;
-            if decide::template(&known).as_ref() == Some(owner.template) {
+            if template(&known).as_ref() == Some(owner.template) {
                 self.revisions.saw(&known).await;
                 return Ok(Arc::new(known));
             }
@@ -226,12 +216,6 @@ impl History {
     }
 }
 
-/// The controller an object names.
-fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
-    let mut owners = meta.owner_references.iter().flatten();
-    owners.find(|owner| owner.controller == Some(true))
-}
-
 /// A fresh revision of what a workload runs.
 fn render(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRevision {
     let data = decide::data(owner.template);
@@ -255,14 +239,6 @@ fn render(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRevision
         data: Some(RawExtension(data)),
         revision: number,
     }
-}
-
-/// How objects name a workload as their controller.
-pub(super) fn controller_reference<K>(workload: &K) -> OwnerReference
-where
-    K: kube::Resource<DynamicType = ()>,
-{
-    workload.controller_owner_ref(&()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,0 +1,429 @@
+//! What a set does next.
+//!
+//! Under `OrderedReady` it does one thing at a time: pods are made upwards, each after the one before
+//! is available, and taken away downwards; an update replaces one pod after the other, from the
+//! highest number down. Under `Parallel` it makes and takes away all at once, and only updates go
+//! one by one.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
+
+use super::super::pods::{is_available, is_ready};
+use super::super::share::scaled;
+use super::{identity, retention};
+
+/// A template with the name of the revision that holds it.
+#[derive(Debug)]
+pub(super) struct Revision {
+    pub(super) name: String,
+    pub(super) template: PodTemplateSpec,
+}
+
+/// What there is.
+pub(super) struct World<'a> {
+    pub(super) set: &'a StatefulSet,
+    pub(super) spec: &'a StatefulSetSpec,
+    /// Pods of the set, in any order.
+    pub(super) pods: &'a [Arc<Pod>],
+    /// Finds a claim in the set's namespace.
+    pub(super) claim: &'a dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
+    /// What pods below the partition run.
+    pub(super) current: &'a Revision,
+    /// What pods are to run.
+    pub(super) update: &'a Revision,
+    pub(super) collisions: i32,
+    pub(super) now: Timestamp,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// Make the claims of a number that are missing, then the pod.
+    Create(i32, Box<Pod>),
+    /// Make the claims of a number that are missing.
+    Claims(i32),
+    /// Give a claim these owners.
+    Own(Box<PersistentVolumeClaim>),
+    /// Make a pod who it should be.
+    Repair(Box<Pod>),
+    /// Take a pod away.
+    Delete(Arc<Pod>),
+    /// Look again soon: a claim has to go first.
+    Wait,
+}
+
+/// What to do, and what to report.
+#[derive(Debug, PartialEq)]
+pub(super) struct Decision {
+    /// In this order; with `together`, all at once.
+    pub(super) steps: Vec<Step>,
+    pub(super) together: bool,
+    pub(super) status: StatefulSetStatus,
+}
+
+/// A number and what is there for it.
+enum Slot {
+    Pod(Arc<Pod>),
+    /// Nothing yet: this is to be made.
+    Empty(Box<Pod>),
+}
+
+impl Slot {
+    fn pod(&self) -> &Pod {
+        match self {
+            Self::Pod(pod) => pod,
+            Self::Empty(pod) => pod,
+        }
+    }
+}
+
+/// Decides.
+pub(super) fn decide(world: &World<'_>) -> Decision {
+    let mut status = world.status();
+    let mut steps = Vec::new();
+    if world.set.metadata.deletion_timestamp.is_none() {
+        let (slots, condemned) = world.arrange();
+        let monotonic = world.spec.pod_management_policy.as_deref() != Some("Parallel");
+        let settled = world.fill(&slots, monotonic, &mut steps)
+            && world.shrink(&slots, &condemned, monotonic, &mut steps);
+        if settled && world.is_rolling() {
+            for pod in world.outdated(&slots) {
+                if identity::revision(&pod) == world.current.name {
+                    status.current_replicas = status.current_replicas.map(|count| count - 1);
+                }
+                let step = Step::Delete(pod);
+                if !steps.contains(&step) {
+                    steps.push(step);
+                }
+            }
+        }
+        return Decision {
+            steps,
+            together: !monotonic,
+            status: world.completed(status),
+        };
+    }
+    Decision {
+        steps,
+        together: false,
+        status: world.completed(status),
+    }
+}
+
+impl World<'_> {
+    fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    fn start(&self) -> i32 {
+        let ordinals = self.spec.ordinals.as_ref();
+        ordinals.and_then(|ordinals| ordinals.start).unwrap_or(0)
+    }
+
+    fn is_needed(&self, ordinal: i32) -> bool {
+        let start = self.start();
+        (start..start.saturating_add(self.replicas())).contains(&ordinal)
+    }
+
+    fn is_available(&self, pod: &Pod) -> bool {
+        is_available(pod, self.spec.min_ready_seconds.unwrap_or(0), self.now)
+    }
+
+    fn is_unavailable(&self, pod: &Pod) -> bool {
+        !self.is_available(pod) || is_leaving(pod)
+    }
+
+    /// What is there for each number that is asked for, lowest first, and the pods beyond, highest
+    /// first.
+    fn arrange(&self) -> (Vec<Slot>, Vec<Arc<Pod>>) {
+        let mut slots: Vec<Option<Arc<Pod>>> = Vec::new();
+        slots.resize(usize::try_from(self.replicas()).unwrap_or(0), None);
+        let mut condemned: Vec<(i32, Arc<Pod>)> = Vec::new();
+        for pod in self.pods {
+            let Some(ordinal) = identity::ordinal(pod) else {
+                continue;
+            };
+            let place = usize::try_from(i64::from(ordinal) - i64::from(self.start())).ok();
+            match place.and_then(|place| slots.get_mut(place)) {
+                Some(slot) => *slot = Some(Arc::clone(pod)),
+                None => condemned.push((ordinal, Arc::clone(pod))),
+            }
+        }
+        condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
+        let slots = (self.start()..).zip(slots).map(|(ordinal, pod)| match pod {
+            Some(pod) => Slot::Pod(pod),
+            None => Slot::Empty(Box::new(self.fresh(ordinal))),
+        });
+        let condemned = condemned.into_iter().map(|(_, pod)| pod);
+        (slots.collect(), condemned.collect())
+    }
+
+    /// A new pod: numbers below the partition keep what the set ran before.
+    fn fresh(&self, ordinal: i32) -> Pod {
+        let strategy = self.spec.update_strategy.as_ref();
+        let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+        let kept = match rolling {
+            Some(rolling) => rolling.partition.unwrap_or(0),
+            None if self.is_rolling() => {
+                let status = self.set.status.as_ref();
+                status
+                    .and_then(|status| status.current_replicas)
+                    .unwrap_or(0)
+            }
+            None => 0,
+        };
+        let revision = if ordinal < self.start().saturating_add(kept) {
+            self.current
+        } else {
+            self.update
+        };
+        identity::render_pod(self.set, &revision.template, &revision.name, ordinal)
+    }
+
+    fn is_rolling(&self) -> bool {
+        let strategy = self.spec.update_strategy.as_ref();
+        strategy.and_then(|strategy| strategy.type_.as_deref()) != Some("OnDelete")
+    }
+
+    /// Makes what is missing; whether the set may go on to other things.
+    fn fill(&self, slots: &[Slot], monotonic: bool, steps: &mut Vec<Step>) -> bool {
+        for slot in slots {
+            let pod = match slot {
+                Slot::Empty(pod) => {
+                    self.create(pod, steps);
+                    if monotonic {
+                        return false;
+                    }
+                    continue;
+                }
+                Slot::Pod(pod) => pod,
+            };
+            if has_ended(pod) {
+                if !is_leaving(pod) {
+                    steps.push(Step::Delete(Arc::clone(pod)));
+                }
+                if monotonic {
+                    return false;
+                }
+                continue;
+            }
+            if phase(pod) == "Pending" {
+                self.complete_claims(pod, steps);
+            }
+            let waits = is_leaving(pod) || !is_running_and_ready(pod) || !self.is_available(pod);
+            if monotonic && waits {
+                return false;
+            }
+            self.own_claims(pod, steps);
+            let repaired = identity::repaired(self.set, pod);
+            steps.extend(repaired.map(|pod| Step::Repair(Box::new(pod))));
+        }
+        true
+    }
+
+    fn create(&self, pod: &Pod, steps: &mut Vec<Step>) {
+        let Some(ordinal) = identity::ordinal(pod) else {
+            return;
+        };
+        let mut claims =
+            identity::claim_names(self.set, ordinal).filter_map(|name| (self.claim)(&name));
+        let step = if claims.any(|claim| retention::is_stale(&claim, self.set, pod)) {
+            Step::Wait
+        } else {
+            Step::Create(ordinal, Box::new(pod.clone()))
+        };
+        steps.push(step);
+    }
+
+    fn complete_claims(&self, pod: &Pod, steps: &mut Vec<Step>) {
+        let Some(ordinal) = identity::ordinal(pod) else {
+            return;
+        };
+        let mut names = identity::claim_names(self.set, ordinal);
+        if names.any(|name| (self.claim)(&name).is_none()) {
+            steps.push(Step::Claims(ordinal));
+        }
+        self.own_claims(pod, steps);
+    }
+
+    /// Gives the claims of a pod the owners that the retention policy asks for.
+    fn own_claims(&self, pod: &Pod, steps: &mut Vec<Step>) {
+        let Some(ordinal) = identity::ordinal(pod) else {
+            return;
+        };
+        for name in identity::claim_names(self.set, ordinal) {
+            let Some(claim) = (self.claim)(&name) else {
+                continue;
+            };
+            let owners = retention::corrected(&claim, self.set, pod, self.is_needed(ordinal));
+            let Some(owners) = owners else { continue };
+            let mut claim = (*claim).clone();
+            claim.metadata.owner_references = Some(owners).filter(|owners| !owners.is_empty());
+            let step = Step::Own(Box::new(claim));
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+    }
+
+    /// Takes away what is not asked for any more; whether the set may go on to other things.
+    fn shrink(
+        &self,
+        slots: &[Slot],
+        condemned: &[Arc<Pod>],
+        monotonic: bool,
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        for pod in condemned {
+            self.own_claims(pod, steps);
+        }
+        // The first pod that is down may go although it is down: else nothing ever would.
+        let needed = slots.iter().map(Slot::pod);
+        let beyond = condemned.iter().rev().map(|pod| &**pod);
+        let first_down = needed
+            .chain(beyond)
+            .find(|pod| self.is_unavailable(pod))
+            .and_then(|pod| pod.metadata.name.as_ref());
+        for pod in condemned {
+            if is_leaving(pod) {
+                if monotonic {
+                    return false;
+                }
+                continue;
+            }
+            let is_first_down = pod.metadata.name.as_ref() == first_down;
+            let waits = !is_running_and_ready(pod) || !self.is_available(pod);
+            if monotonic && waits && !is_first_down {
+                return false;
+            }
+            steps.push(Step::Delete(Arc::clone(pod)));
+            if monotonic {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The pods of another revision that are to be replaced now, highest first.
+    fn outdated(&self, slots: &[Slot]) -> Vec<Arc<Pod>> {
+        let strategy = self.spec.update_strategy.as_ref();
+        let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+        let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or(0);
+        let partition = usize::try_from(partition).unwrap_or(0);
+        let is_outdated =
+            |pod: &Pod| identity::revision(pod) != self.update.name && !is_leaving(pod);
+        let candidates = slots.iter().skip(partition).rev();
+        let Some(at_once) = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) else {
+            // One at a time, and none while one that has been replaced is not back.
+            for slot in candidates {
+                match slot {
+                    Slot::Pod(pod) if is_outdated(pod) => return vec![Arc::clone(pod)],
+                    slot if self.is_unavailable(slot.pod()) => break,
+                    _ => {}
+                }
+            }
+            return Vec::new();
+        };
+        let at_once = scaled(at_once, self.replicas(), false).unwrap_or(1).max(1);
+        let down = slots
+            .iter()
+            .filter(|slot| self.is_unavailable(slot.pod()))
+            .count();
+        let more = usize::try_from(at_once).unwrap_or(1).saturating_sub(down);
+        candidates
+            .filter_map(|slot| match slot {
+                Slot::Pod(pod) if is_outdated(pod) => Some(Arc::clone(pod)),
+                _ => None,
+            })
+            .take(more)
+            .collect()
+    }
+
+    /// How the pods are.
+    fn status(&self) -> StatefulSetStatus {
+        let count = |counts: &dyn Fn(&Pod) -> bool| {
+            let many = self.pods.iter().filter(|pod| counts(pod)).count();
+            i32::try_from(many).unwrap_or(i32::MAX)
+        };
+        let of = |revision: &Revision| {
+            count(&|pod| !is_leaving(pod) && identity::revision(pod) == revision.name)
+        };
+        StatefulSetStatus {
+            observed_generation: self.set.metadata.generation,
+            replicas: count(&|_| true),
+            ready_replicas: Some(count(&is_running_and_ready)),
+            available_replicas: Some(count(&|pod| {
+                is_running_and_ready(pod) && self.is_available(pod)
+            })),
+            current_replicas: Some(of(self.current)),
+            updated_replicas: Some(of(self.update)),
+            current_revision: Some(self.current.name.clone()),
+            update_revision: Some(self.update.name.clone()),
+            collision_count: Some(self.collisions),
+            conditions: None,
+        }
+    }
+
+    /// When all pods are updated and ready, what was the update is what the set runs.
+    fn completed(&self, mut status: StatefulSetStatus) -> StatefulSetStatus {
+        let all = Some(self.replicas());
+        if self.is_rolling()
+            && status.updated_replicas == all
+            && status.ready_replicas == all
+            && Some(status.replicas) == all
+        {
+            status.current_replicas = status.updated_replicas;
+            status.current_revision = status.update_revision.clone();
+        }
+        // Zeros are not written, except where the type says so.
+        for count in [
+            &mut status.ready_replicas,
+            &mut status.current_replicas,
+            &mut status.updated_replicas,
+        ] {
+            *count = count.filter(|count| *count != 0);
+        }
+        status
+    }
+}
+
+/// Whether a status says something new. Numbers that are missing are zero.
+pub(super) fn differs(old: Option<&StatefulSetStatus>, new: &StatefulSetStatus) -> bool {
+    let Some(old) = old else { return true };
+    let counts = |status: &StatefulSetStatus| {
+        let zero = |count: Option<i32>| count.unwrap_or(0);
+        (
+            status.replicas,
+            zero(status.current_replicas),
+            zero(status.ready_replicas),
+            zero(status.updated_replicas),
+            zero(status.available_replicas),
+        )
+    };
+    new.observed_generation > old.observed_generation
+        || counts(new) != counts(old)
+        || new.current_revision != old.current_revision
+        || new.update_revision != old.update_revision
+}
+
+fn phase(pod: &Pod) -> &str {
+    let status = pod.status.as_ref();
+    status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("Pending")
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    matches!(phase(pod), "Failed" | "Succeeded")
+}
+
+fn is_leaving(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+fn is_running_and_ready(pod: &Pod) -> bool {
+    phase(pod) == "Running" && is_ready(pod)
+}
