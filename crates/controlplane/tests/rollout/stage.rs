@@ -17,18 +17,18 @@ use testkit::{TestCluster, wait_until};
 use tokio::task::JoinHandle;
 
 /// Longer than anything takes, also where others use the machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Stage {
-    pub cluster: TestCluster,
-    pub namespace: String,
+pub(crate) struct Stage {
+    pub(crate) cluster: TestCluster,
+    pub(crate) namespace: String,
     manager: Option<Manager>,
     kubelet: Option<JoinHandle<()>>,
 }
 
 impl Stage {
     /// A cluster with controllers, in which pods stay as they were made.
-    pub async fn start() -> anyhow::Result<Self> {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let namespace = cluster.namespace("rollout").await?;
         let mut stage = Self {
@@ -41,19 +41,19 @@ impl Stage {
         Ok(stage)
     }
 
-    pub async fn start_controllers(&mut self) {
+    pub(crate) async fn start_controllers(&mut self) {
         let manager = Manager::new(self.cluster.client());
         controlplane::workloads::start(&manager).await;
         self.manager = Some(manager);
     }
 
     /// Ends the controllers wherever they are, as a crash does.
-    pub fn kill_controllers(&mut self) {
+    pub(crate) fn kill_controllers(&mut self) {
         self.manager = None;
     }
 
     /// From now on pods run and are ready soon after they were made.
-    pub fn keep_running(&mut self) {
+    pub(crate) fn keep_running(&mut self) {
         let pods = self.api::<Pod>();
         self.kubelet = Some(tokio::spawn(async move {
             loop {
@@ -73,20 +73,20 @@ impl Stage {
         }));
     }
 
-    pub fn stop_running(&mut self) {
+    pub(crate) fn stop_running(&mut self) {
         if let Some(kubelet) = self.kubelet.take() {
             kubelet.abort();
         }
     }
 
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.cluster.client(), &self.namespace)
     }
 
-    pub async fn create<K>(&self, object: Value) -> anyhow::Result<K>
+    pub(crate) async fn create<K>(&self, object: Value) -> anyhow::Result<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -99,7 +99,7 @@ impl Stage {
         created.context("creating an object of a test")
     }
 
-    pub async fn patch<K>(&self, name: &str, change: Value) -> anyhow::Result<K>
+    pub(crate) async fn patch<K>(&self, name: &str, change: Value) -> anyhow::Result<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -114,7 +114,7 @@ impl Stage {
     }
 
     /// Waits until an object is as told.
-    pub async fn until<K>(
+    pub(crate) async fn until<K>(
         &self,
         what: &str,
         name: &str,
@@ -141,7 +141,7 @@ impl Stage {
     }
 
     /// Waits until a deployment has rolled out what it says now.
-    pub async fn rolled_out(&self, name: &str) -> anyhow::Result<Deployment> {
+    pub(crate) async fn rolled_out(&self, name: &str) -> anyhow::Result<Deployment> {
         self.until("the deployment is rolled out", name, |it: &Deployment| {
             let (Some(spec), Some(status)) = (&it.spec, &it.status) else {
                 return false;
@@ -156,7 +156,7 @@ impl Stage {
     }
 
     /// Pods that have not been told to go, by name.
-    pub async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
+    pub(crate) async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
         let mut pods = self.api::<Pod>().list(&ListParams::default()).await?.items;
         pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         pods.sort_by_key(Pod::name_any);
@@ -164,7 +164,7 @@ impl Stage {
     }
 
     /// Waits until there are so many pods.
-    pub async fn until_pods(&self, count: usize) -> anyhow::Result<Vec<Pod>> {
+    pub(crate) async fn until_pods(&self, count: usize) -> anyhow::Result<Vec<Pod>> {
         wait_until(&format!("there are {count} pods"), PATIENCE, || async {
             Ok(Some(self.pods().await?).filter(|pods| pods.len() == count))
         })
@@ -172,7 +172,7 @@ impl Stage {
     }
 
     /// ReplicaSets, oldest revision first.
-    pub async fn sets(&self) -> anyhow::Result<Vec<ReplicaSet>> {
+    pub(crate) async fn sets(&self) -> anyhow::Result<Vec<ReplicaSet>> {
         let mut sets = self
             .api::<ReplicaSet>()
             .list(&ListParams::default())
@@ -183,7 +183,7 @@ impl Stage {
     }
 
     /// Waits until an event about an object has been reported.
-    pub async fn until_event(
+    pub(crate) async fn until_event(
         &self,
         about: &str,
         reason: &str,
@@ -211,25 +211,25 @@ impl Drop for Stage {
 }
 
 /// The revision a deployment or a set notes.
-pub fn revision<K: Resource>(object: &K) -> String {
+pub(crate) fn revision<K: Resource>(object: &K) -> String {
     let annotations = object.annotations();
     let noted = annotations.get("deployment.kubernetes.io/revision");
     noted.cloned().unwrap_or_default()
 }
 
 /// The images of the first containers of pods.
-pub fn images(pods: &[Pod]) -> Vec<String> {
+pub(crate) fn images(pods: &[Pod]) -> Vec<String> {
     let image = |pod: &Pod| Some(pod.spec.as_ref()?.containers.first()?.image.clone()?);
     pods.iter().filter_map(image).collect()
 }
 
-pub fn is_running(pod: &Pod) -> bool {
+pub(crate) fn is_running(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     status.is_some_and(|status| status.phase.as_deref() == Some("Running"))
 }
 
 /// Says that a pod runs and is ready.
-pub async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
+pub(crate) async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
     let since = jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string();
@@ -244,7 +244,7 @@ pub async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
 }
 
 /// A template of pods with one container.
-pub fn template(app: &str, image: &str) -> Value {
+pub(crate) fn template(app: &str, image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": app } },
         "spec": { "containers": [{ "name": "main", "image": image }] },
@@ -252,7 +252,7 @@ pub fn template(app: &str, image: &str) -> Value {
 }
 
 /// A deployment called and labelled as told.
-pub fn deployment(name: &str, replicas: i32) -> Value {
+pub(crate) fn deployment(name: &str, replicas: i32) -> Value {
     json!({
         "metadata": { "name": name },
         "spec": {
