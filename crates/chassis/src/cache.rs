@@ -168,13 +168,20 @@ impl<K: Kind> Cache<K> {
 
     /// Waits until the cache has seen that an object is gone, or on its way out.
     pub async fn saw_deletion(&self, deleted: &ObjectMeta) {
-        let key = Key::of(deleted);
+        self.shows(&Key::of(deleted), |object| {
+            object.is_none_or(|object| {
+                object.meta().uid != deleted.uid || object.meta().deletion_timestamp.is_some()
+            })
+        })
+        .await;
+    }
+
+    /// Waits until the cache shows an object as told. That is for writes whose answer has no
+    /// revision to wait for: taking the last finalizer away may delete the object.
+    pub async fn shows(&self, key: &Key, holds: impl Fn(Option<&K>) -> bool) {
         let shared = &self.shared;
         self.wait(|progress| {
-            progress.listed
-                && shared.state.read().objects.get(&key).is_none_or(|object| {
-                    object.meta().uid != deleted.uid || object.meta().deletion_timestamp.is_some()
-                })
+            progress.listed && holds(shared.state.read().objects.get(key).map(|object| &**object))
         })
         .await;
     }

@@ -1,1 +1,258 @@
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
 
+use super::world::{World, phase, template};
+
+const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
+fn job(spec: Value) -> Value {
+    let mut whole = json!({ "template": template(json!({}), "x", "Never") });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        whole[key] = value.clone();
+    }
+    json!({ "metadata": { "name": "work" }, "spec": whole })
+}
+
+fn holds(job: &Value, type_: &str) -> bool {
+    condition(job, type_).is_some_and(|condition| condition["status"] == "True")
+}
+
+fn condition<'a>(job: &'a Value, type_: &str) -> Option<&'a Value> {
+    let conditions = job["status"]["conditions"].as_array()?;
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == type_)
+}
+
+fn active(pods: &[Pod]) -> Vec<&Pod> {
+    pods.iter()
+        .filter(|pod| matches!(phase(pod), "Pending" | "Running"))
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .collect()
+}
+
+async fn end_active(world: &World, many: usize, as_what: &str) -> anyhow::Result<()> {
+    let what = format!("{many} active pods");
+    let pods = world
+        .until_pods(&what, |pods| active(pods).len() == many)
+        .await?;
+    for pod in active(&pods) {
+        world.report(&pod.name_any(), as_what).await?;
+    }
+    Ok(())
+}
+
+async fn until_over(world: &World, type_: &str) -> anyhow::Result<Value> {
+    world
+        .until::<Job>("work", type_, |job| holds(job, type_))
+        .await
+}
+
+#[tokio::test]
+async fn runs_pods_until_enough_have_succeeded() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "completions": 3, "parallelism": 2 })))
+        .await?;
+    let running = world
+        .until::<Job>("work", "two active", |job| job["status"]["active"] == 2)
+        .await?;
+    assert!(running["status"]["startTime"].is_string());
+    let pods = world.until_pods("two", |pods| pods.len() == 2).await?;
+    for pod in &pods {
+        assert_eq!(pod.finalizers(), [TRACKING]);
+    }
+    end_active(&world, 2, "Succeeded").await?;
+    end_active(&world, 1, "Succeeded").await?;
+    let done = until_over(&world, "Complete").await?;
+    let status = &done["status"];
+    assert_eq!(status["succeeded"], 3);
+    assert_eq!(status["ready"], 0);
+    assert_eq!(status["terminating"], 0);
+    assert!(status["active"].is_null());
+    assert!(status["completionTime"].is_string());
+    assert_eq!(status["uncountedTerminatedPods"], json!({}));
+    for type_ in ["SuccessCriteriaMet", "Complete"] {
+        let why = condition(&done, type_).unwrap_or(&Value::Null);
+        assert_eq!(why["reason"], "CompletionsReached", "{type_}");
+        assert_eq!(why["message"], "Reached expected number of succeeded pods");
+    }
+    let pods = world.pods().await?;
+    assert!(pods.iter().all(|pod| pod.finalizers().is_empty()));
+    assert_eq!(
+        world.until_event("work", "Completed").await?,
+        "Job completed"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn fails_when_pods_fail_too_often() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(
+            json!({ "parallelism": 2, "completions": 2, "backoffLimit": 0 }),
+        ))
+        .await?;
+    let pods = world.until_pods("two pods", |pods| pods.len() == 2).await?;
+    world.report(&pods[0].name_any(), "Failed").await?;
+    let failed = until_over(&world, "Failed").await?;
+    for type_ in ["FailureTarget", "Failed"] {
+        let why = condition(&failed, type_).unwrap_or(&Value::Null);
+        assert_eq!(why["reason"], "BackoffLimitExceeded", "{type_}");
+        assert_eq!(
+            why["message"],
+            "Job has reached the specified backoff limit"
+        );
+    }
+    assert_eq!(failed["status"]["failed"], 2, "the other one ended with it");
+    assert!(failed["status"]["completionTime"].is_null());
+    world
+        .until_pods("only the one that failed", |pods| pods.len() == 1)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn counts_every_pod_once_although_it_crashes() -> anyhow::Result<()> {
+    let mut world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "completions": 12, "parallelism": 4 })))
+        .await?;
+    for _ in 0..3 {
+        end_active(&world, 4, "Succeeded").await?;
+        world.crash();
+        world.resume().await;
+    }
+    let done = until_over(&world, "Complete").await?;
+    assert_eq!(done["status"]["succeeded"], 12);
+    assert!(done["status"]["failed"].is_null());
+    assert_eq!(world.pods().await?.len(), 12, "none was made twice");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_indexed_job_runs_every_index_and_fails_those_that_fail() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({
+            "completionMode": "Indexed", "completions": 3, "parallelism": 3,
+            "backoffLimitPerIndex": 0,
+        })))
+        .await?;
+    let pods = world
+        .until_pods("three pods", |pods| pods.len() == 3)
+        .await?;
+    let mut indexes: Vec<_> = pods
+        .iter()
+        .map(|pod| pod.labels()["batch.kubernetes.io/job-completion-index"].clone())
+        .collect();
+    indexes.sort();
+    assert_eq!(indexes, ["0", "1", "2"]);
+    for pod in &pods {
+        let index = &pod.annotations()["batch.kubernetes.io/job-completion-index"];
+        assert!(pod.name_any().starts_with(&format!("work-{index}-")));
+        let outcome = if index == "1" { "Failed" } else { "Succeeded" };
+        world.report(&pod.name_any(), outcome).await?;
+    }
+    let failed = until_over(&world, "Failed").await?;
+    assert_eq!(failed["status"]["completedIndexes"], "0,2");
+    assert_eq!(failed["status"]["failedIndexes"], "1");
+    assert_eq!(failed["status"]["succeeded"], 2);
+    assert_eq!(failed["status"]["failed"], 1);
+    let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
+    assert_eq!(why["reason"], "FailedIndexes");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_suspended_job_has_no_pods_and_goes_on_when_resumed() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "completions": 1, "parallelism": 1 })))
+        .await?;
+    world.until_pods("one pod", |pods| pods.len() == 1).await?;
+    world
+        .patch::<Job>("work", json!({ "spec": { "suspend": true } }))
+        .await?;
+    world.until_pods("none", <[Pod]>::is_empty).await?;
+    let suspended = until_over(&world, "Suspended").await?;
+    let why = condition(&suspended, "Suspended").unwrap_or(&Value::Null);
+    assert_eq!(why["reason"], "JobSuspended");
+    assert!(suspended["status"]["startTime"].is_null());
+    assert!(suspended["status"]["failed"].is_null(), "nothing failed");
+    world
+        .patch::<Job>("work", json!({ "spec": { "suspend": false } }))
+        .await?;
+    end_active(&world, 1, "Succeeded").await?;
+    let done = until_over(&world, "Complete").await?;
+    let why = condition(&done, "Suspended").unwrap_or(&Value::Null);
+    assert_eq!(
+        (&why["status"], &why["reason"]),
+        (&json!("False"), &json!("JobResumed"))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn policies_decide_about_failure_and_success() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({
+            "completionMode": "Indexed", "completions": 4, "parallelism": 4,
+            "successPolicy": { "rules": [{ "succeededIndexes": "0", "succeededCount": 1 }] },
+        })))
+        .await?;
+    let pods = world.until_pods("four", |pods| pods.len() == 4).await?;
+    let leader = pods
+        .iter()
+        .find(|pod| pod.name_any().starts_with("work-0-"))
+        .map(|pod| pod.name_any())
+        .unwrap_or_default();
+    world.report(&leader, "Succeeded").await?;
+    let done = until_over(&world, "Complete").await?;
+    let why = condition(&done, "Complete").unwrap_or(&Value::Null);
+    assert_eq!(why["reason"], "SuccessPolicy");
+    assert_eq!(why["message"], "Matched rules at index 0");
+    assert_eq!(done["status"]["succeeded"], 1);
+
+    let mut fatal = job(json!({
+        "podFailurePolicy": { "rules": [{
+            "action": "FailJob", "onExitCodes": { "operator": "In", "values": [1] }
+        }] },
+    }));
+    fatal["metadata"]["name"] = json!("fatal");
+    world.create::<Job>(fatal).await?;
+    end_active(&world, 1, "Failed").await?;
+    let failed = world
+        .until::<Job>("fatal", "its failure", |job| holds(job, "Failed"))
+        .await?;
+    let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
+    assert_eq!(why["reason"], "PodFailurePolicy");
+    let message = why["message"].as_str().unwrap_or_default();
+    let end = "failed with exit code 1 matching FailJob rule at index 0";
+    assert!(
+        message.starts_with("Container main for pod ") && message.ends_with(end),
+        "{message}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_outlives_its_job_without_the_finalizer() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "completions": 1, "parallelism": 1 })))
+        .await?;
+    world.until_pods("one pod", |pods| pods.len() == 1).await?;
+    world.delete::<Job>("work").await?;
+    // There is no garbage collector here: the pod stays, and nobody will count it.
+    world
+        .until_pods("it is let go", |pods| {
+            pods.iter().all(|pod| pod.finalizers().is_empty())
+        })
+        .await?;
+    Ok(())
+}

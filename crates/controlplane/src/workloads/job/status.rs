@@ -1,0 +1,139 @@
+//! The status of a Job: conditions, and pods on their way from ended to counted.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{JobCondition, JobStatus, UncountedTerminatedPods};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A moment as the API keeps it: whole seconds.
+pub(super) fn time(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// A status with everything in it that may be left out.
+pub(super) fn complete(status: Option<&JobStatus>) -> JobStatus {
+    let mut status = status.cloned().unwrap_or_default();
+    let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
+    for list in [&mut uncounted.succeeded, &mut uncounted.failed] {
+        list.take_if(|uids| uids.is_empty());
+    }
+    for count in [
+        &mut status.active,
+        &mut status.succeeded,
+        &mut status.failed,
+    ] {
+        count.take_if(|count| *count == 0);
+    }
+    status.completed_indexes.take_if(|list| list.is_empty());
+    status.conditions.take_if(|list| list.is_empty());
+    status
+}
+
+/// The pods that are named because they have ended: succeeded, and failed.
+pub(super) fn uncounted(status: &JobStatus) -> (HashSet<String>, HashSet<String>) {
+    let set = |list: Option<&Vec<String>>| list.into_iter().flatten().cloned().collect();
+    let named = status.uncounted_terminated_pods.as_ref();
+    (
+        set(named.and_then(|named| named.succeeded.as_ref())),
+        set(named.and_then(|named| named.failed.as_ref())),
+    )
+}
+
+/// Names a pod that has ended, so that it may be let go: it is counted once it is.
+pub(super) fn name_ended(status: &mut JobStatus, uid: &str, succeeded: bool) {
+    let named = status.uncounted_terminated_pods.get_or_insert_default();
+    let list = if succeeded {
+        &mut named.succeeded
+    } else {
+        &mut named.failed
+    };
+    list.get_or_insert_default().push(uid.to_owned());
+}
+
+/// Counts the named pods that have been let go: no other round can name them again.
+pub(super) fn count_released(status: &mut JobStatus, tracked: &HashSet<String>) {
+    let Some(UncountedTerminatedPods { succeeded, failed }) = &mut status.uncounted_terminated_pods
+    else {
+        return;
+    };
+    for (list, count) in [
+        (succeeded, &mut status.succeeded),
+        (failed, &mut status.failed),
+    ] {
+        let Some(uids) = list else { continue };
+        let before = uids.len();
+        uids.retain(|uid| tracked.contains(uid));
+        let released = i32::try_from(before - uids.len()).unwrap_or(i32::MAX);
+        if released > 0 {
+            *count = Some(count.unwrap_or(0).saturating_add(released));
+        }
+        list.take_if(|uids| uids.is_empty());
+    }
+}
+
+/// How many pods are named and not counted yet.
+pub(super) fn named(status: &JobStatus) -> usize {
+    let lists = status.uncounted_terminated_pods.iter();
+    lists
+        .flat_map(|named| [&named.succeeded, &named.failed])
+        .flatten()
+        .map(Vec::len)
+        .sum()
+}
+
+/// A condition that holds.
+pub(super) fn find_true<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a JobCondition> {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Whether a Job is over.
+pub(in super::super) fn is_finished(status: Option<&JobStatus>) -> bool {
+    status.is_some_and(|status| {
+        ["Complete", "Failed"]
+            .iter()
+            .any(|type_| find_true(status, type_).is_some())
+    })
+}
+
+/// Sets a condition; whether that changed anything. What has never held is not said not to hold.
+pub(super) fn set_condition(
+    status: &mut JobStatus,
+    (type_, holds): (&str, bool),
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) -> bool {
+    let value = if holds { "True" } else { "False" };
+    let fresh = JobCondition {
+        type_: type_.to_owned(),
+        status: value.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_probe_time: Some(time(now)),
+        last_transition_time: Some(time(now)),
+    };
+    let conditions = status.conditions.get_or_insert_default();
+    let known = conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == type_);
+    let changed = match known {
+        Some(known) => {
+            let same = known.status == fresh.status
+                && known.reason == fresh.reason
+                && known.message == fresh.message;
+            if !same {
+                *known = fresh;
+            }
+            !same
+        }
+        None => {
+            if holds {
+                conditions.push(fresh);
+            }
+            holds
+        }
+    };
+    status.conditions.take_if(|list| list.is_empty());
+    changed
+}
