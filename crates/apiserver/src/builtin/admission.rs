@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::resources;
 use crate::builtin::value::{Read, keep, object_at, same, set};
+use crate::resource::Resource;
 
 /// Cluster-scoped objects that admission looks at.
 pub(crate) trait Lookup {
@@ -88,7 +89,7 @@ pub(crate) fn admit_update(
 }
 
 fn refuse(resource: &GroupResource, object: &Value, why: &str) -> Status {
-    Status::forbidden(Some(resource), object.name(), why)
+    Status::forbidden(Some(resource), &Resource::display_name(object), why)
 }
 
 /// `DefaultTolerationSeconds`: pods stay on a node that is gone for five minutes.

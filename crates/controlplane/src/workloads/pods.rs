@@ -3,6 +3,7 @@
 
 mod batch;
 mod claim;
+mod figures;
 mod rank;
 mod selector;
 mod state;
@@ -19,7 +20,8 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource};
 
 pub(crate) use batch::slow_start;
-pub(crate) use claim::{claim, concerned, controller_of, is_controlled_by};
+pub(crate) use claim::{claim, concerned, controller_of, is_controlled_by, orphaned_in};
+pub(crate) use figures::{number_of, portion, unless_zero};
 pub(crate) use rank::first_to_go;
 pub(crate) use selector::{Selector, matches, matches_all, selector};
 pub(crate) use state::{
@@ -53,7 +55,7 @@ impl PodControl {
         let cache = manager.cache::<Pod>();
         Self {
             client: manager.client(),
-            orphans: cache.index(|pod| claim::orphaned_in(&pod.metadata)),
+            orphans: cache.index(|pod| orphaned_in(&pod.metadata)),
             cache,
             events: manager.events(component),
         }
@@ -191,6 +193,14 @@ pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+/// What the server said about a failure, or else what failed.
+pub(crate) fn explain(error: &Error) -> String {
+    match error {
+        Error::Api { source, .. } => said(source),
+        Error::Invalid(text) => text.clone(),
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
 }
 
 /// The term under which an index finds objects without a controller: their namespace.
-pub(super) fn orphaned_in(meta: &ObjectMeta) -> Vec<String> {
+pub(crate) fn orphaned_in(meta: &ObjectMeta) -> Vec<String> {
     match controller_of(meta) {
         Some(_) => Vec::new(),
         None => meta.namespace.clone().into_iter().collect(),

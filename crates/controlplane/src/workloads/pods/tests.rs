@@ -215,3 +215,20 @@ fn selectors_that_make_no_sense_are_named() {
     let error = selector(&written).unwrap_err();
     assert!(error.to_string().contains("\"Like\""), "{error}");
 }
+
+#[rstest]
+#[case(json!(3), 10, true, Some(3))]
+#[case(json!("25%"), 10, true, Some(3))]
+#[case(json!("25%"), 10, false, Some(2))]
+#[case(json!("25%"), 0, true, Some(0))]
+#[case(json!("100%"), 7, false, Some(7))]
+#[case(json!("a quarter"), 10, true, None)]
+fn portions(
+    #[case] of: Value,
+    #[case] total: i32,
+    #[case] round_up: bool,
+    #[case] expected: Option<i32>,
+) {
+    let of = serde_json::from_value(of).unwrap();
+    assert_eq!(portion(&of, total, round_up), expected);
+}

@@ -1,0 +1,112 @@
+//! What a Deployment writes down in annotations of its ReplicaSets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::wanted::Wanted;
+
+/// Which template this is, counted from one.
+pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
+/// Which templates this has been before.
+const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// How many pods the deployment was to have when the set got its size.
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+/// How many pods the deployment might have had when the set got its size.
+const MOST: &str = "deployment.kubernetes.io/max-replicas";
+
+/// Annotations that sets do not take over from their deployment.
+const OWN: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "deprecated.deployment.rollback.to",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED,
+    MOST,
+];
+
+/// The longest list of former revisions.
+const HISTORY_MAX: usize = 2000;
+
+fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    meta.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The number of the template of a set; none if it makes no sense.
+pub(super) fn revision(set: &ReplicaSet) -> Option<i64> {
+    match annotation(&set.metadata, REVISION) {
+        None => Some(0),
+        Some(text) => text.parse().ok(),
+    }
+}
+
+/// The highest number among sets.
+pub(super) fn last_revision(sets: &[ReplicaSet]) -> i64 {
+    let revisions = sets.iter().filter_map(revision);
+    revisions.max().unwrap_or_default().max(0)
+}
+
+/// How many pods the deployment was to have when the set got its size.
+pub(super) fn desired(set: &ReplicaSet) -> Option<i32> {
+    number(set, DESIRED)
+}
+
+/// How many pods the deployment might have had when the set got its size.
+pub(super) fn most(set: &ReplicaSet) -> Option<i32> {
+    number(set, MOST)
+}
+
+fn number(set: &ReplicaSet, key: &str) -> Option<i32> {
+    let value: u32 = annotation(&set.metadata, key)?.parse().ok()?;
+    i32::try_from(value).ok()
+}
+
+/// Writes down for which size of the deployment a set got its size.
+pub(super) fn note_sizes(set: &mut ReplicaSet, wanted: &Wanted) {
+    let annotations = set.metadata.annotations.get_or_insert_default();
+    annotations.insert(DESIRED.to_owned(), wanted.replicas.to_string());
+    annotations.insert(MOST.to_owned(), wanted.most().to_string());
+}
+
+/// Gives the set of the present template its number and the annotations of its deployment.
+pub(super) fn note_revision(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
+    let annotations = set.metadata.annotations.get_or_insert_default();
+    for (key, value) in deployment.metadata.annotations.iter().flatten() {
+        if !OWN.contains(&key.as_str()) {
+            annotations.insert(key.clone(), value.clone());
+        }
+    }
+    let before = annotations.get(REVISION).cloned();
+    let known = match before.as_deref() {
+        None | Some("") => 0,
+        Some(text) => match text.parse::<i64>() {
+            Ok(number) => number,
+            Err(_) => return,
+        },
+    };
+    if known >= revision {
+        return;
+    }
+    annotations.insert(REVISION.to_owned(), revision.to_string());
+    if let Some(before) = before {
+        remember(annotations, &before);
+    }
+}
+
+/// Adds a former revision to the list, of which the oldest are dropped when it grows too long.
+fn remember(annotations: &mut BTreeMap<String, String>, revision: &str) {
+    let list = annotations.entry(REVISION_HISTORY.to_owned()).or_default();
+    if list.is_empty() {
+        revision.clone_into(list);
+        return;
+    }
+    let mut kept = format!("{list},{revision}");
+    while kept.len() > HISTORY_MAX {
+        match kept.split_once(',') {
+            Some((_, rest)) => kept = rest.to_owned(),
+            None => return,
+        }
+    }
+    *list = kept;
+}

@@ -1,0 +1,327 @@
+//! Rollouts from end to end.
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::stage::{PATIENCE, Stage, deployment, images, revision, say_running};
+
+fn condition(deployment: &Deployment, kind: &str) -> Option<(String, String)> {
+    let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions
+        .iter()
+        .find(|condition| condition.type_ == kind)?;
+    Some((found.status.clone(), found.reason.clone()?))
+}
+
+#[tokio::test]
+async fn rolls_out_updates_and_rolls_back() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    stage.create::<Deployment>(deployment("web", 3)).await?;
+    let first = stage.rolled_out("web").await?;
+    assert_eq!(revision(&first), "1");
+    let sets = stage.sets().await?;
+    assert_eq!(sets.len(), 1);
+    let old = sets[0].name_any();
+    let hash = &sets[0].labels()["pod-template-hash"];
+    assert_eq!(old, format!("web-{hash}"));
+    let pods = stage.until_pods(3).await?;
+    for pod in &pods {
+        assert!(pod.name_any().starts_with(&format!("{old}-")));
+        let owner = &pod.owner_references()[0];
+        assert_eq!(
+            (owner.kind.as_str(), owner.name.as_str()),
+            ("ReplicaSet", old.as_str())
+        );
+        assert_eq!(
+            (owner.controller, owner.block_owner_deletion),
+            (Some(true), Some(true))
+        );
+    }
+    let scaled = format!("Scaled up replica set {old} from 0 to 3");
+    stage
+        .until_event("web", "ScalingReplicaSet", &scaled)
+        .await?;
+    stage
+        .until_event(&old, "SuccessfulCreate", "Created pod: web-")
+        .await?;
+
+    let image = |image: &str| {
+        json!({ "spec": { "template": { "spec": { "containers": [
+            { "name": "main", "image": image }
+        ]}}}})
+    };
+    stage
+        .patch::<Deployment>("web", image("example.com/web:2"))
+        .await?;
+    let second = stage.rolled_out("web").await?;
+    assert_eq!(revision(&second), "2");
+    let pods = stage.until_pods(3).await?;
+    assert_eq!(images(&pods), ["example.com/web:2"; 3]);
+    stage
+        .until_event(&old, "SuccessfulDelete", "Deleted pod: web-")
+        .await?;
+    stage
+        .until("the rollout is complete", "web", |it: &Deployment| {
+            condition(it, "Progressing")
+                == Some(("True".to_owned(), "NewReplicaSetAvailable".to_owned()))
+        })
+        .await?;
+
+    stage
+        .patch::<Deployment>("web", image("example.com/web:1"))
+        .await?;
+    let third = stage.rolled_out("web").await?;
+    assert_eq!(revision(&third), "3");
+    let sets = stage.sets().await?;
+    assert_eq!(sets.len(), 2, "the set of the first template is used again");
+    assert_eq!(sets[1].name_any(), old);
+    let history = &sets[1].annotations()["deployment.kubernetes.io/revision-history"];
+    assert_eq!(history, "1");
+    Ok(())
+}
+
+#[tokio::test]
+async fn scales_and_pauses() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    stage.create::<Deployment>(deployment("web", 2)).await?;
+    stage.rolled_out("web").await?;
+    stage
+        .patch::<Deployment>("web", json!({ "spec": { "replicas": 5 } }))
+        .await?;
+    stage.rolled_out("web").await?;
+    stage.until_pods(5).await?;
+    stage
+        .patch::<Deployment>("web", json!({ "spec": { "replicas": 1 } }))
+        .await?;
+    stage.rolled_out("web").await?;
+    stage.until_pods(1).await?;
+
+    let changes = json!({ "spec": { "paused": true, "template": { "metadata": { "labels": {
+        "app": "web", "new": "yes"
+    }}}}});
+    stage.patch::<Deployment>("web", changes).await?;
+    stage
+        .until("it is paused", "web", |it: &Deployment| {
+            condition(it, "Progressing")
+                == Some(("Unknown".to_owned(), "DeploymentPaused".to_owned()))
+                && it.status.as_ref().and_then(|it| it.observed_generation)
+                    == it.metadata.generation
+        })
+        .await?;
+    assert_eq!(stage.sets().await?.len(), 1);
+    stage
+        .patch::<Deployment>("web", json!({ "spec": { "paused": false } }))
+        .await?;
+    stage.rolled_out("web").await?;
+    assert_eq!(stage.sets().await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn recreates() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    let mut object = deployment("web", 2);
+    object["spec"]["strategy"] = json!({ "type": "Recreate" });
+    stage.create::<Deployment>(object).await?;
+    stage.rolled_out("web").await?;
+    // A pod that takes its time to end.
+    let slow = stage.until_pods(2).await?[0].name_any();
+    let finalizers = json!({ "metadata": { "finalizers": ["example.com/slow"] } });
+    stage.patch::<Pod>(&slow, finalizers).await?;
+    let changes = json!({ "spec": { "template": { "metadata": { "labels": {
+        "app": "web", "new": "yes"
+    }}}}});
+    stage.patch::<Deployment>("web", changes).await?;
+    let old = stage.sets().await?[0].name_any();
+    stage
+        .until("the old set is empty", &old, |it: &ReplicaSet| {
+            it.status.as_ref().is_some_and(|status| {
+                status.replicas == 0 && status.terminating_replicas == Some(1)
+            })
+        })
+        .await?;
+    stage
+        .until("the deployment has seen it", "web", |it: &Deployment| {
+            it.status.as_ref().is_some_and(|status| {
+                status.replicas.is_none() && status.terminating_replicas == Some(1)
+            })
+        })
+        .await?;
+    assert_eq!(
+        stage.sets().await?.len(),
+        1,
+        "nothing new while an old pod is ending"
+    );
+    stage
+        .patch::<Pod>(&slow, json!({ "metadata": { "finalizers": null } }))
+        .await?;
+    stage.rolled_out("web").await?;
+    assert_eq!(stage.sets().await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn forgets_old_revisions() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    let mut object = deployment("web", 1);
+    object["spec"]["revisionHistoryLimit"] = json!(1);
+    stage.create::<Deployment>(object).await?;
+    for number in 1..4 {
+        stage.rolled_out("web").await?;
+        let labels = json!({ "app": "web", "number": number.to_string() });
+        let changes = json!({ "spec": { "template": { "metadata": { "labels": labels } } } });
+        stage.patch::<Deployment>("web", changes).await?;
+    }
+    stage.rolled_out("web").await?;
+    let kept = testkit::wait_until("old sets are gone", PATIENCE, || async {
+        Ok(Some(stage.sets().await?).filter(|sets| sets.len() == 2))
+    })
+    .await?;
+    assert_eq!(kept.iter().map(revision).collect::<Vec<_>>(), ["3", "4"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn says_what_keeps_pods_from_being_created() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    let mut object = deployment("web", 2);
+    object["spec"]["template"]["spec"]["priorityClassName"] = json!("nowhere");
+    stage.create::<Deployment>(object).await?;
+    let failed = stage
+        .until("the failure is passed on", "web", |it: &Deployment| {
+            condition(it, "ReplicaFailure").is_some()
+        })
+        .await?;
+    assert_eq!(
+        condition(&failed, "ReplicaFailure"),
+        Some(("True".to_owned(), "FailedCreate".to_owned()))
+    );
+    let set = stage.sets().await?[0].clone();
+    let said = format!("Error creating: pods \"{}-", set.name_any());
+    let said = said.as_str();
+    let event = stage
+        .until_event(&set.name_any(), "FailedCreate", said)
+        .await?;
+    assert!(
+        event
+            .message
+            .is_some_and(|it| it.contains("no PriorityClass with name nowhere was found"))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn scales_down_what_is_missed_least() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.create::<ReplicaSet>(deployment("web", 4)).await?;
+    let pods = stage.until_pods(4).await?;
+    let names: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
+    let api = stage.api::<Pod>();
+    // The first stays pending; of the ready ones the third is the cheapest, the last the dearest.
+    for (name, cost) in names.iter().zip([0, 5, -5, 50]).skip(1) {
+        say_running(&api, name).await?;
+        let cost = json!({ "metadata": { "annotations": {
+            "controller.kubernetes.io/pod-deletion-cost": cost.to_string()
+        }}});
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&cost))
+            .await?;
+    }
+    stage
+        .until("three are ready", "web", |it: &ReplicaSet| {
+            it.status
+                .as_ref()
+                .is_some_and(|status| status.ready_replicas == Some(3))
+        })
+        .await?;
+    for left in (1..4).rev() {
+        stage
+            .patch::<ReplicaSet>("web", json!({ "spec": { "replicas": left } }))
+            .await?;
+        let pods = stage.until_pods(left).await?;
+        let mut expected = match left {
+            3 => vec![&names[1], &names[2], &names[3]],
+            2 => vec![&names[1], &names[3]],
+            _ => vec![&names[3]],
+        };
+        expected.sort();
+        let there: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
+        assert_eq!(there.iter().collect::<Vec<_>>(), expected);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pods_have_to_stay_ready() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    let mut object = deployment("web", 1);
+    object["spec"]["minReadySeconds"] = json!(2);
+    stage.create::<ReplicaSet>(object).await?;
+    let ready = stage
+        .until("the pod is ready", "web", |it: &ReplicaSet| {
+            it.status
+                .as_ref()
+                .is_some_and(|status| status.ready_replicas == Some(1))
+        })
+        .await?;
+    assert_eq!(
+        ready.status.and_then(|status| status.available_replicas),
+        None
+    );
+    stage
+        .until("the pod is available", "web", |it: &ReplicaSet| {
+            it.status
+                .as_ref()
+                .is_some_and(|status| status.available_replicas == Some(1))
+        })
+        .await?;
+    Ok(())
+}
+
+/// However often the controllers are killed in the middle of what they do, others go on where they
+/// stopped, and nothing comes twice.
+#[tokio::test]
+async fn goes_on_after_crashes() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    stage.create::<Deployment>(deployment("web", 6)).await?;
+    for number in 2..8 {
+        let labels = json!({ "app": "web", "number": number.to_string() });
+        let changes = json!({ "spec": { "template": { "metadata": { "labels": labels } } } });
+        stage.patch::<Deployment>("web", changes).await?;
+        // Killed at another moment each time: after so many changes of pods.
+        let seen = number % 5;
+        testkit::wait_until("the rollout is under way", PATIENCE, || async {
+            let pods = stage.pods().await?;
+            let new = pods
+                .iter()
+                .filter(|pod| pod.labels().get("number") == Some(&number.to_string()));
+            Ok((new.count() >= seen).then_some(()))
+        })
+        .await?;
+        stage.kill_controllers();
+        stage.start_controllers().await;
+    }
+    let done = stage.rolled_out("web").await?;
+    let pods = stage.until_pods(6).await?;
+    assert!(pods.iter().all(|pod| pod.labels()["number"] == "7"));
+    let sets = stage.sets().await?;
+    let revisions: Vec<String> = sets.iter().map(revision).collect();
+    let mut distinct = revisions.clone();
+    distinct.dedup();
+    assert_eq!(revisions, distinct);
+    assert_eq!(Some(&revision(&done)), revisions.last());
+    let with_pods: Vec<_> = sets
+        .iter()
+        .filter(|set| set.spec.as_ref().and_then(|spec| spec.replicas) != Some(0))
+        .collect();
+    assert_eq!(with_pods.len(), 1);
+    Ok(())
+}

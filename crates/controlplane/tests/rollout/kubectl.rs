@@ -1,0 +1,87 @@
+//! Rollouts as people follow and steer them.
+
+use std::process::Command;
+
+use anyhow::Context as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::json;
+
+use super::stage::{Stage, deployment, images};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rollout_commands_work() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    let served = stage.cluster.serve().await?;
+    let kubectl = async |arguments: &[&str]| -> anyhow::Result<String> {
+        let mut command = Command::new("kubectl");
+        command
+            .args(["--namespace", &stage.namespace])
+            .args(arguments)
+            .env("KUBECONFIG", &served.kubeconfig)
+            .env("HOME", served.folder());
+        let output = tokio::task::spawn_blocking(move || command.output())
+            .await?
+            .context("running kubectl")?;
+        anyhow::ensure!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let mut object = deployment("web", 3);
+    object["metadata"]["annotations"] = json!({ "kubernetes.io/change-cause": "first" });
+    stage.create::<Deployment>(object).await?;
+
+    let said = kubectl(&["rollout", "status", "deployment/web"]).await?;
+    assert!(
+        said.ends_with("deployment \"web\" successfully rolled out\n"),
+        "{said}"
+    );
+
+    kubectl(&["set", "image", "deployment/web", "main=example.com/web:2"]).await?;
+    kubectl(&[
+        "annotate",
+        "deployment/web",
+        "kubernetes.io/change-cause=second",
+        "--overwrite",
+    ])
+    .await?;
+    kubectl(&["rollout", "status", "deployment/web"]).await?;
+    let said = kubectl(&["rollout", "history", "deployment/web"]).await?;
+    let lines: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(
+        lines.contains(&vec!["1", "first"]) && lines.contains(&vec!["2", "second"]),
+        "{said}"
+    );
+
+    kubectl(&["rollout", "undo", "deployment/web"]).await?;
+    kubectl(&["rollout", "status", "deployment/web"]).await?;
+    let pods = stage.until_pods(3).await?;
+    assert_eq!(images(&pods), ["example.com/web:1"; 3]);
+    let said = kubectl(&["rollout", "history", "deployment/web"]).await?;
+    let revisions: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| word.parse::<u32>().is_ok())
+        .collect();
+    assert_eq!(revisions, ["2", "3"]);
+
+    kubectl(&["rollout", "pause", "deployment/web"]).await?;
+    kubectl(&["rollout", "restart", "deployment/web"])
+        .await
+        .expect_err("it is paused");
+    kubectl(&["rollout", "resume", "deployment/web"]).await?;
+    kubectl(&["rollout", "restart", "deployment/web"]).await?;
+    kubectl(&["rollout", "status", "deployment/web"]).await?;
+    assert_eq!(stage.sets().await?.len(), 3);
+
+    kubectl(&["scale", "deployment/web", "--replicas=1"]).await?;
+    kubectl(&["rollout", "status", "deployment/web"]).await?;
+    stage.until_pods(1).await?;
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! A cluster with the controllers of workloads, and somebody who says that pods run.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chassis::Manager;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testkit::{TestCluster, wait_until};
+use tokio::task::JoinHandle;
+
+/// Longer than anything takes, also where others use the machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Stage {
+    pub cluster: TestCluster,
+    pub namespace: String,
+    manager: Option<Manager>,
+    kubelet: Option<JoinHandle<()>>,
+}
+
+impl Stage {
+    /// A cluster with controllers, in which pods stay as they were made.
+    pub async fn start() -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        let namespace = cluster.namespace("rollout").await?;
+        let mut stage = Self {
+            cluster,
+            namespace,
+            manager: None,
+            kubelet: None,
+        };
+        stage.start_controllers().await;
+        Ok(stage)
+    }
+
+    pub async fn start_controllers(&mut self) {
+        let manager = Manager::new(self.cluster.client());
+        controlplane::workloads::start(&manager).await;
+        self.manager = Some(manager);
+    }
+
+    /// Ends the controllers wherever they are, as a crash does.
+    pub fn kill_controllers(&mut self) {
+        self.manager = None;
+    }
+
+    /// From now on pods run and are ready soon after they were made.
+    pub fn keep_running(&mut self) {
+        let pods = self.api::<Pod>();
+        self.kubelet = Some(tokio::spawn(async move {
+            loop {
+                for pod in pods
+                    .list(&ListParams::default())
+                    .await
+                    .into_iter()
+                    .flatten()
+                {
+                    if !is_running(&pod) {
+                        // It may be gone by now.
+                        let _ = say_running(&pods, &pod.name_any()).await;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }));
+    }
+
+    pub fn stop_running(&mut self) {
+        if let Some(kubelet) = self.kubelet.take() {
+            kubelet.abort();
+        }
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.cluster.client(), &self.namespace)
+    }
+
+    pub async fn create<K>(&self, object: Value) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let object: K = serde_json::from_value(object)?;
+        let created = self.api().create(&PostParams::default(), &object).await;
+        created.context("creating an object of a test")
+    }
+
+    pub async fn patch<K>(&self, name: &str, change: Value) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let patched = self
+            .api()
+            .patch(name, &PatchParams::default(), &Patch::Merge(&change))
+            .await;
+        patched.with_context(|| format!("patching {name} with {change}"))
+    }
+
+    /// Waits until an object is as told.
+    pub async fn until<K>(
+        &self,
+        what: &str,
+        name: &str,
+        fine: impl Fn(&K) -> bool,
+    ) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let (api, fine) = (&self.api::<K>(), &fine);
+        let found = wait_until(what, PATIENCE, || async move {
+            Ok(api.get_opt(name).await?.filter(fine))
+        })
+        .await;
+        match found {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                let last = api.get_opt(name).await?;
+                Err(error.context(format!("last seen: {last:#?}")))
+            }
+        }
+    }
+
+    /// Waits until a deployment has rolled out what it says now.
+    pub async fn rolled_out(&self, name: &str) -> anyhow::Result<Deployment> {
+        self.until("the deployment is rolled out", name, |it: &Deployment| {
+            let (Some(spec), Some(status)) = (&it.spec, &it.status) else {
+                return false;
+            };
+            let all = |count: Option<i32>| count.unwrap_or_default() == spec.replicas.unwrap_or(1);
+            status.observed_generation == it.metadata.generation
+                && all(status.replicas)
+                && all(status.updated_replicas)
+                && all(status.available_replicas)
+        })
+        .await
+    }
+
+    /// Pods that have not been told to go, by name.
+    pub async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
+        let mut pods = self.api::<Pod>().list(&ListParams::default()).await?.items;
+        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        pods.sort_by_key(Pod::name_any);
+        Ok(pods)
+    }
+
+    /// Waits until there are so many pods.
+    pub async fn until_pods(&self, count: usize) -> anyhow::Result<Vec<Pod>> {
+        wait_until(&format!("there are {count} pods"), PATIENCE, || async {
+            Ok(Some(self.pods().await?).filter(|pods| pods.len() == count))
+        })
+        .await
+    }
+
+    /// ReplicaSets, oldest revision first.
+    pub async fn sets(&self) -> anyhow::Result<Vec<ReplicaSet>> {
+        let mut sets = self
+            .api::<ReplicaSet>()
+            .list(&ListParams::default())
+            .await?
+            .items;
+        sets.sort_by_key(|set| revision(set).parse::<i64>().unwrap_or_default());
+        Ok(sets)
+    }
+
+    /// Waits until an event about an object has been reported.
+    pub async fn until_event(
+        &self,
+        about: &str,
+        reason: &str,
+        says: &str,
+    ) -> anyhow::Result<Event> {
+        let what = format!("event {reason} about {about}: {says}");
+        let events = self.api::<Event>();
+        let events = &events;
+        wait_until(&what, PATIENCE, || async move {
+            let list = events.list(&ListParams::default()).await?;
+            Ok(list.items.into_iter().find(|event| {
+                event.involved_object.name.as_deref() == Some(about)
+                    && event.reason.as_deref() == Some(reason)
+                    && event.message.as_deref().is_some_and(|it| it.contains(says))
+            }))
+        })
+        .await
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.stop_running();
+    }
+}
+
+/// The revision a deployment or a set notes.
+pub fn revision<K: Resource>(object: &K) -> String {
+    let annotations = object.annotations();
+    let noted = annotations.get("deployment.kubernetes.io/revision");
+    noted.cloned().unwrap_or_default()
+}
+
+/// The images of the first containers of pods.
+pub fn images(pods: &[Pod]) -> Vec<String> {
+    let image = |pod: &Pod| Some(pod.spec.as_ref()?.containers.first()?.image.clone()?);
+    pods.iter().filter_map(image).collect()
+}
+
+pub fn is_running(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    status.is_some_and(|status| status.phase.as_deref() == Some("Running"))
+}
+
+/// Says that a pod runs and is ready.
+pub async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
+    let since = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    let status = json!({ "status": {
+        "phase": "Running",
+        "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": since }],
+    }});
+    let patched = pods
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(&status))
+        .await;
+    patched.with_context(|| format!("saying that pod {name} runs"))
+}
+
+/// A template of pods with one container.
+pub fn template(app: &str, image: &str) -> Value {
+    json!({
+        "metadata": { "labels": { "app": app } },
+        "spec": { "containers": [{ "name": "main", "image": image }] },
+    })
+}
+
+/// A deployment called and labelled as told.
+pub fn deployment(name: &str, replicas: i32) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "app": name } },
+            "template": template(name, "example.com/web:1"),
+        },
+    })
+}
