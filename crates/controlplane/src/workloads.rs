@@ -8,7 +8,6 @@ mod history;
 mod job;
 mod pods;
 mod replica_set;
-mod share;
 mod stateful_set;
 mod ttl_after_finished;
 

@@ -32,7 +32,7 @@ use backoff::Backoff;
 use decide::{Act, Outcome, Plan, Report};
 use facts::{Facts, Verdict};
 use orphans::Orphans;
-pub(super) use status::is_finished;
+pub(super) use status::{end, is_finished};
 
 const COMPONENT: &str = "job-controller";
 /// The value of `managedBy` that means this controller.
@@ -44,7 +44,7 @@ const WORKERS: usize = 5;
 const GATHER: Duration = Duration::from_millis(100);
 
 /// Starts it.
-pub async fn start(manager: &Manager) {
+pub(crate) async fn start(manager: &Manager) {
     let jobs = manager.cache::<Job>();
     let pods = PodControl::new(manager, COMPONENT);
     tokio::join!(jobs.synced(), pods.cache().synced());

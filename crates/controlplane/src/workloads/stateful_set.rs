@@ -34,7 +34,7 @@ const WORKERS: usize = 5;
 const SOON: Duration = Duration::from_secs(1);
 
 /// Starts it.
-pub async fn start(manager: &Manager) {
+pub(crate) async fn start(manager: &Manager) {
     let sets = manager.cache::<StatefulSet>();
     let claims = manager.cache::<PersistentVolumeClaim>();
     let pods = PodControl::new(manager, COMPONENT);

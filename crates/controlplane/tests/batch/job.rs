@@ -256,3 +256,24 @@ async fn a_pod_outlives_its_job_without_the_finalizer() -> anyhow::Result<()> {
         .await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn a_job_that_is_over_goes_when_it_is_not_to_stay() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "ttlSecondsAfterFinished": 0 })))
+        .await?;
+    end_active(&world, 1, "Succeeded").await?;
+    // In the foreground: the garbage collector, which is not here, would take its pods first.
+    let going = world
+        .until::<Job>("work", "it is to go", |job| {
+            job["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await?;
+    assert_eq!(
+        going["metadata"]["finalizers"],
+        json!(["foregroundDeletion"])
+    );
+    assert!(holds(&going, "Complete"));
+    Ok(())
+}

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-pub trait Object:
+pub(crate) trait Object:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + Debug
@@ -36,15 +36,15 @@ impl<K> Object for K where
 {
 }
 
-pub struct World {
-    pub cluster: TestCluster,
-    pub namespace: String,
+pub(crate) struct World {
+    pub(crate) cluster: TestCluster,
+    pub(crate) namespace: String,
     manager: Option<Manager>,
     kubelet: Option<JoinHandle<()>>,
 }
 
 impl World {
-    pub async fn start() -> anyhow::Result<Self> {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let namespace = cluster.namespace("batch").await?;
         let mut world = Self {
@@ -58,29 +58,29 @@ impl World {
     }
 
     /// Starts the controllers, again.
-    pub async fn resume(&mut self) {
+    pub(crate) async fn resume(&mut self) {
         let manager = Manager::new(self.cluster.client());
         controlplane::workloads::start(&manager).await;
         self.manager = Some(manager);
     }
 
     /// Ends the controllers at once, whatever they are doing: what `kill -9` does to them.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         // Nobody else holds the manager: its tasks end at the await they are at.
         drop(self.manager.take());
     }
 
-    pub fn api<K: Object>(&self) -> Api<K> {
+    pub(crate) fn api<K: Object>(&self) -> Api<K> {
         Api::namespaced(self.cluster.client(), &self.namespace)
     }
 
-    pub async fn create<K: Object>(&self, object: Value) -> anyhow::Result<K> {
+    pub(crate) async fn create<K: Object>(&self, object: Value) -> anyhow::Result<K> {
         let object: K = from_value(object)?;
         let created = self.api().create(&PostParams::default(), &object).await;
         created.with_context(|| format!("creating {}", object.name_any()))
     }
 
-    pub async fn patch<K: Object>(&self, name: &str, patch: Value) -> anyhow::Result<K> {
+    pub(crate) async fn patch<K: Object>(&self, name: &str, patch: Value) -> anyhow::Result<K> {
         let api: Api<K> = self.api();
         let patched = api
             .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Waits until an object is as told.
-    pub async fn until<K: Object>(
+    pub(crate) async fn until<K: Object>(
         &self,
         name: &str,
         what: &str,
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Waits until the pods are as told; they are sorted by name.
-    pub async fn until_pods(
+    pub(crate) async fn until_pods(
         &self,
         what: &str,
         holds: impl Fn(&[Pod]) -> bool,
@@ -122,13 +122,13 @@ impl World {
         found.with_context(|| format!("the pods are {:?}", seen.borrow()))
     }
 
-    pub async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
+    pub(crate) async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
         let pods = self.api::<Pod>().list(&ListParams::default()).await?;
         Ok(pods.items)
     }
 
     /// Waits until somebody has said this about an object.
-    pub async fn until_event(&self, about: &str, reason: &str) -> anyhow::Result<String> {
+    pub(crate) async fn until_event(&self, about: &str, reason: &str) -> anyhow::Result<String> {
         let api: Api<Event> = self.api();
         wait_until(&format!("{reason} about {about}"), LIMIT, async || {
             let events = api.list(&ListParams::default()).await?;
@@ -142,12 +142,12 @@ impl World {
     }
 
     /// Says what has become of a pod.
-    pub async fn report(&self, pod: &str, phase: &str) -> anyhow::Result<()> {
+    pub(crate) async fn report(&self, pod: &str, phase: &str) -> anyhow::Result<()> {
         report(&self.api(), pod, phase).await
     }
 
     /// Lets every pod that is made run and be ready, from now on.
-    pub fn run_pods(&mut self) {
+    pub(crate) fn run_pods(&mut self) {
         let api: Api<Pod> = self.api();
         self.kubelet = Some(tokio::spawn(async move {
             loop {
@@ -165,7 +165,7 @@ impl World {
         }));
     }
 
-    pub async fn delete<K: Object>(&self, name: &str) -> anyhow::Result<()> {
+    pub(crate) async fn delete<K: Object>(&self, name: &str) -> anyhow::Result<()> {
         let api: Api<K> = self.api();
         api.delete(name, &DeleteParams::background()).await?;
         Ok(())
@@ -204,14 +204,14 @@ async fn report(api: &Api<Pod>, pod: &str, phase: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn phase(pod: &Pod) -> &str {
+pub(crate) fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
     status
         .and_then(|status| status.phase.as_deref())
         .unwrap_or_default()
 }
 
-pub fn names(pods: &[Pod]) -> Vec<String> {
+pub(crate) fn names(pods: &[Pod]) -> Vec<String> {
     pods.iter().map(|pod| pod.name_any()).collect()
 }
 
@@ -225,7 +225,7 @@ fn summary(pod: &Pod) -> String {
 }
 
 /// A pod template of one container, `main`.
-pub fn template(labels: Value, image: &str, restart: &str) -> Value {
+pub(crate) fn template(labels: Value, image: &str, restart: &str) -> Value {
     json!({
         "metadata": { "labels": labels },
         "spec": {

@@ -88,13 +88,15 @@ pub(super) fn find_true<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a Jo
     conditions.find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
+/// How a Job has ended, if it has.
+pub(in super::super) fn end(status: Option<&JobStatus>) -> Option<&JobCondition> {
+    let status = status?;
+    find_true(status, "Complete").or_else(|| find_true(status, "Failed"))
+}
+
 /// Whether a Job is over.
 pub(in super::super) fn is_finished(status: Option<&JobStatus>) -> bool {
-    status.is_some_and(|status| {
-        ["Complete", "Failed"]
-            .iter()
-            .any(|type_| find_true(status, type_).is_some())
-    })
+    end(status).is_some()
 }
 
 /// Sets a condition; whether that changed anything. What has never held is not said not to hold.

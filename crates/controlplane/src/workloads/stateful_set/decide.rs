@@ -11,8 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
 
-use super::super::pods::{is_available, is_ready};
-use super::super::share::scaled;
+use super::super::pods::{is_available, is_ready, portion};
 use super::{identity, retention};
 
 /// A template with the name of the revision that holds it.
@@ -327,7 +326,7 @@ impl World<'_> {
             }
             return Vec::new();
         };
-        let at_once = scaled(at_once, self.replicas(), false).unwrap_or(1).max(1);
+        let at_once = portion(at_once, self.replicas(), false).unwrap_or(1).max(1);
         let down = slots
             .iter()
             .filter(|slot| self.is_unavailable(slot.pod()))
