@@ -40,6 +40,10 @@ impl Embedded {
         })
     }
 
+    pub(crate) fn root_ca(&self) -> &str {
+        self.authority.certificate()
+    }
+
     /// Opens a socket for the server.
     pub(crate) async fn serve(&self) -> anyhow::Result<ServedCluster> {
         let folder = TempDir::new().context("making a folder for a kubeconfig")?;
