@@ -39,6 +39,12 @@ async fn owners_and_dependents() -> anyhow::Result<()> {
         .await
 }
 
+/// The config maps of a new namespace.
+async fn maps_in(world: &Controlled, prefix: &str) -> anyhow::Result<Api<ConfigMap>> {
+    let namespace = world.cluster.namespace(prefix).await?;
+    Ok(world.api(&namespace))
+}
+
 /// A reference to an owner.
 fn owned_by<K: Resource<DynamicType = ()>>(owner: &K) -> Value {
     let reference = owner.owner_ref(&());
@@ -81,7 +87,7 @@ async fn fence(api: &Api<ConfigMap>) -> anyhow::Result<()> {
 }
 
 async fn background_takes_all_that_depends(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("background").await?;
+    let maps = maps_in(world, "background").await?;
     let owner = map(&maps, "owner", &[]).await?;
     let child = map(&maps, "child", &[owned_by(&owner)]).await?;
     map(&maps, "grandchild", &[blocking(owned_by(&child))]).await?;
@@ -101,7 +107,7 @@ async fn background_takes_all_that_depends(world: &Controlled) -> anyhow::Result
 }
 
 async fn foreground_waits_for_those_that_block(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("foreground").await?;
+    let maps = maps_in(world, "foreground").await?;
     let owner = map(&maps, "owner", &[]).await?;
     kept(&maps, "blocks", &[blocking(owned_by(&owner))]).await?;
     map(&maps, "goes", &[blocking(owned_by(&owner))]).await?;
@@ -124,7 +130,7 @@ async fn foreground_waits_for_those_that_block(world: &Controlled) -> anyhow::Re
 async fn foreground_does_not_wait_for_those_that_do_not_block(
     world: &Controlled,
 ) -> anyhow::Result<()> {
-    let maps = world.maps("nonblocking").await?;
+    let maps = maps_in(world, "nonblocking").await?;
     let owner = map(&maps, "owner", &[]).await?;
     kept(&maps, "dependent", &[owned_by(&owner)]).await?;
     fence(&maps).await?;
@@ -139,7 +145,7 @@ async fn foreground_does_not_wait_for_those_that_do_not_block(
 }
 
 async fn foreground_goes_from_the_leaves_to_the_root(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("leaves").await?;
+    let maps = maps_in(world, "leaves").await?;
     let root = map(&maps, "root", &[]).await?;
     let branch = map(&maps, "branch", &[blocking(owned_by(&root))]).await?;
     kept(&maps, "leaf", &[blocking(owned_by(&branch))]).await?;
@@ -158,7 +164,7 @@ async fn foreground_goes_from_the_leaves_to_the_root(world: &Controlled) -> anyh
 }
 
 async fn a_circle_goes_as_a_whole(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("circle").await?;
+    let maps = maps_in(world, "circle").await?;
     let first = map(&maps, "first", &[]).await?;
     let second = map(&maps, "second", &[blocking(owned_by(&first))]).await?;
     let back = json!({"metadata": {"ownerReferences": [blocking(owned_by(&second))]}});
@@ -170,7 +176,7 @@ async fn a_circle_goes_as_a_whole(world: &Controlled) -> anyhow::Result<()> {
 }
 
 async fn orphans_stay_without_owner(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("orphan").await?;
+    let maps = maps_in(world, "orphan").await?;
     let owner = map(&maps, "owner", &[]).await?;
     let other = map(&maps, "other", &[]).await?;
     map(&maps, "one", &[owned_by(&owner)]).await?;
@@ -202,7 +208,7 @@ async fn orphans_stay_without_owner(world: &Controlled) -> anyhow::Result<()> {
 }
 
 async fn an_owner_of_another_namespace_is_none(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("here").await?;
+    let maps = maps_in(world, "here").await?;
     let there = world.cluster.namespace("there").await?;
     let elsewhere: Api<ConfigMap> = world.api(&there);
     let owner = map(&maps, "owner", &[]).await?;
@@ -236,7 +242,7 @@ async fn an_owner_of_another_namespace_is_none(world: &Controlled) -> anyhow::Re
 }
 
 async fn an_owner_with_another_uid_is_none(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("uid").await?;
+    let maps = maps_in(world, "uid").await?;
     let owner = map(&maps, "owner", &[]).await?;
     delete(&maps, "owner", &DeleteParams::default()).await?;
     map(&maps, "owner", &[]).await?;
@@ -247,7 +253,7 @@ async fn an_owner_with_another_uid_is_none(world: &Controlled) -> anyhow::Result
 }
 
 async fn an_owner_without_namespace_owns_everywhere(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("clusterowner").await?;
+    let maps = maps_in(world, "clusterowner").await?;
     let roles: Api<ClusterRole> = Api::all(world.cluster.client());
     let owner = create(&roles, json!({"metadata": {"generateName": "owner-"}})).await?;
     map(&maps, "dependent", &[owned_by(&owner)]).await?;
@@ -260,7 +266,7 @@ async fn an_owner_without_namespace_owns_everywhere(world: &Controlled) -> anyho
 async fn an_owner_of_an_unknown_kind_keeps_its_dependents(
     world: &Controlled,
 ) -> anyhow::Result<()> {
-    let maps = world.maps("unknown").await?;
+    let maps = maps_in(world, "unknown").await?;
     let mut unknown = owned_by(&map(&maps, "owner", &[]).await?);
     unknown["apiVersion"] = json!("nowhere.example.com/v1");
     map(&maps, "dependent", &[unknown]).await?;
@@ -270,7 +276,7 @@ async fn an_owner_of_an_unknown_kind_keeps_its_dependents(
 }
 
 async fn what_is_created_while_its_owner_goes_goes_too(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("meanwhile").await?;
+    let maps = maps_in(world, "meanwhile").await?;
     let owner = map(&maps, "owner", &[]).await?;
     let fill = async {
         for index in 0..30 {
@@ -290,7 +296,7 @@ async fn what_is_created_while_its_owner_goes_goes_too(world: &Controlled) -> an
 }
 
 async fn one_owner_of_two_is_enough_to_stay(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("mixed").await?;
+    let maps = maps_in(world, "mixed").await?;
     let first = map(&maps, "first", &[]).await?;
     let second = map(&maps, "second", &[]).await?;
     map(&maps, "dependent", &[owned_by(&first), owned_by(&second)]).await?;
@@ -306,7 +312,7 @@ async fn one_owner_of_two_is_enough_to_stay(world: &Controlled) -> anyhow::Resul
 }
 
 async fn an_owner_does_not_wait_for_what_another_keeps(world: &Controlled) -> anyhow::Result<()> {
-    let maps = world.maps("waiting").await?;
+    let maps = maps_in(world, "waiting").await?;
     let waits = map(&maps, "waits", &[]).await?;
     let stays = map(&maps, "stays", &[]).await?;
     let owners = [blocking(owned_by(&waits)), owned_by(&stays)];

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use chassis::Manager;
 use controlplane::Options;
 use futures::future::{BoxFuture, join_all};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use serde::Serialize;
@@ -78,11 +78,6 @@ impl Controlled {
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
     {
         Api::namespaced(self.cluster.client(), namespace)
-    }
-
-    pub(crate) async fn maps(&self, prefix: &str) -> anyhow::Result<Api<ConfigMap>> {
-        let namespace = self.cluster.namespace(prefix).await?;
-        Ok(self.api(&namespace))
     }
 }
 
