@@ -28,6 +28,8 @@ async fn namespaces_and_roles() -> anyhow::Result<()> {
             a_finalizer_holds_up_the_end_and_is_told_of,
             pods_go_before_what_they_live_from,
             a_foreign_finalizer_of_the_namespace_keeps_it,
+            a_pod_has_an_account_and_its_token,
+            a_pod_of_no_account_is_refused,
             a_role_is_made_of_others,
         ])
         .await
@@ -317,6 +319,80 @@ async fn a_foreign_finalizer_of_the_namespace_keeps_it(world: &Controlled) -> an
         .await
         .context("finalizing")?;
     gone(&api, &name).await
+}
+
+async fn a_pod_has_an_account_and_its_token(world: &Controlled) -> anyhow::Result<()> {
+    let namespace = world.cluster.namespace("token").await?;
+    let pods: Api<Pod> = world.api(&namespace);
+    // The account may be made after this: the server waits for it.
+    let created = create(&pods, pod("pod", &[])).await?;
+    let spec = serde_json::to_value(created.spec)?;
+    assert_eq!(spec["serviceAccountName"], "default");
+    assert_eq!(spec["serviceAccount"], "default");
+    let name = spec["volumes"][0]["name"].as_str().unwrap_or_default();
+    anyhow::ensure!(name.starts_with("kube-api-access-"), "{spec}");
+    assert_eq!(
+        spec["volumes"],
+        json!([{
+            "name": name,
+            "projected": {
+                "defaultMode": 420,
+                "sources": [
+                    {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                    {"configMap": {
+                        "name": "kube-root-ca.crt",
+                        "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                    }},
+                    {"downwardAPI": {"items": [{
+                        "path": "namespace",
+                        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                    }]}},
+                ],
+            },
+        }])
+    );
+    let mount = json!({
+        "name": name,
+        "readOnly": true,
+        "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+    });
+    assert_eq!(spec["containers"][0]["volumeMounts"], json!([mount]));
+
+    let accounts: Api<ServiceAccount> = world.api(&namespace);
+    let robot = json!({
+        "metadata": {"name": "robot"},
+        "automountServiceAccountToken": false,
+        "imagePullSecrets": [{"name": "registry"}],
+    });
+    create(&accounts, robot).await?;
+    let mut own = pod("own", &[]);
+    own["spec"]["serviceAccountName"] = json!("robot");
+    let spec = serde_json::to_value(create(&pods, own).await?.spec)?;
+    assert_eq!(spec["volumes"], Value::Null);
+    assert_eq!(spec["imagePullSecrets"], json!([{"name": "registry"}]));
+    Ok(())
+}
+
+async fn a_pod_of_no_account_is_refused(world: &Controlled) -> anyhow::Result<()> {
+    let namespace = world.cluster.namespace("nobody").await?;
+    let pods: Api<Pod> = world.api(&namespace);
+    let mut nobodys = pod("pod", &[]);
+    nobodys["spec"]["serviceAccountName"] = json!("nobody");
+    let nobodys = serde_json::from_value(nobodys)?;
+    match pods.create(&PostParams::default(), &nobodys).await {
+        Err(kube::Error::Api(status)) => {
+            assert_eq!(status.code, 403);
+            assert_eq!(
+                status.message,
+                format!(
+                    "pods \"pod\" is forbidden: error looking up service account \
+                     {namespace}/nobody: serviceaccount \"nobody\" not found"
+                )
+            );
+            Ok(())
+        }
+        other => anyhow::bail!("a pod needs an account: {other:?}"),
+    }
 }
 
 async fn a_role_is_made_of_others(world: &Controlled) -> anyhow::Result<()> {

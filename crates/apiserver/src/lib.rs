@@ -19,6 +19,7 @@ pub mod serve;
 pub mod store;
 pub mod types;
 
+mod accounts;
 mod admission;
 mod allocate;
 mod bootstrap;

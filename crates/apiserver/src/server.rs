@@ -44,6 +44,8 @@ pub struct State {
     pub authenticator: Authenticator,
     /// Address that clients are told to use.
     pub advertised: String,
+    /// Whether pods need a service account.
+    pub(crate) service_accounts: bool,
     /// Held from choosing an address or port until the object that has it is stored.
     pub(crate) allocations: Mutex<()>,
     /// Whether watches are to end because the server does.

@@ -208,6 +208,7 @@ impl Running {
             tokens: self.tokens,
             host: host.to_string(),
             port: self.advertised.port(),
+            service_accounts: false,
         })
         .await
         .context("starting the server")?;

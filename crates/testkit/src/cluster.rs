@@ -49,7 +49,7 @@ impl TestCluster {
                 let genuine = Genuine::start(&assets, Fsync::Off, true).await?;
                 Backend::Genuine(Box::new(genuine))
             }
-            None => Backend::Embedded(Box::new(Embedded::start().await?)),
+            None => Backend::Embedded(Box::new(Embedded::start(true).await?)),
         };
         Ok(Self { backend })
     }
@@ -58,7 +58,7 @@ impl TestCluster {
     pub async fn embedded() -> anyhow::Result<Self> {
         crate::install_crypto();
         Ok(Self {
-            backend: Backend::Embedded(Box::new(Embedded::start().await?)),
+            backend: Backend::Embedded(Box::new(Embedded::start(false).await?)),
         })
     }
 

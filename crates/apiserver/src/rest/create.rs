@@ -12,6 +12,7 @@ use super::body::{Content, decode_object};
 use super::context::Context;
 use super::ownership::Ownership;
 use super::represent::object_response;
+use crate::accounts;
 use crate::admission;
 use crate::kind::Part;
 use crate::request::{WriteKind, WriteOptions};
@@ -108,6 +109,7 @@ pub(crate) async fn create_object(
         ));
     }
     admission::on_create(context, resource, namespace, &mut object)?;
+    accounts::admit(context, resource, namespace, &mut object).await?;
     let _held = context.state.hold_allocations(resource).await;
     prepare(context, resource, &mut object, dry_run)?;
     let generated = meta::name(&object).is_empty();
