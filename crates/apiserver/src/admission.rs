@@ -10,6 +10,7 @@
 //! that. Nothing is locked meanwhile: whoever loses the race for the object starts over, admission
 //! included. New built-in plugins go into [`plugins`].
 
+mod accounts;
 mod attributes;
 mod call;
 mod client;
@@ -43,6 +44,7 @@ pub(crate) async fn admit(
     old: Option<&Value>,
 ) -> Result<(), Status> {
     plugins::admit(attributes, object, old)?;
+    accounts::admit(attributes, object).await?;
     let Some(hooks) = attributes.hooks()? else {
         return Ok(());
     };

@@ -29,6 +29,7 @@ pub(crate) mod labels;
 mod layout;
 mod networking;
 mod node;
+pub(crate) mod pod_identity;
 mod pod_spec;
 mod policy;
 mod print;

@@ -51,6 +51,8 @@ pub struct State {
     pub(crate) impersonation: Impersonation,
     /// Address that clients are told to use.
     pub advertised: String,
+    /// Whether pods need a service account.
+    pub(crate) service_accounts: bool,
     /// Addresses and ports that are chosen, for objects that are not stored yet.
     pub(crate) allocations: Allocations,
     /// Admission webhooks.

@@ -34,6 +34,9 @@ pub struct Options {
     pub host: String,
     /// Port that clients use.
     pub port: u16,
+    /// Whether pods need a service account and get its token, as in a cluster. Without controllers
+    /// that make the accounts no pod could be created.
+    pub service_accounts: bool,
 }
 
 /// Why a server does not start.
@@ -64,6 +67,7 @@ impl ApiServer {
             registry: Registry::new(resources),
             authenticator,
             advertised: format!("{}:{}", options.host, options.port),
+            service_accounts: options.service_accounts,
             allocations: Allocations::default(),
             hooks: HookSource::default(),
             stopping: watch::Sender::new(false),

@@ -69,7 +69,7 @@ impl Events {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.report("Normal", about, None, reason, message.into());
+        self.report("Normal", (about, &()), None, reason, message.into());
     }
 
     /// Something went wrong, or may.
@@ -77,7 +77,18 @@ impl Events {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.report("Warning", about, None, reason, message.into());
+        self.warning_of_kind(about, &(), reason, message);
+    }
+
+    /// Something went wrong, or may, with an object of a kind found at run time.
+    pub fn warning_of_kind<K: Resource>(
+        &self,
+        about: &K,
+        kind: &K::DynamicType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.report("Warning", (about, kind), None, reason, message.into());
     }
 
     /// Something a node says about a part of an object (`spec.containers{web}`).
@@ -91,13 +102,14 @@ impl Events {
     ) where
         K: Resource<DynamicType = ()>,
     {
-        self.report("Normal", about, Some((node, part)), reason, message.into());
+        let node = Some((node, part));
+        self.report("Normal", (about, &()), node, reason, message.into());
     }
 
-    fn report<K: Resource<DynamicType = ()>>(
+    fn report<K: Resource>(
         &self,
         kind: &'static str,
-        about: &K,
+        (about, of): (&K, &K::DynamicType),
         node: Option<(&str, Option<&str>)>,
         reason: &str,
         message: String,
@@ -111,8 +123,8 @@ impl Events {
                 reason: reason.to_owned(),
                 message,
                 about: About {
-                    api_version: K::api_version(&()).into_owned(),
-                    kind: K::kind(&()).into_owned(),
+                    api_version: K::api_version(of).into_owned(),
+                    kind: K::kind(of).into_owned(),
                     namespace: meta.namespace.clone(),
                     name: meta.name.clone().unwrap_or_default(),
                     uid: meta.uid.clone(),

@@ -23,6 +23,8 @@ pub mod roles;
 pub mod storage;
 pub mod workloads;
 
+mod discovery;
+
 use chassis::Manager;
 
 /// What the controllers have to be told.

@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let place = arguments.place.complete()?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
-        let embedded = Embedded::open(place, tokens).await?;
+        let embedded = Embedded::open(place, tokens, false).await?;
         embedded.write_kubeconfig()?;
         exit::print(&format!(
             "ready: {} (kubeconfig: {})\n",

@@ -100,7 +100,11 @@ pub(crate) struct Embedded {
 
 impl Embedded {
     /// Opens the data folder and the socket, and starts the server.
-    pub(crate) async fn open(place: Place, tokens: StaticTokens) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        place: Place,
+        tokens: StaticTokens,
+        service_accounts: bool,
+    ) -> anyhow::Result<Self> {
         // The store first: it is what keeps a second server away from the folder.
         let (store, authority) = match &place.data {
             Some(folder) => data::open(folder)?,
@@ -124,6 +128,7 @@ impl Embedded {
                 .context("reading the key of service account tokens")?,
             issuer: "https://kubernetes.default.svc.cluster.local".to_owned(),
             tokens,
+            service_accounts,
             advertised: address,
             identity,
             client_authorities: vec![authority.certificate().to_owned()],
@@ -227,6 +232,8 @@ pub(crate) struct Settings {
     pub(crate) token_key: ::apiserver::auth::SigningKey,
     pub(crate) issuer: String,
     pub(crate) tokens: StaticTokens,
+    /// Whether pods need a service account, which something has to make then.
+    pub(crate) service_accounts: bool,
     /// Address that clients are told to use.
     pub(crate) advertised: SocketAddr,
     pub(crate) identity: Identity,
@@ -252,6 +259,7 @@ impl Settings {
             tokens: self.tokens,
             host: self.advertised.ip().to_string(),
             port: self.advertised.port(),
+            service_accounts: self.service_accounts,
         })
         .await
         .context("starting the server")?;

@@ -69,7 +69,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
         let stop = runtime::stop_signal()?;
         tokio::pin!(stop);
         let starting = async {
-            let embedded = Embedded::open(place, StaticTokens::default()).await?;
+            let embedded = Embedded::open(place, StaticTokens::default(), true).await?;
             let copied = match copy {
                 Some(copy) => match copy.restore(embedded.server()).await {
                     Ok(copied) => Some(copied),

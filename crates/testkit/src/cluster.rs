@@ -39,11 +39,26 @@ impl TestCluster {
         }
     }
 
+    /// Starts a server that relies on controllers, as one in a cluster does: a pod needs its service
+    /// account. On the genuine side kube-controller-manager runs if `KUBEBUILDER_ASSETS` has it;
+    /// unless [there are controllers](Self::has_controllers) the caller starts some.
+    pub async fn controlled() -> anyhow::Result<Self> {
+        crate::install_crypto();
+        let backend = match genuine::assets() {
+            Some(assets) => {
+                let genuine = Genuine::start(&assets, Fsync::Off, true).await?;
+                Backend::Genuine(Box::new(genuine))
+            }
+            None => Backend::Embedded(Box::new(Embedded::start(true).await?)),
+        };
+        Ok(Self { backend })
+    }
+
     /// Starts the embedded server, whatever the environment says: for tests that need its insides.
     pub async fn embedded() -> anyhow::Result<Self> {
         crate::install_crypto();
         Ok(Self {
-            backend: Backend::Embedded(Box::new(Embedded::start().await?)),
+            backend: Backend::Embedded(Box::new(Embedded::start(false).await?)),
         })
     }
 
@@ -51,7 +66,7 @@ impl TestCluster {
     pub async fn genuine(assets: &Path, sync: Fsync) -> anyhow::Result<Self> {
         crate::install_crypto();
         Ok(Self {
-            backend: Backend::Genuine(Box::new(Genuine::start(assets, sync).await?)),
+            backend: Backend::Genuine(Box::new(Genuine::start(assets, sync, false).await?)),
         })
     }
 
@@ -66,6 +81,22 @@ impl TestCluster {
     /// Whether this is the genuine kube-apiserver.
     pub fn is_genuine(&self) -> bool {
         matches!(self.backend, Backend::Genuine(_))
+    }
+
+    /// Whether kube-controller-manager runs.
+    pub fn has_controllers(&self) -> bool {
+        match &self.backend {
+            Backend::Embedded(_) => false,
+            Backend::Genuine(genuine) => genuine.has_controllers(),
+        }
+    }
+
+    /// The certificate authority of the server, in PEM.
+    pub fn root_ca(&self) -> &str {
+        match &self.backend {
+            Backend::Embedded(embedded) => embedded.root_ca(),
+            Backend::Genuine(genuine) => genuine.root_ca(),
+        }
     }
 
     /// The store of an embedded server.

@@ -19,7 +19,8 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    pub(crate) async fn start() -> anyhow::Result<Self> {
+    /// Starts the server; `controlled` says that it may rely on controllers.
+    pub(crate) async fn start(controlled: bool) -> anyhow::Result<Self> {
         let store = Store::memory();
         let authority = Authority::generate().context("making keys")?;
         let options = Options {
@@ -29,6 +30,7 @@ impl Embedded {
             tokens: StaticTokens::default(),
             host: Ipv4Addr::LOCALHOST.to_string(),
             port: 6443,
+            service_accounts: controlled,
         };
         let server = ApiServer::start(options)
             .await
@@ -38,6 +40,10 @@ impl Embedded {
             store,
             authority,
         })
+    }
+
+    pub(crate) fn root_ca(&self) -> &str {
+        self.authority.certificate()
     }
 
     /// Opens a socket for the server.

@@ -1,4 +1,4 @@
-//! The genuine etcd and kube-apiserver as child processes.
+//! The genuine etcd, kube-apiserver and kube-controller-manager as child processes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ use crate::remote::Remote;
 use crate::served::ServedCluster;
 use crate::wait::wait_until;
 
+/// The program with the controllers.
+const CONTROLLERS: &str = "kube-controller-manager";
 /// Starting takes seconds on a quiet machine, and test machines are not quiet.
 const START: Duration = Duration::from_mins(2);
 
@@ -31,11 +33,13 @@ pub enum Fsync {
     Off,
 }
 
-/// Both processes; the server goes before what it stores in, and the folder last.
+/// The processes; each goes before what it needs, and the folder last.
 pub(crate) struct Genuine {
     pub(crate) remote: Remote,
     url: String,
     kubeconfig: String,
+    root_ca: String,
+    controllers: Option<Process>,
     server: Process,
     etcd: Process,
     _folder: TempDir,
@@ -51,13 +55,19 @@ pub(crate) fn assets() -> Option<PathBuf> {
 }
 
 impl Genuine {
-    pub(crate) async fn start(assets: &Path, sync: Fsync) -> anyhow::Result<Self> {
+    /// Starts etcd and the server. With `controlled`, the server relies on controllers as in a
+    /// cluster, and kube-controller-manager runs if it is there.
+    pub(crate) async fn start(
+        assets: &Path,
+        sync: Fsync,
+        controlled: bool,
+    ) -> anyhow::Result<Self> {
         let folder = TempDir::new().context("making a folder for a control plane")?;
         let (etcd, etcd_url) = start_etcd(assets, folder.path(), sync).await?;
         let port = free_port()?;
         let url = format!("https://127.0.0.1:{port}");
         let authority = write_keys(folder.path())?;
-        let arguments = server_arguments(&etcd_url, port);
+        let arguments = server_arguments(&etcd_url, port, controlled);
         let mut server = Process::start(&assets.join("kube-apiserver"), arguments, folder.path())?;
         let admin = authority
             .client("admin", MASTERS)
@@ -82,10 +92,18 @@ impl Genuine {
             })
             .await?;
         }
+        let controllers = match assets.join(CONTROLLERS) {
+            program if controlled && program.is_file() => {
+                Some(start_controllers(&program, &kubeconfig, folder.path())?)
+            }
+            _ => None,
+        };
         Ok(Self {
             remote,
             url,
             kubeconfig,
+            root_ca: authority.certificate().to_owned(),
+            controllers,
             server,
             etcd,
             _folder: folder,
@@ -93,7 +111,18 @@ impl Genuine {
     }
 
     pub(crate) fn process_ids(&self) -> Vec<u32> {
-        vec![self.server.id(), self.etcd.id()]
+        let controllers = self.controllers.as_ref().map(Process::id);
+        let others = [self.server.id(), self.etcd.id()];
+        others.into_iter().chain(controllers).collect()
+    }
+
+    /// Whether kube-controller-manager runs.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.controllers.is_some()
+    }
+
+    pub(crate) fn root_ca(&self) -> &str {
+        &self.root_ca
     }
 
     pub(crate) fn serve(&self) -> anyhow::Result<ServedCluster> {
@@ -157,8 +186,22 @@ fn write_keys(folder: &Path) -> anyhow::Result<Authority> {
     Ok(authority)
 }
 
-fn server_arguments(etcd: &str, port: u16) -> Vec<OsString> {
-    [
+/// kube-controller-manager with nothing but what it cannot do without.
+fn start_controllers(program: &Path, kubeconfig: &str, folder: &Path) -> anyhow::Result<Process> {
+    let path = folder.join("kubeconfig");
+    kubeconfig::write(&path, kubeconfig).context("writing a kubeconfig")?;
+    let arguments = [
+        "--kubeconfig=kubeconfig",
+        "--service-account-private-key-file=sa.key",
+        "--root-ca-file=ca.crt",
+        "--leader-elect=false",
+        "--secure-port=0",
+    ];
+    Process::start(program, arguments, folder)
+}
+
+fn server_arguments(etcd: &str, port: u16, controlled: bool) -> Vec<OsString> {
+    let mut arguments = vec![
         format!("--etcd-servers={etcd}"),
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".to_owned(),
@@ -171,10 +214,11 @@ fn server_arguments(etcd: &str, port: u16) -> Vec<OsString> {
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
         "--allow-privileged=true".to_owned(),
-        // Its controller does not run here, and pods would wait for it.
-        "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--cert-dir=.".to_owned(),
-    ]
-    .map(OsString::from)
-    .to_vec()
+    ];
+    if !controlled {
+        // Without its controller pods would wait for their account.
+        arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+    }
+    arguments.into_iter().map(OsString::from).collect()
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::builtin::resources;
 use crate::builtin::value::{Read, keep, object_at, same, set};
-use crate::resource::Resource;
 
 /// Cluster-scoped objects that admission looks at.
 pub(crate) trait Lookup {

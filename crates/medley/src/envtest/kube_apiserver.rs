@@ -62,6 +62,7 @@ async fn serve(flags: &Flags) -> anyhow::Result<()> {
             .unwrap_or("https://kubernetes.default.svc.cluster.local")
             .to_owned(),
         tokens,
+        service_accounts: false,
         advertised,
         identity,
         client_authorities,

@@ -1,0 +1,164 @@
+//! A cluster with controllers: kube-controller-manager on the genuine side, ours on the other.
+//!
+//! Starting one takes the genuine programs many seconds, and some of their waits are longer, so the
+//! cases of a suite share a cluster and run at the same time, each in namespaces of its own.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chassis::Manager;
+use controlplane::Options;
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testkit::{TestCluster, wait_until};
+
+/// Genuine controllers look for new kinds every 30 s and may need two looks.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
+/// The cluster of a suite.
+pub(crate) struct Controlled {
+    pub(crate) cluster: TestCluster,
+    manager: Option<Manager>,
+}
+
+/// A case by its name.
+pub(crate) type Case<'a> = (&'static str, BoxFuture<'a, anyhow::Result<()>>);
+
+/// Cases by the names of their functions.
+#[macro_export]
+macro_rules! cases {
+    ($world:expr; $($case:ident),* $(,)?) => {
+        vec![$((stringify!($case), futures::FutureExt::boxed($case($world)))),*]
+    };
+}
+
+impl Controlled {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let cluster = TestCluster::controlled().await?;
+        let manager = if cluster.has_controllers() {
+            None
+        } else {
+            let manager = Manager::new(cluster.client());
+            let root_ca = cluster.root_ca().to_owned();
+            controlplane::start(&manager, &Options { root_ca }).await;
+            Some(manager)
+        };
+        let world = Self { cluster, manager };
+        let accounts: Api<ServiceAccount> = world.api("default");
+        present(&accounts, "default")
+            .await
+            .context("the controllers run")?;
+        Ok(world)
+    }
+
+    /// Runs all cases; says which failed.
+    pub(crate) async fn run(&self, cases: Vec<Case<'_>>) -> anyhow::Result<()> {
+        let names: Vec<_> = cases.iter().map(|(name, _)| *name).collect();
+        let results = join_all(cases.into_iter().map(|(_, case)| case)).await;
+        let failed: Vec<String> = names
+            .into_iter()
+            .zip(results)
+            .filter_map(|(name, result)| Some(format!("{name}: {:#}", result.err()?)))
+            .collect();
+        if let Some(manager) = &self.manager {
+            manager.stop().await;
+        }
+        anyhow::ensure!(failed.is_empty(), "{}", failed.join("\n"));
+        Ok(())
+    }
+
+    /// The objects of a kind in a namespace.
+    pub(crate) fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.cluster.client(), namespace)
+    }
+}
+
+/// Creates an object from JSON.
+pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
+where
+    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let text = object.to_string();
+    let object = serde_json::from_value(object).with_context(|| format!("reading {text}"))?;
+    api.create(&PostParams::default(), &object)
+        .await
+        .with_context(|| format!("creating {text}"))
+}
+
+/// Changes an object by a merge patch.
+pub(crate) async fn patch<K>(api: &Api<K>, name: &str, patch: Value) -> anyhow::Result<K>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .with_context(|| format!("patching {name} with {patch}"))
+}
+
+pub(crate) async fn delete<K>(api: &Api<K>, name: &str, how: &DeleteParams) -> anyhow::Result<()>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let deleted = api.delete(name, how).await;
+    deleted
+        .map(drop)
+        .with_context(|| format!("deleting {name}"))
+}
+
+/// Lets an object go that a finalizer kept.
+pub(crate) async fn release<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let none = json!({"metadata": {"finalizers": null}});
+    patch(api, name, none).await.map(drop)
+}
+
+/// Waits until an object is as it should be.
+pub(crate) async fn until<K>(
+    api: &Api<K>,
+    name: &str,
+    what: &str,
+    is: impl Fn(&K) -> bool,
+) -> anyhow::Result<K>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let last = std::sync::Mutex::new(None);
+    let found = wait_until(&format!("{name} {what}"), PATIENCE, || async {
+        let found = api.get_opt(name).await?;
+        if let Ok(mut last) = last.lock() {
+            last.clone_from(&found);
+        }
+        Ok(found.filter(|object| is(object)))
+    })
+    .await;
+    found.with_context(|| format!("last seen: {last:?}"))
+}
+
+pub(crate) async fn present<K>(api: &Api<K>, name: &str) -> anyhow::Result<K>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    until(api, name, "is there", |_| true).await
+}
+
+/// Waits until an object is gone.
+pub(crate) async fn gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    wait_until(&format!("{name} is gone"), PATIENCE, || async {
+        let found = api.get_opt(name).await?;
+        Ok(found.is_none().then_some(()))
+    })
+    .await
+}
