@@ -67,9 +67,10 @@ impl NodeLine {
             simulated: says_yes(&node.metadata, SIMULATED),
             failed: says_yes(&node.metadata, FAILED),
             schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
-            ready: conditions.into_iter().flatten().any(|condition| {
-                condition.type_ == "Ready" && condition.status == "True"
-            }),
+            ready: conditions
+                .into_iter()
+                .flatten()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
         }
     }
 }
@@ -139,7 +140,9 @@ fn copy(model: &Node, name: &str) -> Node {
     let taints = model.spec.as_ref().and_then(|spec| spec.taints.clone());
     // What the state of the other node brought about is not a property of both.
     let lasting = taints.map(|mut taints| {
-        taints.retain(|taint| !taint.key.starts_with("node.kubernetes.io/") || taint.key == "node.kubernetes.io/os");
+        taints.retain(|taint| {
+            !taint.key.starts_with("node.kubernetes.io/") || taint.key == "node.kubernetes.io/os"
+        });
         taints
     });
     node.spec.get_or_insert_default().taints = lasting;
@@ -185,14 +188,24 @@ pub async fn uncordon(client: &Client, name: &str) -> Result<(), Error> {
 pub async fn fail(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
     let annotations = json!({ FAILED: "true" });
-    patch(client, name, json!({ "metadata": { "annotations": annotations } })).await
+    patch(
+        client,
+        name,
+        json!({ "metadata": { "annotations": annotations } }),
+    )
+    .await
 }
 
 /// Has the kubelet of a node that failed come back.
 pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
     let annotations = json!({ FAILED: null });
-    patch(client, name, json!({ "metadata": { "annotations": annotations } })).await
+    patch(
+        client,
+        name,
+        json!({ "metadata": { "annotations": annotations } }),
+    )
+    .await
 }
 
 fn api(client: &Client) -> Api<Node> {

@@ -50,9 +50,7 @@ pub(crate) async fn start(
     let by_claim = pods.index(|pod| {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let claims = crate::scheduler::pod::claims(pod).into_iter();
-        claims
-            .map(|claim| format!("{namespace}/{claim}"))
-            .collect()
+        claims.map(|claim| format!("{namespace}/{claim}")).collect()
     });
     let queue: Queue<Key> = Queue::new();
     let kubelet = Arc::new(Shared {
@@ -82,7 +80,10 @@ pub(crate) async fn start(
                 kubelet.exact.lock().remove(uid);
             }
             if let Some(pod) = &change.new
-                && pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+                && pod
+                    .spec
+                    .as_ref()
+                    .is_some_and(|spec| spec.node_name.is_some())
             {
                 kubelet.addresses.lock().learn(pod);
                 queue.add(Key::of(&pod.metadata));
@@ -206,8 +207,7 @@ impl Shared {
             }
         } else if there.start_time.is_none() {
             for complaint in complaints {
-                self.events
-                    .warning(pod, "InvalidSimulation", complaint);
+                self.events.warning(pod, "InvalidSimulation", complaint);
             }
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

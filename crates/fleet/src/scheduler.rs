@@ -23,9 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::{Cache, Change, Error, Events, Key, Kind, Manager};
-use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -174,12 +172,16 @@ impl Actor {
         let now = Instant::now();
         match message {
             Message::Pod(change) => self.hear_pod(&change, now),
-            Message::Node(Change { new: Some(node), .. }) => {
+            Message::Node(Change {
+                new: Some(node), ..
+            }) => {
                 if self.cluster.set_node(&node) {
                     self.waiting.changed(Hope::Node, now);
                 }
             }
-            Message::Node(Change { old: Some(node), .. }) => {
+            Message::Node(Change {
+                old: Some(node), ..
+            }) => {
                 let name = node.metadata.name.as_deref().unwrap_or_default();
                 self.cluster.remove_node(name);
                 // What pods were told about nodes is not true any more.
@@ -229,7 +231,10 @@ impl Actor {
                     };
                 }
             }
-            Message::Node(Change { old: None, new: None }) => {}
+            Message::Node(Change {
+                old: None,
+                new: None,
+            }) => {}
         }
     }
 
@@ -303,8 +308,7 @@ impl Actor {
                         .warning(&*object, "FailedScheduling", message.clone());
                     self.report(&object, "Unschedulable", message);
                 }
-                self.waiting
-                    .unschedulable(&pod.key, unfit, Instant::now());
+                self.waiting.unschedulable(&pod.key, unfit, Instant::now());
                 return;
             }
         };

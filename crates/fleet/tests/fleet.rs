@@ -183,7 +183,10 @@ pools:
 async fn pods_run_where_they_belong() -> anyhow::Result<()> {
     let world = World::start(MIXED, 50.0).await?;
     world
-        .pod("arm", json!({ "nodeSelector": { "kubernetes.io/arch": "arm64" } }))
+        .pod(
+            "arm",
+            json!({ "nodeSelector": { "kubernetes.io/arch": "arm64" } }),
+        )
         .await?;
     let windows = json!({
         "nodeSelector": { "kubernetes.io/os": "windows" },
@@ -191,7 +194,10 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
     });
     world.pod("windows", windows).await?;
     world
-        .pod("nowhere", json!({ "nodeSelector": { "kubernetes.io/arch": "s390x" } }))
+        .pod(
+            "nowhere",
+            json!({ "nodeSelector": { "kubernetes.io/arch": "s390x" } }),
+        )
         .await?;
 
     let arm = world.until_ready("arm").await?;
@@ -201,7 +207,10 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
     assert_eq!(status.phase.as_deref(), Some("Running"));
     let address = status.pod_ip.context("an address")?;
     let node = world.nodes().get("arm-1").await?;
-    let range = node.spec.and_then(|spec| spec.pod_cidr).context("a range")?;
+    let range = node
+        .spec
+        .and_then(|spec| spec.pod_cidr)
+        .context("a range")?;
     let network = range.trim_end_matches("0/24");
     assert!(address.starts_with(network), "{address} is in {range}");
 
@@ -236,7 +245,10 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
     commands::add(&world.client(), fleet::model::Pool::new("ibmz", "s390x")).await?;
     wait_until("the new node is ready", PATIENCE, async || {
         let nodes = commands::list(&world.client()).await?;
-        Ok(nodes.iter().any(|node| node.name == "ibmz-1" && node.ready).then_some(()))
+        Ok(nodes
+            .iter()
+            .any(|node| node.name == "ibmz-1" && node.ready)
+            .then_some(()))
     })
     .await?;
     world.untaint().await?;
@@ -265,7 +277,10 @@ async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
 
     // What was removed stays removed; what the file has gained comes.
     commands::remove(&world.client(), "win2019-1").await?;
-    let more = format!("{}\n  - {{name: extra, arch: ppc64le}}\n", fleet::model::DEMO);
+    let more = format!(
+        "{}\n  - {{name: extra, arch: ppc64le}}\n",
+        fleet::model::DEMO
+    );
     world.restart(&more, 50.0).await?;
     let names: Vec<String> = commands::list(&world.client())
         .await?
@@ -288,7 +303,10 @@ async fn a_gated_pod_waits_and_then_runs() -> anyhow::Result<()> {
     world.until_ready("free").await?;
     let gated = world.pods().get("gated").await?;
     let (status, reason, _) = condition(&gated, "PodScheduled").context("a condition")?;
-    assert_eq!((status.as_str(), reason.as_str()), ("False", "SchedulingGated"));
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("False", "SchedulingGated")
+    );
     let open = Patch::Merge(json!({ "spec": { "schedulingGates": null } }));
     world
         .pods()
@@ -314,31 +332,58 @@ async fn pods_end_fail_and_stop_as_they_are_told() -> anyhow::Result<()> {
         { "name": "beside", "image": "registry.example/side:1", "restartPolicy": "Always" },
     ]});
     world.pod("prepared", inits).await?;
-    world.pod("wrong", json!({ "nodeName": "win-1", "os": { "name": "linux" } })).await?;
+    world
+        .pod(
+            "wrong",
+            json!({ "nodeName": "win-1", "os": { "name": "linux" } }),
+        )
+        .await?;
 
-    let job = world.until("job", "ends", |pod| phase(pod) == "Succeeded").await?;
+    let job = world
+        .until("job", "ends", |pod| phase(pod) == "Succeeded")
+        .await?;
     assert_eq!(
-        condition(&job, "Ready").map(|(_, reason, _)| reason).as_deref(),
+        condition(&job, "Ready")
+            .map(|(_, reason, _)| reason)
+            .as_deref(),
         Some("PodCompleted")
     );
-    let failed = world.until("failing", "fails", |pod| phase(pod) == "Failed").await?;
+    let failed = world
+        .until("failing", "fails", |pod| phase(pod) == "Failed")
+        .await?;
     let ends = |pod: &Pod| {
         let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
         statuses.first()?.state.clone()?.terminated
     };
     assert_eq!(ends(&failed).context("an end")?.exit_code, 3);
     world
-        .until("crashing", "backs off", |pod| waits(pod) == "CrashLoopBackOff")
+        .until("crashing", "backs off", |pod| {
+            waits(pod) == "CrashLoopBackOff"
+        })
         .await?;
     world
-        .until("broken", "cannot pull", |pod| waits(pod) == "ImagePullBackOff")
+        .until("broken", "cannot pull", |pod| {
+            waits(pod) == "ImagePullBackOff"
+        })
         .await?;
     let prepared = world.until_ready("prepared").await?;
     let status = prepared.status.context("a status")?;
     let inits = status.init_container_statuses.context("init containers")?;
-    assert!(inits[0].state.as_ref().is_some_and(|state| state.terminated.is_some()));
-    assert!(inits[1].state.as_ref().is_some_and(|state| state.running.is_some()));
-    let wrong = world.until("wrong", "is rejected", |pod| phase(pod) == "Failed").await?;
+    assert!(
+        inits[0]
+            .state
+            .as_ref()
+            .is_some_and(|state| state.terminated.is_some())
+    );
+    assert!(
+        inits[1]
+            .state
+            .as_ref()
+            .is_some_and(|state| state.running.is_some())
+    );
+    let wrong = world
+        .until("wrong", "is rejected", |pod| phase(pod) == "Failed")
+        .await?;
     let reason = wrong.status.and_then(|status| status.reason);
     assert_eq!(reason.as_deref(), Some("PodOSNotSupported"));
 
@@ -439,12 +484,18 @@ async fn a_failed_node_falls_silent_and_comes_back() -> anyhow::Result<()> {
         .nodes()
         .patch_status("arm-1", &PatchParams::default(), &Patch::Strategic(lost))
         .await?;
-    world.pods().delete("pinned", &DeleteParams::default()).await?;
+    world
+        .pods()
+        .delete("pinned", &DeleteParams::default())
+        .await?;
     // Another pod lives and dies meanwhile: time enough for a kubelet that were not silent.
     let other = json!({ "nodeSelector": { "kubernetes.io/hostname": "amd-1" } });
     world.pod("other", other).await?;
     world.until_ready("other").await?;
-    world.pods().delete("other", &DeleteParams::default()).await?;
+    world
+        .pods()
+        .delete("other", &DeleteParams::default())
+        .await?;
     world.until_gone("other").await?;
     let ready = |node: &Node| {
         let conditions = node.status.as_ref()?.conditions.as_ref()?;
@@ -476,7 +527,10 @@ async fn a_drained_node_is_empty_and_takes_nothing() -> anyhow::Result<()> {
     world.until_ready("stays").await?;
     let careful = commands::DrainOptions::default();
     let refused = commands::drain(&world.client(), "amd-1", &careful, drop).await;
-    let text = refused.err().context("a pod without a controller")?.to_string();
+    let text = refused
+        .err()
+        .context("a pod without a controller")?
+        .to_string();
     assert!(text.contains("declare no controller"), "{text}");
     let options = commands::DrainOptions {
         force: true,
@@ -489,9 +543,8 @@ async fn a_drained_node_is_empty_and_takes_nothing() -> anyhow::Result<()> {
     world.pod("late", on("amd-1")).await?;
     world
         .until("late", "has no node", |pod| {
-            condition(pod, "PodScheduled").is_some_and(|(_, _, message)| {
-                message.contains("1 node(s) were unschedulable")
-            })
+            condition(pod, "PodScheduled")
+                .is_some_and(|(_, _, message)| message.contains("1 node(s) were unschedulable"))
         })
         .await?;
     commands::uncordon(&world.client(), "amd-1").await?;
@@ -508,7 +561,10 @@ async fn a_restart_goes_on_where_it_stopped() -> anyhow::Result<()> {
     let slow = json!({ "fleet.medley.dev/stop-after": "20s" });
     world.annotated("stopping", slow, json!({})).await?;
     world.until_ready("stopping").await?;
-    world.pods().delete("stopping", &DeleteParams::default()).await?;
+    world
+        .pods()
+        .delete("stopping", &DeleteParams::default())
+        .await?;
     world.manager.stop().await;
     world.pod("waiting", json!({})).await?;
     world.manager = run(&world.cluster, Some(MIXED), 50.0).await?;

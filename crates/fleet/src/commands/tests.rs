@@ -13,7 +13,7 @@ fn pod(name: &str, owner: Option<&str>, more: &Value) -> Pod {
         "metadata": { "name": name, "namespace": "ns", "ownerReferences": owners },
         "spec": { "containers": [] },
     });
-    machinery::patch::merge(&mut pod, more);
+    machinery::patch::merge_patch(&mut pod, more).expect("a patch");
     serde_json::from_value(pod).expect("a pod")
 }
 
@@ -63,13 +63,19 @@ fn a_copy_has_what_both_share_and_nothing_else() {
     let copy = copy(&model, "other");
     assert_eq!(copy.metadata.uid, None);
     let line = NodeLine::of(&copy);
-    assert_eq!((line.os.as_str(), line.arch.as_str()), ("windows 10.0.20348", "amd64"));
+    assert_eq!(
+        (line.os.as_str(), line.arch.as_str()),
+        ("windows 10.0.20348", "amd64")
+    );
     assert!(line.simulated && line.schedulable);
     let spec = copy.spec.expect("a spec");
     assert_eq!(spec.pod_cidr, None);
     assert_eq!(spec.taints.map(|taints| taints.len()), Some(1));
     let labels = copy.metadata.labels.expect("labels");
-    assert_eq!(labels.get("kubernetes.io/hostname").map(String::as_str), Some("other"));
+    assert_eq!(
+        labels.get("kubernetes.io/hostname").map(String::as_str),
+        Some("other")
+    );
     let capacity = |node: &Node| node.status.clone().and_then(|status| status.capacity);
     assert_eq!(capacity(&model).map(|all| all.len()), Some(4));
 }

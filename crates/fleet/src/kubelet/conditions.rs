@@ -20,8 +20,8 @@ type Said = (bool, Option<&'static str>, Option<String>);
 
 /// Sets the conditions to what the containers say; what has not changed keeps its time.
 pub(super) fn set(status: &mut PodStatus, pod: &Pod, spec: &PodSpec, now: Timestamp) {
-    let sandbox = status.pod_ip.is_some()
-        && !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let sandbox =
+        status.pod_ip.is_some() && !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let containers_ready = containers_ready(status, spec);
     let ready = ready(status, spec, &containers_ready);
     let wanted: [(&str, Said); 5] = [
@@ -142,9 +142,5 @@ fn ready(status: &PodStatus, spec: &PodSpec, containers: &Said) -> Said {
     if open.is_empty() {
         return (true, None, None);
     }
-    (
-        false,
-        Some("ReadinessGatesNotReady"),
-        Some(open.join(", ")),
-    )
+    (false, Some("ReadinessGatesNotReady"), Some(open.join(", ")))
 }

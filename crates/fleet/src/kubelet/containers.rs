@@ -129,16 +129,17 @@ fn wait(
     let image = plan.container.image.clone().unwrap_or_default();
     if reason == "CrashLoopBackOff" {
         let since = last_end(status).and_then(|end| time(end.finished_at.as_ref()));
-        if !clock.reached(
-            since.unwrap_or(begins),
-            backoff(status.restart_count),
-        ) {
+        if !clock.reached(since.unwrap_or(begins), backoff(status.restart_count)) {
             return false;
         }
         start(status, plan, clock, said);
         return true;
     }
-    if let Outcome::NoImage { reason: why, message } = &plan.outcome {
+    if let Outcome::NoImage {
+        reason: why,
+        message,
+    } = &plan.outcome
+    {
         if reason == "ImagePullBackOff" || reason == "InvalidImageName" {
             return false;
         }
@@ -147,7 +148,11 @@ fn wait(
                 return false;
             }
             let text = format!("Back-off pulling image {image:?}: {why}: {message}");
-            said.push(plan.say("Normal", "BackOff", format!("Back-off pulling image {image:?}")));
+            said.push(plan.say(
+                "Normal",
+                "BackOff",
+                format!("Back-off pulling image {image:?}"),
+            ));
             status.state = Some(waiting("ImagePullBackOff", Some(text)));
             return false;
         }
@@ -180,12 +185,7 @@ fn pulled(plan: &Plan<'_>, image: &str) -> String {
     )
 }
 
-fn start(
-    status: &mut ContainerStatus,
-    plan: &Plan<'_>,
-    clock: &Clock,
-    said: &mut Vec<Said>,
-) {
+fn start(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &Clock, said: &mut Vec<Said>) {
     if last_end(status).is_some() {
         status.restart_count += 1;
     }
@@ -288,9 +288,7 @@ fn ended(
     );
     let text = format!(
         "back-off {} restarting failed container={} pod={pod}",
-        machinery::time::format_duration(
-            SignedDuration::try_from(wait).unwrap_or_default()
-        ),
+        machinery::time::format_duration(SignedDuration::try_from(wait).unwrap_or_default()),
         status.name
     );
     said.push(plan.say(

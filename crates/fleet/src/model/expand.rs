@@ -220,12 +220,7 @@ fn allocatable(
     };
     capacity
         .iter()
-        .map(|(name, has)| {
-            (
-                name.clone(),
-                left(name, has).unwrap_or_else(|| has.clone()),
-            )
-        })
+        .map(|(name, has)| (name.clone(), left(name, has).unwrap_or_else(|| has.clone())))
         .collect()
 }
 

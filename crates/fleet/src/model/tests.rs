@@ -46,10 +46,7 @@ fn the_demo_has_the_nodes_it_promises() {
         ("worker amd64 10.0.17763 -", 1),
         ("worker amd64 10.0.20348 -", 1),
     ];
-    assert_eq!(
-        kinds,
-        expected.map(|(kind, n)| (kind.to_owned(), n)).into()
-    );
+    assert_eq!(kinds, expected.map(|(kind, n)| (kind.to_owned(), n)).into());
 }
 
 #[test]
@@ -82,12 +79,13 @@ fn generations_share_models_and_each_has_its_own() {
 fn what_is_reserved_is_not_for_pods() {
     let nodes = demo();
     let status = nodes[0].status.clone().expect("a status");
-    let has = |list: &Option<BTreeMap<_, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
-               name: &str| {
-        list.as_ref()
-            .and_then(|list| list.get(name))
-            .map(|quantity| quantity.0.clone())
-    };
+    let has =
+        |list: &Option<BTreeMap<_, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
+         name: &str| {
+            list.as_ref()
+                .and_then(|list| list.get(name))
+                .map(|quantity| quantity.0.clone())
+        };
     assert_eq!(has(&status.capacity, "cpu").as_deref(), Some("4"));
     assert_eq!(has(&status.allocatable, "cpu").as_deref(), Some("3500m"));
     assert_eq!(has(&status.allocatable, "memory").as_deref(), Some("15Gi"));

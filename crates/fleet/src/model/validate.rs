@@ -106,7 +106,11 @@ fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
     for (index, taint) in pool.taints.iter().enumerate() {
         if !EFFECTS.contains(&taint.effect.as_str()) {
             let path = at.child("taints").index(index).child("effect");
-            errors.push(FieldError::not_supported(&path, taint.effect.as_str(), &EFFECTS));
+            errors.push(FieldError::not_supported(
+                &path,
+                taint.effect.as_str(),
+                &EFFECTS,
+            ));
         }
     }
     if !ARCHITECTURES.contains(&pool.arch.as_str()) {

@@ -59,8 +59,7 @@ impl NodeInfo {
         self.usual.0 += pod.usual.0;
         self.usual.1 += pod.usual.1;
         let ports = pod.ports.iter().cloned();
-        self.ports
-            .extend(ports.map(|port| (pod.uid.clone(), port)));
+        self.ports.extend(ports.map(|port| (pod.uid.clone(), port)));
         self.pods.insert(pod.uid.clone(), Arc::clone(pod));
     }
 

@@ -33,8 +33,7 @@ fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unfit>
     if nodes == 0 {
         return Err(Unfit::NoNodes);
     }
-    let prepared =
-        Prepared::new(cluster, pod).map_err(|why| Unfit::Pod { nodes, why })?;
+    let prepared = Prepared::new(cluster, pod).map_err(|why| Unfit::Pod { nodes, why })?;
     let enough = enough(nodes);
     let mut feasible = Vec::new();
     let mut supplies = Vec::new();

@@ -104,9 +104,8 @@ impl<'a> Prepared<'a> {
         if !affinity_matches(pod, node) {
             return one(Reason::NodeAffinity);
         }
-        let wanted = |port: &super::pod::HostPort| {
-            node.ports.iter().any(|(_, used)| used.conflicts(port))
-        };
+        let wanted =
+            |port: &super::pod::HostPort| node.ports.iter().any(|(_, used)| used.conflicts(port));
         if pod.ports.iter().any(wanted) {
             return one(Reason::Ports);
         }
@@ -157,9 +156,10 @@ impl<'a> Prepared<'a> {
         if self.apart.iter().any(crowded) {
             return Some(Reason::Apart);
         }
-        let refused = self.forbidden.iter().any(|(topology, value)| {
-            node.labels.get(*topology).map(String::as_str) == Some(value)
-        });
+        let refused = self
+            .forbidden
+            .iter()
+            .any(|(topology, value)| node.labels.get(*topology).map(String::as_str) == Some(value));
         refused.then_some(Reason::OthersApart)
     }
 }

@@ -71,8 +71,7 @@ pub(crate) struct Term {
 
 impl Term {
     fn new(term: &PodAffinityTerm, own: &str) -> Self {
-        let mut namespaces: BTreeSet<String> =
-            term.namespaces.iter().flatten().cloned().collect();
+        let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
         if namespaces.is_empty() && term.namespace_selector.is_none() {
             namespaces.insert(own.to_owned());
         }
@@ -247,10 +246,7 @@ fn named(affinity: &NodeAffinity) -> Option<BTreeSet<String>> {
     (!required.node_selector_terms.is_empty()).then_some(all)
 }
 
-fn pod_terms(
-    affinity: Option<&Affinity>,
-    own: &str,
-) -> (Vec<Term>, Vec<Term>, Vec<(i64, Term)>) {
+fn pod_terms(affinity: Option<&Affinity>, own: &str) -> (Vec<Term>, Vec<Term>, Vec<(i64, Term)>) {
     let Some(affinity) = affinity else {
         return Default::default();
     };
@@ -265,7 +261,10 @@ fn pod_terms(
     let far = affinity.pod_anti_affinity.as_ref();
     let mut wishes = Vec::new();
     for wish in near
-        .and_then(|near| near.preferred_during_scheduling_ignored_during_execution.as_ref())
+        .and_then(|near| {
+            near.preferred_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
         .into_iter()
         .flatten()
     {
@@ -273,7 +272,10 @@ fn pod_terms(
         wishes.push((i64::from(wish.weight), term));
     }
     for wish in far
-        .and_then(|far| far.preferred_during_scheduling_ignored_during_execution.as_ref())
+        .and_then(|far| {
+            far.preferred_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
         .into_iter()
         .flatten()
     {
@@ -281,8 +283,14 @@ fn pod_terms(
         wishes.push((-i64::from(wish.weight), term));
     }
     (
-        terms(near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref())),
-        terms(far.and_then(|far| far.required_during_scheduling_ignored_during_execution.as_ref())),
+        terms(near.and_then(|near| {
+            near.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })),
+        terms(far.and_then(|far| {
+            far.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })),
         wishes,
     )
 }
@@ -294,10 +302,12 @@ pub(crate) fn claims(pod: &Pod) -> Vec<String> {
     volumes
         .into_iter()
         .flatten()
-        .filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(claim), _) => Some(claim.claim_name.clone()),
-            (None, Some(_)) => Some(format!("{pod_name}-{}", volume.name)),
-            (None, None) => None,
-        })
+        .filter_map(
+            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(claim), _) => Some(claim.claim_name.clone()),
+                (None, Some(_)) => Some(format!("{pod_name}-{}", volume.name)),
+                (None, None) => None,
+            },
+        )
         .collect()
 }

@@ -39,7 +39,10 @@ struct Entry {
 enum Place {
     Active(u64),
     Backoff(Instant),
-    Unschedulable { until: Instant, why: Unfit },
+    Unschedulable {
+        until: Instant,
+        why: Unfit,
+    },
     /// Taken out, and being looked at.
     Out,
 }

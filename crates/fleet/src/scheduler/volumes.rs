@@ -193,7 +193,10 @@ impl Volumes {
             .as_ref()
             .and_then(|resources| resources.requests.as_ref()?.get("storage"))
             .and_then(|quantity| Exact::from_str(&quantity.0).ok());
-        let labels = spec.selector.as_ref().map(|wanted| pod::selector(Some(wanted)));
+        let labels = spec
+            .selector
+            .as_ref()
+            .map(|wanted| pod::selector(Some(wanted)));
         let fits = |name: &str, volume: &PersistentVolume| -> Option<Exact> {
             let has = volume.spec.as_ref()?;
             let free = match &has.claim_ref {
@@ -208,9 +211,8 @@ impl Volumes {
             };
             let modes = spec.access_modes.iter().flatten();
             let offers = has.access_modes.as_deref().unwrap_or_default();
-            let mode = |mode: &Option<String>| {
-                mode.clone().unwrap_or_else(|| "Filesystem".to_owned())
-            };
+            let mode =
+                |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
             let size = Exact::from_str(&has.capacity.as_ref()?.get("storage")?.0).ok()?;
             let empty = Labels::new();
             let own = volume.metadata.labels.as_ref().unwrap_or(&empty);
@@ -221,7 +223,9 @@ impl Volumes {
                 && modes.clone().all(|mode| offers.contains(mode))
                 && mode(&has.volume_mode) == mode(&spec.volume_mode)
                 && asked.as_ref().is_none_or(|asked| size >= *asked)
-                && labels.as_ref().is_none_or(|wanted| pod::matches(wanted, own))
+                && labels
+                    .as_ref()
+                    .is_none_or(|wanted| pod::matches(wanted, own))
                 && volume_matches(&affinity(volume), &node.view).unwrap_or(false);
             fits.then_some(size)
         };

@@ -32,11 +32,7 @@ pub(super) async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(
 }
 
 /// Has the volumes of a pod come to its node.
-pub(super) async fn supply(
-    client: &Client,
-    node: &str,
-    supplies: &[Supply],
-) -> Result<(), Error> {
+pub(super) async fn supply(client: &Client, node: &str, supplies: &[Supply]) -> Result<(), Error> {
     for supply in supplies {
         let claim = &supply.claim;
         match &supply.source {
