@@ -1,23 +1,80 @@
 //! A simulated fleet: nodes that are not alike, a scheduler, kubelets and storage, so that a laptop
 //! shows what a mixed cluster does.
-#![allow(missing_docs)]
-pub const SIMULATED: &str = "fleet.medley.dev/simulated";
-#[derive(Default)]
-pub struct Fleet;
-impl Fleet {
-    pub fn demo() -> Result<Self, std::fmt::Error> {
-        Ok(Self)
-    }
-    pub fn parse(_: &str) -> Result<Self, std::fmt::Error> {
-        Ok(Self)
-    }
+//!
+//! ```text
+//! fleet.yaml --model--> Node objects --nodes--> leases, status
+//!                                    \--scheduler--> bindings
+//!                                     \--kubelet--> statuses of pods, deletions
+//! ```
+//!
+//! Everything is said through the API: nodes and pods live in the cluster, and what is simulated
+//! about them is in annotations ([`names`]).
+
+pub mod commands;
+mod hash;
+mod kubelet;
+pub mod model;
+pub mod names;
+mod nodes;
+mod scheduler;
+
+use std::sync::Arc;
+
+use chassis::{Error, Manager};
+use kube::Client;
+
+pub use kubelet::{EverythingRuns, Outcome, Runtime};
+pub use model::Fleet;
+
+/// Who writes what: each client says who it is.
+#[derive(Clone)]
+pub struct Clients {
+    /// Binds pods to nodes.
+    pub scheduler: Client,
+    /// Speaks for nodes and the pods on them.
+    pub kubelet: Client,
 }
+
+/// How a fleet is run.
+#[derive(Clone)]
 pub struct Options {
-    pub fleet: Fleet,
+    /// Who writes what.
+    pub clients: Clients,
+    /// The nodes to register, unless they have been registered before. Nodes that are in the cluster
+    /// and say that they are simulated are kept alive in any case.
+    pub fleet: Option<Fleet>,
+    /// How many times as fast as in reality simulated things happen.
     pub speed: f64,
-    pub scheduler: kube::Client,
-    pub kubelet: kube::Client,
+    /// What becomes of containers.
+    pub runtime: Arc<dyn Runtime>,
 }
-pub async fn start(_: &chassis::Manager, _: Options) -> Result<(), std::fmt::Error> {
+
+impl Options {
+    /// A fleet at the speed of reality, with one client for everything.
+    pub fn new(client: Client) -> Self {
+        Self {
+            clients: Clients {
+                scheduler: client.clone(),
+                kubelet: client,
+            },
+            fleet: None,
+            speed: 1.0,
+            runtime: Arc::new(EverythingRuns),
+        }
+    }
+}
+
+/// Starts nodes, scheduler and kubelets; they run until the manager stops.
+pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
+    if !options.speed.is_finite() || options.speed <= 0.0 {
+        return Err(Error::Invalid(format!(
+            "the speed of a fleet is {}, but must be a number greater than 0",
+            options.speed
+        )));
+    }
+    let Clients { scheduler, kubelet } = options.clients;
+    nodes::start(manager, &kubelet, options.fleet.as_ref()).await?;
+    scheduler::start(manager, scheduler).await;
+    kubelet::start(manager, kubelet, options.speed, options.runtime).await;
     Ok(())
 }

@@ -1,0 +1,413 @@
+//! The life of a pod, as a pure function: from what its status says and what time it is to what its
+//! status says next. All that is to be remembered is in the status, so a restart of the process goes
+//! on where it stopped.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, HostIP, Pod, PodIP, PodSpec, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::admit::Rejection;
+use super::behaviour::{self, Behaviour, Outcome};
+use super::conditions;
+use super::containers::{self, Plan, Restarts};
+use crate::scheduler::resources::is_sidecar;
+
+/// What is nearly due is due: a simulated moment is not worth a write of its own.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// What time it is, how fast time goes, and when there is something to do next.
+pub(crate) struct Clock {
+    pub(super) now: Timestamp,
+    speed: f64,
+    wake: Option<Timestamp>,
+}
+
+impl Clock {
+    pub(crate) fn new(now: Timestamp, speed: f64) -> Self {
+        Self {
+            now,
+            speed,
+            wake: None,
+        }
+    }
+
+    /// Whether a simulated while has passed since then; if not, wakes up when it will have.
+    pub(super) fn reached(&mut self, since: Timestamp, after: Duration) -> bool {
+        let after = after.div_f64(self.speed.max(f64::MIN_POSITIVE).min(1e9));
+        self.passed(since, after)
+    }
+
+    /// Whether a real while has passed since then.
+    fn passed(&mut self, since: Timestamp, after: Duration) -> bool {
+        let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
+        let Ok(due) = since.checked_add(after) else {
+            return false;
+        };
+        let moment = SignedDuration::try_from(MOMENT).unwrap_or_default();
+        if self.now.checked_add(moment).is_ok_and(|soon| due <= soon) {
+            return true;
+        }
+        self.wake = Some(self.wake.map_or(due, |wake| wake.min(due)));
+        false
+    }
+}
+
+/// An event to be reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) kind: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) part: Option<String>,
+}
+
+/// What a kubelet knows about a pod besides its status.
+pub(crate) struct Facts<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) behaviour: &'a Behaviour,
+    /// What becomes of containers on this node.
+    pub(crate) outcome: &'a dyn Fn(&Container) -> Outcome,
+    pub(crate) rejection: &'a dyn Fn() -> Option<Rejection>,
+    pub(crate) host_address: Option<&'a str>,
+    /// Gives the pod an address.
+    pub(crate) address: &'a dyn Fn() -> Option<String>,
+    pub(crate) volumes_ready: bool,
+}
+
+/// What comes next for a pod.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) status: PodStatus,
+    /// When to look again, if time alone changes something.
+    pub(crate) wake: Option<Timestamp>,
+    /// The pod has stopped and can go.
+    pub(crate) gone: bool,
+    pub(crate) said: Vec<Said>,
+}
+
+/// Brings a pod to where it is now.
+pub(crate) fn advance(status: PodStatus, facts: &Facts<'_>, mut clock: Clock) -> Next {
+    let mut said = Vec::new();
+    let mut status = status;
+    let gone = live(&mut status, facts, &mut clock, &mut said);
+    let wake = clock.wake.filter(|_| !gone);
+    Next {
+        status,
+        wake,
+        gone,
+        said,
+    }
+}
+
+/// Changes the status; says whether the pod is to go.
+fn live(
+    status: &mut PodStatus,
+    facts: &Facts<'_>,
+    clock: &mut Clock,
+    said: &mut Vec<Said>,
+) -> bool {
+    let empty = PodSpec::default();
+    let pod = facts.pod;
+    let spec = pod.spec.as_ref().unwrap_or(&empty);
+    let leaving = pod.metadata.deletion_timestamp.is_some();
+    let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    if over {
+        return leaving;
+    }
+    if status.start_time.is_none() {
+        if leaving {
+            return true;
+        }
+        if let Some(rejection) = (facts.rejection)() {
+            status.phase = Some("Failed".into());
+            status.start_time = Some(Time(clock.now));
+            status.reason = Some(rejection.reason.clone());
+            status.message = Some(format!("Pod was rejected: {}", rejection.message));
+            said.push(Said {
+                kind: "Warning",
+                reason: "Rejected",
+                message: format!("{}: {}", rejection.reason, rejection.message),
+                part: None,
+            });
+            conditions::set(status, pod, spec, clock.now);
+            return false;
+        }
+        admit(status, spec, facts, clock.now);
+    }
+    if leaving {
+        return stop(status, facts, spec, clock, said);
+    }
+    let started = status.start_time.as_ref().map_or(clock.now, |at| at.0);
+    if let Some(seconds) = spec.active_deadline_seconds {
+        let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        if clock.passed(started, limit) {
+            finish(status, clock.now, 137);
+            status.phase = Some("Failed".into());
+            status.reason = Some("DeadlineExceeded".into());
+            status.message =
+                Some("Pod was active on the node longer than the specified deadline".into());
+            conditions::set(status, pod, spec, clock.now);
+            return false;
+        }
+    }
+    if facts.volumes_ready {
+        run(status, spec, facts, started, clock, said);
+    }
+    status.phase = Some(phase(status, spec).to_owned());
+    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+        // What stays for as long as the pod does ends with it.
+        finish(status, clock.now, 0);
+        clock.wake = None;
+    }
+    conditions::set(status, pod, spec, clock.now);
+    false
+}
+
+/// The pod is on the node: nothing runs yet.
+fn admit(status: &mut PodStatus, spec: &PodSpec, facts: &Facts<'_>, now: Timestamp) {
+    status.phase = Some("Pending".into());
+    status.start_time = Some(Time(now));
+    if let Some(host) = facts.host_address {
+        status.host_ip = Some(host.to_owned());
+        status.host_ips = Some(vec![HostIP {
+            ip: host.to_owned(),
+        }]);
+    }
+    let inits = spec.init_containers.as_deref().unwrap_or_default();
+    let waits_for = if inits.is_empty() {
+        "ContainerCreating"
+    } else {
+        "PodInitializing"
+    };
+    let fresh = |list: &[Container]| -> Vec<ContainerStatus> {
+        list.iter()
+            .map(|container| containers::fresh(container, waits_for))
+            .collect()
+    };
+    status.container_statuses = Some(fresh(&spec.containers));
+    status.init_container_statuses = (!inits.is_empty()).then(|| fresh(inits));
+}
+
+/// Starts, runs and ends containers: init containers one after the other, then all others.
+fn run(
+    status: &mut PodStatus,
+    spec: &PodSpec,
+    facts: &Facts<'_>,
+    started: Timestamp,
+    clock: &mut Clock,
+    said: &mut Vec<Said>,
+) {
+    let policy = Restarts::of(spec.restart_policy.as_deref());
+    let mut begins = started;
+    let mut initialized = true;
+    let inits = spec.init_containers.as_deref().unwrap_or_default();
+    let mut init_statuses = status.init_container_statuses.take().unwrap_or_default();
+    for container in inits {
+        let Some(own) = init_statuses
+            .iter_mut()
+            .find(|status| status.name == container.name)
+        else {
+            continue;
+        };
+        let sidecar = is_sidecar(container);
+        let plan = Plan {
+            list: "initContainers",
+            runs_for: (!sidecar).then(behaviour::init_runs_for),
+            exit_code: 0,
+            restarts: match (sidecar, policy) {
+                (true, _) => Restarts::Always,
+                (false, Restarts::Never) => Restarts::Never,
+                (false, _) => Restarts::OnFailure,
+            },
+            ..plan(facts, container)
+        };
+        containers::advance(own, &plan, begins, clock, said);
+        let done = if sidecar {
+            let running = containers::running(own).filter(|_| own.started == Some(true));
+            running.and_then(|running| running.started_at.clone())
+        } else {
+            let end = containers::terminated(own).filter(|end| end.exit_code == 0);
+            let done = end.and_then(|end| end.finished_at.clone());
+            own.ready = done.is_some();
+            done
+        };
+        let Some(done) = done else {
+            initialized = false;
+            break;
+        };
+        begins = begins.max(done.0);
+    }
+    if !init_statuses.is_empty() {
+        status.init_container_statuses = Some(init_statuses);
+    }
+    // What has begun goes on, also while a sidecar that failed comes back.
+    let mut statuses = status.container_statuses.take().unwrap_or_default();
+    let begun = |own: &ContainerStatus| {
+        containers::running(own).is_some()
+            || containers::terminated(own).is_some()
+            || own.restart_count > 0
+    };
+    for container in &spec.containers {
+        let Some(own) = statuses
+            .iter_mut()
+            .find(|status| status.name == container.name)
+        else {
+            continue;
+        };
+        if !initialized && !begun(own) {
+            continue;
+        }
+        let plan = Plan {
+            list: "containers",
+            runs_for: facts.behaviour.runs_for(facts.pod),
+            exit_code: facts.behaviour.exit_code(),
+            restarts: policy,
+            ..plan(facts, container)
+        };
+        containers::advance(own, &plan, begins, clock, said);
+    }
+    status.container_statuses = Some(statuses);
+    let any = status.container_statuses.iter().flatten();
+    let any = any.chain(status.init_container_statuses.iter().flatten());
+    if status.pod_ip.is_none() && any.into_iter().any(begun) {
+        let address = if spec.host_network == Some(true) {
+            status.host_ip.clone()
+        } else {
+            (facts.address)()
+        };
+        status.pod_ips = address.clone().map(|ip| vec![PodIP { ip }]);
+        status.pod_ip = address;
+    }
+}
+
+fn plan<'a>(facts: &Facts<'a>, container: &'a Container) -> Plan<'a> {
+    Plan {
+        pod: facts.pod,
+        container,
+        list: "containers",
+        outcome: facts
+            .behaviour
+            .outcome(container, (facts.outcome)(container)),
+        starts_after: behaviour::starts_after(facts.pod, container),
+        started_after: behaviour::started_after(container),
+        ready_after: facts.behaviour.ready_after(container),
+        runs_for: None,
+        exit_code: 0,
+        restarts: Restarts::Always,
+    }
+}
+
+/// The phase of a pod, from what its containers do, as the kubelet sums it up.
+fn phase(status: &PodStatus, spec: &PodSpec) -> &'static str {
+    let policy = Restarts::of(spec.restart_policy.as_deref());
+    let inits = spec.init_containers.iter().flatten();
+    for (container, own) in inits.zip(status.init_container_statuses.iter().flatten()) {
+        if is_sidecar(container) {
+            if own.started != Some(true) && own.restart_count == 0 {
+                return "Pending";
+            }
+            continue;
+        }
+        match containers::terminated(own) {
+            Some(end) if end.exit_code == 0 => {}
+            Some(_) if policy == Restarts::Never => return "Failed",
+            _ => return "Pending",
+        }
+    }
+    let (mut running, mut waiting, mut succeeded, mut failed) = (0, 0, 0, 0);
+    for own in status.container_statuses.iter().flatten() {
+        let ended = containers::terminated(own).or_else(|| {
+            let waits = own.state.as_ref()?.waiting.is_some();
+            let last = own.last_state.as_ref()?.terminated.as_ref();
+            last.filter(|_| waits)
+        });
+        match ended {
+            _ if containers::running(own).is_some() => running += 1,
+            Some(end) if end.exit_code == 0 => succeeded += 1,
+            Some(_) => failed += 1,
+            None => waiting += 1,
+        }
+    }
+    match (waiting, running, succeeded, failed) {
+        (1.., _, _, _) => "Pending",
+        (0, 1.., _, _) => "Running",
+        (0, 0, _, _) if policy == Restarts::Always => "Running",
+        (0, 0, 1.., 0) => "Succeeded",
+        (0, 0, _, 1..) if policy == Restarts::Never => "Failed",
+        (0, 0, 0, 0) => "Pending",
+        _ => "Running",
+    }
+}
+
+/// Ends everything that still runs.
+fn finish(status: &mut PodStatus, now: Timestamp, code: i32) {
+    let all = status.container_statuses.iter_mut().flatten();
+    let inits = status.init_container_statuses.iter_mut().flatten();
+    for own in all.chain(inits) {
+        if containers::running(own).is_some() {
+            own.state = Some(containers::end(own, code, None, now));
+            own.ready = false;
+            own.started = Some(false);
+        }
+    }
+}
+
+/// Stops a pod that is to go; says whether it has stopped.
+fn stop(
+    status: &mut PodStatus,
+    facts: &Facts<'_>,
+    spec: &PodSpec,
+    clock: &mut Clock,
+    said: &mut Vec<Said>,
+) -> bool {
+    let meta = &facts.pod.metadata;
+    let grace = meta.deletion_grace_period_seconds.unwrap_or_default();
+    let deadline = meta
+        .deletion_timestamp
+        .as_ref()
+        .map_or(clock.now, |at| at.0);
+    let told = deadline
+        .checked_sub(SignedDuration::from_secs(grace))
+        .unwrap_or(clock.now);
+    let runs = |own: &ContainerStatus| containers::running(own).is_some();
+    let all = status.container_statuses.iter().flatten();
+    let running = all
+        .chain(status.init_container_statuses.iter().flatten())
+        .any(runs);
+    let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+    let in_time = facts.behaviour.stops_after() <= grace;
+    if running {
+        let stopped = if in_time {
+            clock.reached(told, facts.behaviour.stops_after())
+        } else {
+            clock.passed(told, grace)
+        };
+        if !stopped {
+            return false;
+        }
+        for own in status.container_statuses.iter().flatten() {
+            if runs(own) {
+                said.push(Said {
+                    kind: "Normal",
+                    reason: "Killing",
+                    message: format!("Stopping container {}", own.name),
+                    part: Some(format!("spec.containers{{{}}}", own.name)),
+                });
+            }
+        }
+    }
+    finish(status, clock.now, if in_time { 0 } else { 137 });
+    let succeeded = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .all(|own| containers::terminated(own).is_some_and(|end| end.exit_code == 0));
+    let phase = if succeeded { "Succeeded" } else { "Failed" };
+    status.phase = Some(phase.into());
+    conditions::set(status, facts.pod, spec, clock.now);
+    true
+}

@@ -1,0 +1,340 @@
+//! One container: from its image to its end, and round again.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, Pod,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::advance::{Clock, Said};
+use super::behaviour::Outcome;
+use crate::hash;
+
+/// Waits before a container that ended runs again (the kubelet's 10 s, doubling to 5 min).
+const FIRST_BACKOFF: Duration = Duration::from_secs(10);
+const LAST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// How a container is meant to behave.
+pub(super) struct Plan<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) container: &'a Container,
+    /// `containers` or `initContainers`.
+    pub(super) list: &'static str,
+    pub(super) outcome: Outcome,
+    pub(super) starts_after: Duration,
+    pub(super) started_after: Duration,
+    pub(super) ready_after: Duration,
+    pub(super) runs_for: Option<Duration>,
+    pub(super) exit_code: i32,
+    pub(super) restarts: Restarts,
+}
+
+/// When a container runs again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Restarts {
+    Always,
+    OnFailure,
+    Never,
+}
+
+impl Restarts {
+    pub(super) fn of(policy: Option<&str>) -> Self {
+        match policy {
+            Some("Never") => Self::Never,
+            Some("OnFailure") => Self::OnFailure,
+            _ => Self::Always,
+        }
+    }
+}
+
+/// A container that has not been started.
+pub(super) fn fresh(container: &Container, waits_for: &str) -> ContainerStatus {
+    ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        image_id: String::new(),
+        ready: false,
+        started: Some(false),
+        restart_count: 0,
+        state: Some(waiting(waits_for, None)),
+        last_state: Some(ContainerState::default()),
+        ..ContainerStatus::default()
+    }
+}
+
+pub(super) fn waiting(reason: &str, message: Option<String>) -> ContainerState {
+    ContainerState {
+        waiting: Some(ContainerStateWaiting {
+            reason: Some(reason.to_owned()),
+            message,
+        }),
+        ..ContainerState::default()
+    }
+}
+
+pub(super) fn running(status: &ContainerStatus) -> Option<&ContainerStateRunning> {
+    status.state.as_ref()?.running.as_ref()
+}
+
+pub(super) fn terminated(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    status.state.as_ref()?.terminated.as_ref()
+}
+
+fn last_end(status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    status.last_state.as_ref()?.terminated.as_ref()
+}
+
+fn time(at: Option<&Time>) -> Option<Timestamp> {
+    at.map(|at| at.0)
+}
+
+/// Brings a container to where it is now, if it may begin at `begins`.
+pub(super) fn advance(
+    status: &mut ContainerStatus,
+    plan: &Plan<'_>,
+    begins: Timestamp,
+    clock: &mut Clock,
+    said: &mut Vec<Said>,
+) {
+    // Each round is one step of its life; the steps have times, so the rounds end.
+    loop {
+        let moved = if running(status).is_some() {
+            run(status, plan, clock)
+        } else if terminated(status).is_some() {
+            ended(status, plan, clock, said)
+        } else {
+            wait(status, plan, begins, clock, said)
+        };
+        if !moved {
+            return;
+        }
+    }
+}
+
+fn wait(
+    status: &mut ContainerStatus,
+    plan: &Plan<'_>,
+    begins: Timestamp,
+    clock: &mut Clock,
+    said: &mut Vec<Said>,
+) -> bool {
+    let reason = status
+        .state
+        .as_ref()
+        .and_then(|state| state.waiting.as_ref()?.reason.clone())
+        .unwrap_or_default();
+    let image = plan.container.image.clone().unwrap_or_default();
+    if reason == "CrashLoopBackOff" {
+        let since = last_end(status).and_then(|end| time(end.finished_at.as_ref()));
+        if !clock.reached(since.unwrap_or(begins), backoff(status.restart_count)) {
+            return false;
+        }
+        start(status, plan, clock, said);
+        return true;
+    }
+    if let Outcome::NoImage {
+        reason: why,
+        message,
+    } = &plan.outcome
+    {
+        if reason == "ImagePullBackOff" || reason == "InvalidImageName" {
+            return false;
+        }
+        if reason == *why {
+            if !clock.reached(begins, plan.starts_after * 3) {
+                return false;
+            }
+            let text = format!("Back-off pulling image {image:?}: {why}: {message}");
+            said.push(plan.say(
+                "Normal",
+                "BackOff",
+                format!("Back-off pulling image {image:?}"),
+            ));
+            status.state = Some(waiting("ImagePullBackOff", Some(text)));
+            return false;
+        }
+        if !clock.reached(begins, plan.starts_after) {
+            return false;
+        }
+        said.push(plan.say("Normal", "Pulling", format!("Pulling image {image:?}")));
+        let text = format!("Failed to pull image {image:?}: {message}");
+        said.push(plan.say("Warning", "Failed", text));
+        said.push(plan.say("Warning", "Failed", format!("Error: {why}")));
+        status.state = Some(waiting(why, Some(message.clone())));
+        return true;
+    }
+    // An image that can be had after all is not waited for again.
+    let again = reason == "ImagePullBackOff" || reason == "ErrImagePull";
+    if !again && !clock.reached(begins, plan.starts_after) {
+        return false;
+    }
+    said.push(plan.say("Normal", "Pulling", format!("Pulling image {image:?}")));
+    said.push(plan.say("Normal", "Pulled", pulled(plan, &image)));
+    start(status, plan, clock, said);
+    true
+}
+
+fn pulled(plan: &Plan<'_>, image: &str) -> String {
+    let took = plan.starts_after.as_millis();
+    format!(
+        "Successfully pulled image {image:?} in {took}ms ({took}ms including waiting). Image size: {} bytes.",
+        10_000_000 + hash::of(image.as_bytes()) % 90_000_000
+    )
+}
+
+fn start(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &Clock, said: &mut Vec<Said>) {
+    if last_end(status).is_some() {
+        status.restart_count += 1;
+    }
+    let uid = plan.pod.metadata.uid.as_deref().unwrap_or_default();
+    let instance = format!("{uid}/{}/{}", status.name, status.restart_count);
+    status.container_id = Some(format!("containerd://{}", digest(&instance)));
+    let image = plan.container.image.as_deref().unwrap_or_default();
+    status.image = image.to_owned();
+    status.image_id = format!("{}@sha256:{}", repository(image), digest(image));
+    status.state = Some(ContainerState {
+        running: Some(ContainerStateRunning {
+            started_at: Some(Time(clock.now)),
+        }),
+        ..ContainerState::default()
+    });
+    status.started = Some(plan.started_after.is_zero());
+    status.ready = false;
+    said.push(plan.say("Normal", "Created", "Container created".to_owned()));
+    said.push(plan.say("Normal", "Started", "Container started".to_owned()));
+}
+
+fn run(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &mut Clock) -> bool {
+    let started = running(status).and_then(|running| time(running.started_at.as_ref()));
+    let started = started.unwrap_or(clock.now);
+    if let Outcome::Dies { code, message } = &plan.outcome {
+        let text = Some(message.clone());
+        status.state = Some(end(status, *code, text, clock.now));
+        status.ready = false;
+        status.started = Some(false);
+        return true;
+    }
+    if let Some(runs_for) = plan.runs_for
+        && clock.reached(started, runs_for)
+    {
+        status.state = Some(end(status, plan.exit_code, None, clock.now));
+        status.ready = false;
+        status.started = Some(false);
+        return true;
+    }
+    if status.started != Some(true) && clock.reached(started, plan.started_after) {
+        status.started = Some(true);
+    }
+    if !status.ready && clock.reached(started, plan.ready_after) {
+        status.started = Some(true);
+        status.ready = true;
+    }
+    false
+}
+
+/// The state of a container that ends now.
+pub(super) fn end(
+    status: &ContainerStatus,
+    code: i32,
+    message: Option<String>,
+    now: Timestamp,
+) -> ContainerState {
+    let reason = if code == 0 { "Completed" } else { "Error" };
+    ContainerState {
+        terminated: Some(ContainerStateTerminated {
+            container_id: status.container_id.clone(),
+            exit_code: code,
+            finished_at: Some(Time(now)),
+            started_at: running(status).and_then(|running| running.started_at.clone()),
+            message,
+            reason: Some(reason.to_owned()),
+            signal: None,
+        }),
+        ..ContainerState::default()
+    }
+}
+
+fn ended(
+    status: &mut ContainerStatus,
+    plan: &Plan<'_>,
+    clock: &Clock,
+    said: &mut Vec<Said>,
+) -> bool {
+    let code = terminated(status).map_or(0, |end| end.exit_code);
+    let again = match plan.restarts {
+        Restarts::Always => true,
+        Restarts::OnFailure => code != 0,
+        Restarts::Never => false,
+    };
+    if !again {
+        return false;
+    }
+    let wait = backoff(status.restart_count);
+    status.last_state = status.state.take();
+    if wait.is_zero() {
+        start(status, plan, clock, said);
+        return true;
+    }
+    let meta = &plan.pod.metadata;
+    let name = |part: &Option<String>| part.clone().unwrap_or_default();
+    let pod = format!(
+        "{}_{}({})",
+        name(&meta.name),
+        name(&meta.namespace),
+        name(&meta.uid)
+    );
+    let text = format!(
+        "back-off {} restarting failed container={} pod={pod}",
+        machinery::time::format_duration(SignedDuration::try_from(wait).unwrap_or_default()),
+        status.name
+    );
+    said.push(plan.say(
+        "Warning",
+        "BackOff",
+        format!(
+            "Back-off restarting failed container {} in pod {pod}",
+            status.name
+        ),
+    ));
+    status.state = Some(waiting("CrashLoopBackOff", Some(text)));
+    true
+}
+
+/// The first restart is at once, each further one later.
+fn backoff(restarts: i32) -> Duration {
+    match u32::try_from(restarts) {
+        Ok(0) | Err(_) => Duration::ZERO,
+        Ok(restarts) => FIRST_BACKOFF
+            .saturating_mul(1 << (restarts - 1).min(8))
+            .min(LAST_BACKOFF),
+    }
+}
+
+/// Something of the shape of a sha256 digest.
+fn digest(of: &str) -> String {
+    let half = |salt: &str| hash::of(format!("{of}{salt}").as_bytes());
+    format!("{:032x}{:032x}", half("a"), half("b"))
+}
+
+/// An image without its tag.
+fn repository(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or_default();
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
+}
+
+impl Plan<'_> {
+    pub(super) fn say(&self, kind: &'static str, reason: &'static str, message: String) -> Said {
+        Said {
+            kind,
+            reason,
+            message,
+            part: Some(format!("spec.{}{{{}}}", self.list, self.container.name)),
+        }
+    }
+}

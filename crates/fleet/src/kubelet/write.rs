@@ -1,0 +1,60 @@
+//! What a kubelet writes about a pod.
+
+use k8s_openapi::api::core::v1::PodStatus;
+use serde_json::{Map, Value, json};
+
+use super::conditions::OWN;
+
+/// The parts of a status a kubelet owns.
+const FIELDS: [&str; 11] = [
+    "phase",
+    "reason",
+    "message",
+    "startTime",
+    "hostIP",
+    "hostIPs",
+    "podIP",
+    "podIPs",
+    "containerStatuses",
+    "initContainerStatuses",
+    "observedGeneration",
+];
+
+/// What of a status is to be written over what the server has; nothing if it has it all.
+pub(super) fn difference(there: &PodStatus, wanted: &PodStatus) -> Option<Value> {
+    let there = serde_json::to_value(there).unwrap_or_default();
+    let wanted = serde_json::to_value(wanted).unwrap_or_default();
+    let mut changed = Map::new();
+    for field in FIELDS {
+        if let Some(value) = wanted.get(field)
+            && there.get(field) != Some(value)
+        {
+            changed.insert(field.to_owned(), value.clone());
+        }
+    }
+    let list = |status: &Value| -> Vec<Value> {
+        let conditions = status.get("conditions").and_then(Value::as_array);
+        conditions.cloned().unwrap_or_default()
+    };
+    let known = list(&there);
+    let conditions: Vec<Value> = list(&wanted)
+        .into_iter()
+        .filter(|condition| {
+            OWN.contains(&condition["type"].as_str().unwrap_or_default())
+                && !known.contains(condition)
+        })
+        .map(|mut condition| {
+            // A reason that does not hold any more is taken away, not left.
+            for field in ["reason", "message"] {
+                if condition.get(field).is_none() {
+                    condition[field] = Value::Null;
+                }
+            }
+            condition
+        })
+        .collect();
+    if !conditions.is_empty() {
+        changed.insert("conditions".into(), json!(conditions));
+    }
+    (!changed.is_empty()).then(|| Value::Object(changed))
+}

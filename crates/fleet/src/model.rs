@@ -1,0 +1,239 @@
+//! What a fleet is made of: pools of nodes that are alike, as a YAML file says it.
+
+mod expand;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use machinery::field::FieldError;
+use serde::{Deserialize, Serialize};
+
+pub use expand::{complete, expand};
+
+/// The fleet `medley up` starts with when nothing else is asked for.
+pub const DEMO: &str = include_str!("model/demo.yaml");
+
+/// A fleet.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Fleet {
+    /// Groups of nodes that are alike.
+    #[serde(default)]
+    pub pools: Vec<Pool>,
+}
+
+/// Nodes that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pool {
+    /// What the pool is called; its nodes are `<prefix>-1`, `<prefix>-2`, ...
+    pub name: String,
+    /// What names of nodes begin with, unless it is the name of the pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// How many nodes.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Roles (`node-role.kubernetes.io/<role>`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// Architecture, as Go names it.
+    pub arch: String,
+    /// Operating system: `linux` or `windows`.
+    #[serde(default = "linux")]
+    pub os: String,
+    /// Build of Windows (`10.0.20348`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows_build: Option<String>,
+    /// What `status.nodeInfo.osImage` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_image: Option<String>,
+    /// What `status.nodeInfo.kernelVersion` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_version: Option<String>,
+    /// What `status.nodeInfo.containerRuntimeVersion` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_runtime: Option<String>,
+    /// Zones, dealt out in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
+    /// Region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Further labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Taints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<PoolTaint>,
+    /// What a node has: cpu, memory, pods, ephemeral-storage, hugepages, devices.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<String, Amount>,
+    /// What of it is not for pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reserved: BTreeMap<String, Amount>,
+    /// What KubeVirt would say about the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+}
+
+/// A taint on every node of a pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PoolTaint {
+    /// Key.
+    pub key: String,
+    /// Value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// What KubeVirt's node labeller would find out about the CPU of a node.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Cpu {
+    /// Vendor: `Intel`, `AMD`, `IBM`, ...
+    pub vendor: String,
+    /// The host model: what libvirt calls this CPU.
+    pub model: String,
+    /// Models a virtual machine can have here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// Models that are known here but not usable; migration still has labels for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_models: Vec<String>,
+    /// Features of the CPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+    /// Features the host model needs beyond its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_features: Vec<String>,
+    /// Machine types virtual machines can have here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machine_types: Vec<String>,
+    /// Frequency of the time stamp counter, in hertz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tsc_frequency: Option<u64>,
+    /// Whether the time stamp counter can be scaled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tsc_scalable: Option<bool>,
+}
+
+/// A quantity, written as a number or as text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// A plain number.
+    Number(i64),
+    /// A quantity (`16Gi`).
+    Text(String),
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn linux() -> String {
+    "linux".into()
+}
+
+/// Why a file does not describe a fleet.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// It is not YAML of the shape of a fleet.
+    #[error("reading the fleet: {0}")]
+    Syntax(String),
+    /// It says things that cannot be.
+    #[error("the fleet is not valid: {}", machinery::field::aggregate(.0))]
+    Invalid(Vec<FieldError>),
+}
+
+impl Fleet {
+    /// Reads and checks a fleet.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let fleet: Self =
+            serde_saphyr::from_str(text).map_err(|error| ModelError::Syntax(error.to_string()))?;
+        fleet.checked()
+    }
+
+    /// The demo fleet.
+    pub fn demo() -> Result<Self, ModelError> {
+        Self::parse(DEMO)
+    }
+
+    /// A fleet of so many workers, two thirds of them amd64 and one third arm64 in three zones: for
+    /// trying how things are at scale.
+    pub fn of_size(nodes: u32) -> Self {
+        let zones: Vec<String> = ["a", "b", "c"].map(|zone| format!("zone-{zone}")).into();
+        let pool = |name: &str, arch: &str, count: u32| Pool {
+            count,
+            zones: zones.clone(),
+            ..Pool::new(name, arch)
+        };
+        let arm = nodes / 3;
+        let mut pools = vec![pool("amd", "amd64", nodes - arm)];
+        if arm > 0 {
+            pools.push(pool("arm", "arm64", arm));
+        }
+        Self { pools }
+    }
+
+    /// The fleet, if everything it says can be.
+    pub fn checked(self) -> Result<Self, ModelError> {
+        let errors = validate::fleet(&self);
+        if errors.is_empty() {
+            Ok(self)
+        } else {
+            Err(ModelError::Invalid(errors))
+        }
+    }
+}
+
+impl Pool {
+    /// One Linux node of an architecture, with what nodes have by default.
+    pub fn new(name: &str, arch: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            prefix: None,
+            count: 1,
+            roles: Vec::new(),
+            arch: arch.to_owned(),
+            os: linux(),
+            windows_build: None,
+            os_image: None,
+            kernel_version: None,
+            container_runtime: None,
+            zones: Vec::new(),
+            region: None,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints: Vec::new(),
+            capacity: BTreeMap::new(),
+            reserved: BTreeMap::new(),
+            cpu: None,
+        }
+    }
+
+    /// What names of nodes begin with.
+    pub fn prefix(&self) -> &str {
+        self.prefix.as_deref().unwrap_or(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

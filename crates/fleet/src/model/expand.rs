@@ -1,0 +1,290 @@
+//! From pools to Node objects.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use k8s_openapi::api::core::v1::{
+    ContainerImage, DaemonEndpoint, Node, NodeDaemonEndpoints, NodeSpec, NodeStatus,
+    NodeSystemInfo, Taint,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::ObjectMeta;
+use machinery::quantity::Quantity as Exact;
+
+use super::{Amount, Cpu, Fleet, Pool};
+use crate::names;
+
+/// What a node has when its pool does not say.
+const DEFAULT_CAPACITY: [(&str, &str); 4] = [
+    ("cpu", "8"),
+    ("ephemeral-storage", "100Gi"),
+    ("memory", "32Gi"),
+    ("pods", "110"),
+];
+const KUBELET: &str = "v1.36.2";
+const RUNTIME: &str = "containerd://2.2.1";
+
+/// The nodes of a fleet, without addresses: those are given out when nodes register.
+pub fn expand(fleet: &Fleet) -> Vec<Node> {
+    fleet
+        .pools
+        .iter()
+        .flat_map(|pool| (0..pool.count).map(|index| pool_node(pool, index)))
+        .collect()
+}
+
+fn pool_node(pool: &Pool, index: u32) -> Node {
+    let name = format!("{}-{}", pool.prefix(), index + 1);
+    let mut annotations = pool.annotations.clone();
+    annotations.insert(names::SIMULATED.into(), "true".into());
+    annotations.insert(names::POOL.into(), pool.name.clone());
+    let capacity = capacity(&pool.capacity);
+    let mut node = Node {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(labels(pool, index)),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            taints: taints(pool),
+            ..NodeSpec::default()
+        }),
+        status: Some(NodeStatus {
+            allocatable: Some(allocatable(&capacity, &pool.reserved)),
+            capacity: Some(capacity),
+            ..NodeStatus::default()
+        }),
+    };
+    complete(&mut node);
+    if let Some(info) = node
+        .status
+        .as_mut()
+        .and_then(|status| status.node_info.as_mut())
+    {
+        let told = [
+            (&mut info.os_image, &pool.os_image),
+            (&mut info.kernel_version, &pool.kernel_version),
+            (&mut info.container_runtime_version, &pool.container_runtime),
+        ];
+        for (field, said) in told {
+            if let Some(said) = said {
+                said.clone_into(field);
+            }
+        }
+    }
+    node
+}
+
+/// Fills in what every node says about itself, from what it already says: a node somebody created by
+/// hand, with little more than a name, becomes a whole one. Says nothing about addresses.
+pub fn complete(node: &mut Node) {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    let labels = node.metadata.labels.get_or_insert_default();
+    let mut label = |key: &str, value: &str| -> String {
+        let entry = labels.entry(key.to_owned());
+        entry.or_insert_with(|| value.to_owned()).clone()
+    };
+    let arch = label(names::ARCH, "amd64");
+    let os = label(names::OS, "linux");
+    label(names::HOSTNAME, &name);
+    label("beta.kubernetes.io/arch", &arch);
+    label("beta.kubernetes.io/os", &os);
+    let build = labels.get(names::WINDOWS_BUILD).cloned();
+    let status = node.status.get_or_insert_default();
+    if status.capacity.as_ref().is_none_or(BTreeMap::is_empty) {
+        status.capacity = Some(capacity(&BTreeMap::new()));
+    }
+    if status.allocatable.as_ref().is_none_or(BTreeMap::is_empty) {
+        status.allocatable.clone_from(&status.capacity);
+    }
+    status.daemon_endpoints = Some(NodeDaemonEndpoints {
+        kubelet_endpoint: Some(DaemonEndpoint { port: 10250 }),
+    });
+    let known = status.node_info.as_ref();
+    if known.is_none_or(|info| info.architecture.is_empty()) {
+        status.node_info = Some(system(&name, &arch, &os, build.as_deref()));
+    }
+    if status.images.is_none() {
+        status.images = Some(images(&os));
+    }
+}
+
+fn labels(pool: &Pool, index: u32) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let mut put = |key: String, value: &str| {
+        labels.insert(key, value.to_owned());
+    };
+    put(names::ARCH.into(), &pool.arch);
+    put(names::OS.into(), &pool.os);
+    if let Some(build) = &pool.windows_build {
+        put(names::WINDOWS_BUILD.into(), build);
+    }
+    for role in &pool.roles {
+        put(format!("{}{role}", names::ROLE), "");
+    }
+    let zone = usize::try_from(index)
+        .ok()
+        .and_then(|index| pool.zones.get(index % pool.zones.len().max(1)));
+    if let Some(zone) = zone {
+        put(names::ZONE.into(), zone);
+    }
+    if let Some(region) = &pool.region {
+        put(names::REGION.into(), region);
+    }
+    if let Some(cpu) = &pool.cpu {
+        labels.extend(cpu_labels(cpu));
+    }
+    labels.extend(pool.labels.clone());
+    labels
+}
+
+/// The labels of KubeVirt's node labeller, and of its heartbeat.
+fn cpu_labels(cpu: &Cpu) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let mut put = |domain: &str, name: &str, value: &str| {
+        labels.insert(format!("{domain}/{name}"), value.to_owned());
+    };
+    put("kubevirt.io", "schedulable", "true");
+    put("cpu-vendor.node.kubevirt.io", &cpu.vendor, "true");
+    put("host-model-cpu.node.kubevirt.io", &cpu.model, "true");
+    for model in &cpu.models {
+        put("cpu-model.node.kubevirt.io", model, "true");
+    }
+    let known = cpu.models.iter().chain(&cpu.known_models);
+    for model in known.chain([&cpu.model]) {
+        put("cpu-model-migration.node.kubevirt.io", model, "true");
+    }
+    for feature in &cpu.features {
+        put("cpu-feature.node.kubevirt.io", feature, "true");
+    }
+    for feature in &cpu.required_features {
+        put(
+            "host-model-required-features.node.kubevirt.io",
+            feature,
+            "true",
+        );
+    }
+    for machine in &cpu.machine_types {
+        put("machine-type.node.kubevirt.io", machine, "true");
+    }
+    if let Some(frequency) = cpu.tsc_frequency {
+        put(
+            "cpu-timer.node.kubevirt.io",
+            "tsc-frequency",
+            &frequency.to_string(),
+        );
+    }
+    if let Some(scalable) = cpu.tsc_scalable {
+        put(
+            "cpu-timer.node.kubevirt.io",
+            "tsc-scalable",
+            &scalable.to_string(),
+        );
+    }
+    labels
+}
+
+fn taints(pool: &Pool) -> Option<Vec<Taint>> {
+    let taints: Vec<Taint> = pool
+        .taints
+        .iter()
+        .map(|taint| Taint {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect: taint.effect.clone(),
+            time_added: None,
+        })
+        .collect();
+    (!taints.is_empty()).then_some(taints)
+}
+
+fn capacity(said: &BTreeMap<String, Amount>) -> BTreeMap<String, Quantity> {
+    let mut capacity: BTreeMap<String, Quantity> = DEFAULT_CAPACITY
+        .map(|(name, value)| (name.to_owned(), Quantity(value.to_owned())))
+        .into();
+    for (name, amount) in said {
+        capacity.insert(name.clone(), Quantity(amount.to_string()));
+    }
+    capacity
+}
+
+fn allocatable(
+    capacity: &BTreeMap<String, Quantity>,
+    reserved: &BTreeMap<String, Amount>,
+) -> BTreeMap<String, Quantity> {
+    let left = |name: &String, has: &Quantity| -> Option<Quantity> {
+        let kept = Exact::from_str(&reserved.get(name)?.to_string()).ok()?;
+        let left = Exact::from_str(&has.0).ok()?.checked_sub(&kept)?;
+        (left.sign() >= 0).then(|| Quantity(left.canonical()))
+    };
+    capacity
+        .iter()
+        .map(|(name, has)| (name.clone(), left(name, has).unwrap_or_else(|| has.clone())))
+        .collect()
+}
+
+fn system(name: &str, arch: &str, os: &str, build: Option<&str>) -> NodeSystemInfo {
+    let (image, kernel) = match (os, build) {
+        ("windows", build) => {
+            let build = build.unwrap_or("10.0.20348");
+            let edition = match build {
+                "10.0.17763" => "Windows Server 2019 Datacenter",
+                "10.0.20348" => "Windows Server 2022 Datacenter",
+                "10.0.26100" => "Windows Server 2025 Datacenter",
+                _ => "Windows Server Datacenter",
+            };
+            // A build and the revision of its updates.
+            (edition.to_owned(), format!("{build}.4171"))
+        }
+        _ => (
+            "Debian GNU/Linux 13 (trixie)".to_owned(),
+            format!(
+                "6.12.57+deb13-{}",
+                if arch == "arm64" { "arm64" } else { arch }
+            ),
+        ),
+    };
+    let id = format!("{:032x}", crate::hash::of(name.as_bytes()));
+    NodeSystemInfo {
+        architecture: arch.to_owned(),
+        boot_id: uuid_like(&id, 1),
+        container_runtime_version: RUNTIME.to_owned(),
+        kernel_version: kernel,
+        kube_proxy_version: String::new(),
+        kubelet_version: KUBELET.to_owned(),
+        operating_system: os.to_owned(),
+        os_image: image,
+        system_uuid: uuid_like(&id, 2),
+        machine_id: id,
+        swap: None,
+    }
+}
+
+/// An identifier of the shape of a uuid, made of another.
+fn uuid_like(id: &str, salt: u8) -> String {
+    let digits = format!("{:032x}", crate::hash::of(format!("{id}{salt}").as_bytes()));
+    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();
+    [
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32),
+    ]
+    .join("-")
+}
+
+fn images(os: &str) -> Vec<ContainerImage> {
+    let names: &[(&str, i64)] = match os {
+        "windows" => &[("mcr.microsoft.com/oss/kubernetes/pause:3.10.1", 122_000_000)],
+        _ => &[("registry.k8s.io/pause:3.10.1", 320_000)],
+    };
+    names
+        .iter()
+        .map(|(name, size)| ContainerImage {
+            names: Some(vec![(*name).to_owned()]),
+            size_bytes: Some(*size),
+        })
+        .collect()
+}

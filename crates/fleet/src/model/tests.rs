@@ -1,0 +1,163 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Node;
+use rstest::rstest;
+
+use super::{DEMO, Fleet, ModelError, expand};
+
+fn demo() -> Vec<Node> {
+    expand(&Fleet::demo().expect("the demo is valid"))
+}
+
+fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+#[test]
+fn the_demo_has_the_nodes_it_promises() {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for node in demo() {
+        let role = if label(&node, "node-role.kubernetes.io/control-plane").is_some() {
+            "control-plane"
+        } else {
+            "worker"
+        };
+        let model = node
+            .metadata
+            .labels
+            .iter()
+            .flatten()
+            .find_map(|(key, _)| key.strip_prefix("host-model-cpu.node.kubevirt.io/"));
+        let what = [
+            role,
+            label(&node, "kubernetes.io/arch").unwrap_or_default(),
+            label(&node, "node.kubernetes.io/windows-build").unwrap_or("linux"),
+            model.unwrap_or("-"),
+        ]
+        .join(" ");
+        *kinds.entry(what).or_default() += 1;
+    }
+    let expected = [
+        ("control-plane amd64 linux -", 3),
+        ("worker amd64 linux Skylake-Server-IBRS", 2),
+        ("worker amd64 linux Icelake-Server-noTSX", 2),
+        ("worker arm64 linux -", 2),
+        ("worker s390x linux gen16a-base", 1),
+        ("worker amd64 10.0.17763 -", 1),
+        ("worker amd64 10.0.20348 -", 1),
+    ];
+    assert_eq!(kinds, expected.map(|(kind, n)| (kind.to_owned(), n)).into());
+}
+
+#[test]
+fn generations_share_models_and_each_has_its_own() {
+    let models = |prefix: &str| -> BTreeSet<String> {
+        let nodes = demo();
+        let node = nodes
+            .iter()
+            .find(|node| {
+                node.metadata
+                    .name
+                    .as_deref()
+                    .is_some_and(|n| n.starts_with(prefix))
+            })
+            .expect("a node of the pool");
+        let labels = node.metadata.labels.clone().unwrap_or_default();
+        labels
+            .keys()
+            .filter_map(|key| key.strip_prefix("cpu-model.node.kubevirt.io/"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let (old, new) = (models("skylake"), models("icelake"));
+    assert!(old.intersection(&new).count() > 5);
+    assert!(new.contains("Icelake-Server-noTSX") && !old.contains("Icelake-Server-noTSX"));
+    assert!(old.contains("Skylake-Server-IBRS") && !new.contains("Skylake-Server-IBRS"));
+}
+
+#[test]
+fn what_is_reserved_is_not_for_pods() {
+    let nodes = demo();
+    let status = nodes[0].status.clone().expect("a status");
+    let has =
+        |list: &Option<BTreeMap<_, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
+         name: &str| {
+            list.as_ref()
+                .and_then(|list| list.get(name))
+                .map(|quantity| quantity.0.clone())
+        };
+    assert_eq!(has(&status.capacity, "cpu").as_deref(), Some("4"));
+    assert_eq!(has(&status.allocatable, "cpu").as_deref(), Some("3500m"));
+    assert_eq!(has(&status.allocatable, "memory").as_deref(), Some("15Gi"));
+    assert_eq!(has(&status.allocatable, "pods").as_deref(), Some("110"));
+}
+
+#[test]
+fn windows_nodes_say_which_windows() {
+    let nodes = demo();
+    let info = |name: &str| {
+        let node = nodes
+            .iter()
+            .find(|node| node.metadata.name.as_deref() == Some(name));
+        node.and_then(|node| node.status.clone()?.node_info)
+            .expect("node info")
+    };
+    let old = info("win2019-1");
+    assert_eq!(old.operating_system, "windows");
+    assert_eq!(old.os_image, "Windows Server 2019 Datacenter");
+    assert!(old.kernel_version.starts_with("10.0.17763."));
+    assert_eq!(info("ibmz-1").architecture, "s390x");
+}
+
+#[rstest]
+#[case("pools: [{name: a, arch: x86}]", &["pools[0].arch", "\"x86\"", "\"amd64\""])]
+#[case("pools: [{name: a, arch: amd64, os: plan9}]", &["pools[0].os", "\"plan9\"", "\"linux\", \"windows\""])]
+#[case("pools: [{name: a, arch: amd64, os: windows}]", &["pools[0].windowsBuild", "10.0.20348"])]
+#[case("pools: [{name: a, arch: amd64, windowsBuild: 10.0.1}]", &["pools[0].windowsBuild", "only when `os` is windows"])]
+#[case("pools: [{name: a, arch: amd64, os: windows, windowsBuild: ltsc2022}]", &["pools[0].windowsBuild", "\"ltsc2022\"", "major.minor.build"])]
+#[case("pools: [{name: A_b, arch: amd64}]", &["pools[0].name", "\"A_b\""])]
+#[case("pools: [{name: a, arch: amd64}, {name: a, arch: arm64}]", &["pools[1].name", "Duplicate value: \"a\""])]
+#[case("pools: [{name: a, arch: amd64}, {name: b, prefix: a, arch: arm64}]", &["pools[1].prefix", "Duplicate value: \"a\""])]
+#[case("pools: [{name: a, arch: amd64, capacity: {cpu: many}}]", &["pools[0].capacity[cpu]", "\"many\"", "16Gi"])]
+#[case("pools: [{name: a, arch: amd64, capacity: {memory: -1}}]", &["pools[0].capacity[memory]", "must not be negative"])]
+#[case("pools: [{name: a, arch: amd64, capacity: {pods: 9000}}]", &["pools[0].capacity[pods]", "must be at most"])]
+#[case("pools: [{name: a, arch: amd64, taints: [{key: k, effect: Never}]}]", &["pools[0].taints[0].effect", "\"Never\"", "NoSchedule"])]
+#[case("pools: [{name: a, arch: arm64, cpu: {vendor: Cavium, model: ThunderX2 99xx}}]", &["pools[0].cpu.model", "ThunderX2 99xx"])]
+#[case("pools: [{name: a, arch: amd64, count: 40000}]", &["pools", "40000", "nodes in all"])]
+fn what_cannot_be_is_named(#[case] text: &str, #[case] said: &[&str]) {
+    let error = Fleet::parse(text).expect_err("not valid");
+    assert!(matches!(error, ModelError::Invalid(_)), "{error}");
+    let text = error.to_string();
+    for part in said {
+        assert!(text.contains(part), "{text:?} says nothing of {part:?}");
+    }
+}
+
+#[rstest]
+#[case("pools: [{name: a, arch: amd64, colour: red}]", "colour")]
+#[case("pols: []", "pols")]
+#[case("pools: [{arch: amd64}]", "name")]
+#[case("pools: [{name: a, arch: amd64, count: -1}]", "count")]
+fn what_has_no_such_shape_is_named(#[case] text: &str, #[case] part: &str) {
+    let error = Fleet::parse(text).expect_err("no fleet");
+    assert!(matches!(error, ModelError::Syntax(_)), "{error}");
+    assert!(error.to_string().contains(part), "{error}");
+}
+
+#[test]
+fn a_fleet_is_the_same_when_written_and_read_again() {
+    let fleet = Fleet::parse(DEMO).expect("the demo is valid");
+    let written = serde_json::to_string(&fleet).expect("a fleet is JSON");
+    // JSON is YAML.
+    assert_eq!(Fleet::parse(&written).expect("still valid"), fleet);
+}
+
+#[test]
+fn a_fleet_of_a_size_has_that_size() {
+    for size in [1, 2, 3, 100, 5000] {
+        let fleet = Fleet::of_size(size).checked().expect("valid");
+        let nodes = expand(&fleet);
+        let names: BTreeSet<_> = nodes.iter().map(|node| &node.metadata.name).collect();
+        assert_eq!(names.len(), usize::try_from(size).expect("small"));
+    }
+}

@@ -1,0 +1,213 @@
+//! What a fleet may say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use machinery::field::{FieldError, Path};
+use machinery::names;
+use machinery::quantity::Quantity;
+
+use super::{Amount, Cpu, Fleet, Pool};
+use crate::nodes::address;
+
+/// Architectures Kubernetes has images for.
+const ARCHITECTURES: [&str; 8] = [
+    "386", "amd64", "arm", "arm64", "loong64", "ppc64le", "riscv64", "s390x",
+];
+const SYSTEMS: [&str; 2] = ["linux", "windows"];
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+pub(super) fn fleet(fleet: &Fleet) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let path = Path::new("pools");
+    let (mut names, mut prefixes) = (BTreeSet::new(), BTreeSet::new());
+    for (index, pool) in fleet.pools.iter().enumerate() {
+        let at = path.index(index);
+        if !names.insert(&pool.name) {
+            errors.push(FieldError::duplicate(&at.child("name"), pool.name.as_str()));
+        }
+        if !prefixes.insert(pool.prefix()) {
+            errors.push(FieldError::duplicate(&at.child("prefix"), pool.prefix()));
+        }
+        pool_errors(pool, &at, &mut errors);
+    }
+    let total: u64 = fleet.pools.iter().map(|pool| u64::from(pool.count)).sum();
+    if total > u64::from(address::CAPACITY) {
+        let detail = format!("must be at most {} nodes in all", address::CAPACITY);
+        errors.push(FieldError::invalid(&path, total, detail));
+    }
+    errors
+}
+
+fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
+    let mut check = |path: Path, value: &str, found: Vec<String>| {
+        errors.extend(
+            found
+                .into_iter()
+                .map(|why| FieldError::invalid(&path, value, why)),
+        );
+    };
+    check(
+        at.child("name"),
+        &pool.name,
+        names::is_dns1123_label(&pool.name),
+    );
+    if let Some(prefix) = &pool.prefix {
+        check(
+            at.child("prefix"),
+            prefix,
+            names::is_dns1123_subdomain(prefix),
+        );
+    }
+    for (index, role) in pool.roles.iter().enumerate() {
+        check(
+            at.child("roles").index(index),
+            role,
+            names::is_dns1123_label(role),
+        );
+    }
+    for (index, zone) in pool.zones.iter().enumerate() {
+        check(
+            at.child("zones").index(index),
+            zone,
+            names::is_valid_label_value(zone),
+        );
+    }
+    if let Some(region) = &pool.region {
+        check(
+            at.child("region"),
+            region,
+            names::is_valid_label_value(region),
+        );
+    }
+    for (key, value) in &pool.labels {
+        let path = at.child("labels").key(key);
+        check(path.clone(), key, names::is_qualified_name(key));
+        check(path, value, names::is_valid_label_value(value));
+    }
+    for key in pool.annotations.keys() {
+        let path = at.child("annotations").key(key);
+        check(path, key, names::is_qualified_name(&key.to_lowercase()));
+    }
+    for (index, taint) in pool.taints.iter().enumerate() {
+        let path = at.child("taints").index(index);
+        check(
+            path.child("key"),
+            &taint.key,
+            names::is_qualified_name(&taint.key),
+        );
+        let value = taint.value.as_deref().unwrap_or_default();
+        check(
+            path.child("value"),
+            value,
+            names::is_valid_label_value(value),
+        );
+    }
+    for (index, taint) in pool.taints.iter().enumerate() {
+        if !EFFECTS.contains(&taint.effect.as_str()) {
+            let path = at.child("taints").index(index).child("effect");
+            errors.push(FieldError::not_supported(
+                &path,
+                taint.effect.as_str(),
+                &EFFECTS,
+            ));
+        }
+    }
+    if !ARCHITECTURES.contains(&pool.arch.as_str()) {
+        errors.push(FieldError::not_supported(
+            &at.child("arch"),
+            pool.arch.as_str(),
+            &ARCHITECTURES,
+        ));
+    }
+    if !SYSTEMS.contains(&pool.os.as_str()) {
+        errors.push(FieldError::not_supported(
+            &at.child("os"),
+            pool.os.as_str(),
+            &SYSTEMS,
+        ));
+    }
+    windows_build(pool, at, errors);
+    amounts(&pool.capacity, &at.child("capacity"), errors);
+    amounts(&pool.reserved, &at.child("reserved"), errors);
+    if let Some(cpu) = &pool.cpu {
+        cpu_errors(cpu, &at.child("cpu"), errors);
+    }
+}
+
+fn windows_build(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
+    let path = at.child("windowsBuild");
+    match (&pool.windows_build, pool.os.as_str()) {
+        (Some(build), "windows") => {
+            let parts: Vec<&str> = build.split('.').collect();
+            let numbers = parts.iter().all(|part| part.parse::<u32>().is_ok());
+            if parts.len() != 3 || !numbers {
+                let detail = "must be major.minor.build, for example 10.0.20348";
+                errors.push(FieldError::invalid(&path, build.as_str(), detail));
+            }
+        }
+        (Some(_), _) => {
+            let detail = "may be given only when `os` is windows";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        (None, "windows") => {
+            let detail = "a Windows node has a build, for example 10.0.20348";
+            errors.push(FieldError::required(&path, detail));
+        }
+        (None, _) => {}
+    }
+}
+
+fn amounts(amounts: &BTreeMap<String, Amount>, at: &Path, errors: &mut Vec<FieldError>) {
+    for (name, amount) in amounts {
+        let path = at.key(name);
+        for why in names::is_qualified_name(name) {
+            errors.push(FieldError::invalid(&path, name.as_str(), why));
+        }
+        let text = amount.to_string();
+        match Quantity::from_str(&text) {
+            Err(error) => {
+                let detail = format!("must be a quantity, for example 4, 500m or 16Gi: {error}");
+                errors.push(FieldError::invalid(&path, text, detail));
+            }
+            Ok(quantity) if quantity.sign() < 0 => {
+                errors.push(FieldError::invalid(&path, text, "must not be negative"));
+            }
+            Ok(quantity) if name == "pods" && quantity.value() > address::PODS_PER_NODE => {
+                let detail = format!(
+                    "must be at most {}: a node has that many addresses",
+                    address::PODS_PER_NODE
+                );
+                errors.push(FieldError::invalid(&path, text, detail));
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+fn cpu_errors(cpu: &Cpu, at: &Path, errors: &mut Vec<FieldError>) {
+    let mut check = |path: Path, value: &str| {
+        // Each becomes the name part of a label.
+        let found = names::is_qualified_name(value);
+        let slash = value
+            .contains('/')
+            .then(|| "must not contain '/'".to_owned());
+        for why in found.into_iter().chain(slash) {
+            errors.push(FieldError::invalid(&path, value, why));
+        }
+    };
+    check(at.child("vendor"), &cpu.vendor);
+    check(at.child("model"), &cpu.model);
+    let lists = [
+        ("models", &cpu.models),
+        ("knownModels", &cpu.known_models),
+        ("features", &cpu.features),
+        ("requiredFeatures", &cpu.required_features),
+        ("machineTypes", &cpu.machine_types),
+    ];
+    for (name, list) in lists {
+        for (index, value) in list.iter().enumerate() {
+            check(at.child(name).index(index), value);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The annotations and labels the fleet reads and writes.
+
+/// `"true"` on nodes the fleet keeps alive.
+pub const SIMULATED: &str = "fleet.medley.dev/simulated";
+/// `"true"` on nodes whose kubelet is to fall silent.
+pub const FAILED: &str = "fleet.medley.dev/failed";
+/// The pool a node came from.
+pub const POOL: &str = "fleet.medley.dev/pool";
+
+/// How long the containers of a pod run before they end.
+pub const RUN_FOR: &str = "fleet.medley.dev/run-for";
+/// The code containers end with.
+pub const EXIT_CODE: &str = "fleet.medley.dev/exit-code";
+/// How long containers run before they are ready.
+pub const READY_AFTER: &str = "fleet.medley.dev/ready-after";
+/// How long containers take to stop when they are told to.
+pub const STOP_AFTER: &str = "fleet.medley.dev/stop-after";
+/// Why images cannot be pulled: `ErrImagePull` or `InvalidImageName`.
+pub const FAIL_IMAGE: &str = "fleet.medley.dev/fail-image";
+
+pub(crate) const ARCH: &str = "kubernetes.io/arch";
+pub(crate) const OS: &str = "kubernetes.io/os";
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
+pub(crate) const REGION: &str = "topology.kubernetes.io/region";
+pub(crate) const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+pub(crate) const ROLE: &str = "node-role.kubernetes.io/";
+
+/// Whether an annotation says yes.
+pub(crate) fn says_yes(meta: &kube::api::ObjectMeta, name: &str) -> bool {
+    meta.annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(name))
+        .is_some_and(|value| value == "true")
+}

@@ -1,0 +1,267 @@
+//! Which nodes a pod can be on. The order of the questions is upstream's: the first that a node
+//! cannot answer is the one that is told.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use machinery::node_affinity::untolerated_taint;
+use serde_json::json;
+
+use super::cluster::{Cluster, NodeInfo};
+use super::pod::{PodInfo, Spread, Term};
+use super::reason::Reason;
+use super::volumes::{Needs, Supply};
+
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// What is found out once for a pod, before nodes are looked at.
+pub(crate) struct Prepared<'a> {
+    cluster: &'a Cluster,
+    pod: &'a PodInfo,
+    needs: Needs,
+    /// For every term, how many pods it means in each part of the topology.
+    together: Vec<(&'a Term, HashMap<&'a str, i64>)>,
+    apart: Vec<(&'a Term, HashMap<&'a str, i64>)>,
+    /// Parts of topologies other pods want for themselves.
+    forbidden: HashSet<(&'a str, &'a str)>,
+    spread: Vec<Domains<'a>>,
+    /// Nobody is there yet to be together with, and the pod means itself.
+    first_of_its_kind: bool,
+}
+
+/// The parts of a topology and how many pods a constraint means in each.
+pub(crate) struct Domains<'a> {
+    pub(crate) constraint: &'a Spread,
+    pub(crate) counts: HashMap<&'a str, i64>,
+    least: i64,
+    own: i64,
+}
+
+impl<'a> Prepared<'a> {
+    /// Gathers what a decision needs, or says what keeps the pod from being on any node.
+    pub(crate) fn new(cluster: &'a Cluster, pod: &'a PodInfo) -> Result<Self, String> {
+        let needs = cluster
+            .volumes
+            .needs(pod, |name| cluster.node(name).is_some())?;
+        let together: Vec<_> = pod
+            .together
+            .iter()
+            .map(|term| (term, meant_by(cluster, term)))
+            .collect();
+        let apart = pod
+            .apart
+            .iter()
+            .map(|term| (term, meant_by(cluster, term)))
+            .collect();
+        let first_of_its_kind = together.iter().all(|(_, counts)| counts.is_empty())
+            && pod
+                .together
+                .iter()
+                .all(|term| term.means(pod, &cluster.namespaces));
+        let mut forbidden = HashSet::new();
+        for other in cluster.wanting_apart() {
+            for term in &other.pod.apart {
+                if term.means(pod, &cluster.namespaces)
+                    && let Some(value) = topology(cluster, &other.node, &term.topology)
+                {
+                    forbidden.insert((term.topology.as_str(), value));
+                }
+            }
+        }
+        let spread = pod
+            .spread
+            .iter()
+            .filter(|constraint| constraint.required)
+            .map(|constraint| domains(cluster, pod, constraint))
+            .collect();
+        Ok(Self {
+            cluster,
+            pod,
+            needs,
+            together,
+            apart,
+            forbidden,
+            spread,
+            first_of_its_kind,
+        })
+    }
+
+    /// Whether the pod can be on a node, and where its volumes would come from; or all reasons of
+    /// the first question the node cannot answer.
+    pub(crate) fn check(&self, node: &NodeInfo) -> Result<Vec<Supply>, Vec<Reason>> {
+        let pod = self.pod;
+        let one = |reason: Reason| Err(vec![reason]);
+        if let Some(named) = &pod.named
+            && !named.contains(&node.name)
+        {
+            return one(Reason::NotNamed);
+        }
+        if node.unschedulable && !tolerates_unschedulable(pod) {
+            return one(Reason::Unschedulable);
+        }
+        if untolerated(pod, node) {
+            return one(Reason::Taint);
+        }
+        if !affinity_matches(pod, node) {
+            return one(Reason::NodeAffinity);
+        }
+        let wanted =
+            |port: &super::pod::HostPort| node.ports.iter().any(|(_, used)| used.conflicts(port));
+        if pod.ports.iter().any(wanted) {
+            return one(Reason::Ports);
+        }
+        let short = lacks(pod, node);
+        if !short.is_empty() {
+            return Err(short);
+        }
+        let supplies = self
+            .cluster
+            .volumes
+            .supply(&self.needs, node)
+            .map_err(|reason| vec![reason])?;
+        if let Some(reason) = self.spread_refuses(node) {
+            return one(reason);
+        }
+        match self.neighbours_refuse(node) {
+            Some(reason) => one(reason),
+            None => Ok(supplies),
+        }
+    }
+
+    fn spread_refuses(&self, node: &NodeInfo) -> Option<Reason> {
+        self.spread.iter().find_map(|domains| {
+            let constraint = domains.constraint;
+            let Some(value) = node.labels.get(&constraint.topology) else {
+                return Some(Reason::SpreadLabel);
+            };
+            let here = domains.counts.get(value.as_str()).copied();
+            let skew = here.unwrap_or_default() + domains.own - domains.least;
+            (skew > constraint.max_skew).then_some(Reason::Spread)
+        })
+    }
+
+    fn neighbours_refuse(&self, node: &NodeInfo) -> Option<Reason> {
+        let count = |term: &Term, counts: &HashMap<&str, i64>| {
+            let value = node.labels.get(&term.topology)?;
+            Some(counts.get(value.as_str()).copied().unwrap_or_default())
+        };
+        let near = self.together.iter().all(|(term, counts)| {
+            count(term, counts).is_some_and(|count| count > 0 || self.first_of_its_kind)
+        });
+        if !near {
+            return Some(Reason::Together);
+        }
+        let crowded = |(term, counts): &(&Term, HashMap<&str, i64>)| {
+            count(term, counts).is_some_and(|count| count > 0)
+        };
+        if self.apart.iter().any(crowded) {
+            return Some(Reason::Apart);
+        }
+        let refused = self
+            .forbidden
+            .iter()
+            .any(|(topology, value)| node.labels.get(*topology).map(String::as_str) == Some(value));
+        refused.then_some(Reason::OthersApart)
+    }
+}
+
+fn tolerates_unschedulable(pod: &PodInfo) -> bool {
+    let taint = json!({ "key": UNSCHEDULABLE, "effect": "NoSchedule" });
+    machinery::node_affinity::tolerates(&pod.tolerations, &taint)
+}
+
+pub(crate) fn untolerated(pod: &PodInfo, node: &NodeInfo) -> bool {
+    let effects = ["NoSchedule", "NoExecute"];
+    untolerated_taint(&node.taints, &pod.tolerations, &effects).is_some()
+}
+
+/// How many taints a node has that a pod would rather not have.
+pub(crate) fn disliked_taints(pod: &PodInfo, node: &NodeInfo) -> i64 {
+    let soft = node.taints.iter().filter(|taint| {
+        taint["effect"] == "PreferNoSchedule"
+            && !machinery::node_affinity::tolerates(&pod.tolerations, taint)
+    });
+    i64::try_from(soft.count()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn affinity_matches(pod: &PodInfo, node: &NodeInfo) -> bool {
+    pod.required
+        .as_ref()
+        .is_none_or(|required| required.matches(&node.view).unwrap_or(false))
+}
+
+/// What a node has too little of for one more pod.
+pub(crate) fn lacks(pod: &PodInfo, node: &NodeInfo) -> Vec<Reason> {
+    let mut short = Vec::new();
+    if i64::try_from(node.pods.len()).unwrap_or(i64::MAX) >= node.has.pods {
+        short.push(Reason::TooManyPods);
+    }
+    for name in pod.requests.missing_in(&node.has, &node.used) {
+        short.push(Reason::Insufficient {
+            resource: name.to_owned(),
+            ever: pod.requests.amount(name) > node.has.amount(name),
+        });
+    }
+    short
+}
+
+fn topology<'a>(cluster: &'a Cluster, node: &str, key: &str) -> Option<&'a str> {
+    cluster.node(node)?.labels.get(key).map(String::as_str)
+}
+
+/// How many pods a term means in each part of its topology.
+pub(crate) fn meant_by<'a>(cluster: &'a Cluster, term: &Term) -> HashMap<&'a str, i64> {
+    let mut counts = HashMap::new();
+    let others = cluster.in_namespaces(|name| term.in_namespace(name, &cluster.namespaces));
+    for other in others {
+        if term.means(&other.pod, &cluster.namespaces)
+            && let Some(value) = topology(cluster, &other.node, &term.topology)
+        {
+            *counts.entry(value).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Counts pods a constraint means. Only nodes that could have the pod and have all keys count.
+pub(crate) fn domains<'a>(
+    cluster: &'a Cluster,
+    pod: &PodInfo,
+    constraint: &'a Spread,
+) -> Domains<'a> {
+    let keys: BTreeSet<&str> = pod
+        .spread
+        .iter()
+        .filter(|other| other.required == constraint.required)
+        .map(|other| other.topology.as_str())
+        .collect();
+    let counts_here = |node: &NodeInfo| {
+        keys.iter().all(|key| node.labels.contains_key(*key))
+            && (!constraint.honours_affinity || affinity_matches(pod, node))
+            && (!constraint.honours_taints || !untolerated(pod, node))
+    };
+    let mut counts: HashMap<&str, i64> = HashMap::new();
+    let mut eligible = HashSet::new();
+    for node in cluster.nodes().filter(|node| counts_here(node)) {
+        if let Some(value) = node.labels.get(&constraint.topology) {
+            counts.entry(value).or_default();
+            eligible.insert(node.name.as_str());
+        }
+    }
+    for other in cluster.in_namespace(&pod.key.namespace) {
+        if !other.pod.leaving
+            && eligible.contains(other.node.as_str())
+            && constraint.means(&other.pod.labels)
+            && let Some(value) = topology(cluster, &other.node, &constraint.topology)
+        {
+            *counts.entry(value).or_default() += 1;
+        }
+    }
+    let enough = i64::try_from(counts.len()).unwrap_or(i64::MAX) >= constraint.min_domains;
+    let least = counts.values().copied().min().filter(|_| enough);
+    Domains {
+        constraint,
+        least: least.unwrap_or_default(),
+        own: i64::from(constraint.means(&pod.labels)),
+        counts,
+    }
+}
