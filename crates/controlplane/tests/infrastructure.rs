@@ -4,6 +4,8 @@
 mod network;
 #[path = "infrastructure/nodes.rs"]
 mod nodes;
+#[path = "infrastructure/storage.rs"]
+mod storage;
 
 use std::fmt::Debug;
 use std::time::Duration;
