@@ -1,0 +1,237 @@
+//! What the Endpoints object of a service should say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{backends, slices};
+
+/// Marks Endpoints this controller writes.
+pub(super) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+pub(super) const MANAGER: &str = "endpoint-controller";
+/// Says that addresses were left out.
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+/// Addresses in one object.
+const CAPACITY: usize = 1000;
+
+/// By address and pod, so in the order they are written in.
+type Addresses = BTreeMap<(String, Option<String>), (EndpointAddress, bool)>;
+/// A port as something that can be ordered: name, number, protocol, application protocol.
+type Port = (Option<String>, i32, Option<String>, Option<String>);
+
+/// The Endpoints to write, unless what is there says it already.
+pub(super) fn wanted(
+    service: &Service,
+    pods: &[Arc<Pod>],
+    current: Option<&Endpoints>,
+) -> Option<Endpoints> {
+    let mut subsets = subsets(service, pods);
+    let truncated = truncate(&mut subsets);
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
+    labels.remove(slices::HEADLESS);
+    if !backends::has_cluster_ip(service) {
+        labels.insert(slices::HEADLESS.to_owned(), String::new());
+    }
+    labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
+
+    let mut metadata = current.map_or_else(
+        || ObjectMeta {
+            name: service.metadata.name.clone(),
+            namespace: service.metadata.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        |current| current.metadata.clone(),
+    );
+    metadata.labels = Some(labels);
+    let annotations = metadata.annotations.get_or_insert_default();
+    if truncated {
+        annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned());
+    } else {
+        annotations.remove(OVER_CAPACITY);
+    }
+    if annotations.is_empty() {
+        metadata.annotations = None;
+    }
+    let wanted = Endpoints {
+        metadata,
+        subsets: Some(subsets).filter(|subsets| !subsets.is_empty()),
+    };
+    (current.map(normal).as_ref() != Some(&wanted)).then_some(wanted)
+}
+
+/// What is there, without what nobody compares.
+fn normal(endpoints: &Endpoints) -> Endpoints {
+    let mut endpoints = endpoints.clone();
+    if endpoints
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(BTreeMap::is_empty)
+    {
+        endpoints.metadata.annotations = None;
+    }
+    for subset in endpoints.subsets.iter_mut().flatten() {
+        let addresses = subset.addresses.iter_mut().flatten();
+        for address in addresses.chain(subset.not_ready_addresses.iter_mut().flatten()) {
+            if let Some(target) = &mut address.target_ref {
+                target.resource_version = None;
+            }
+        }
+    }
+    endpoints.subsets = endpoints.subsets.filter(|subsets| !subsets.is_empty());
+    endpoints
+}
+
+/// Addresses that are reached on the same ports, together.
+fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
+    let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
+    let ports = service
+        .spec
+        .iter()
+        .flat_map(|spec| spec.ports.iter().flatten());
+    let ports: Vec<_> = ports.collect();
+    let all = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.publish_not_ready_addresses)
+        == Some(true);
+    for pod in pods {
+        if !backends::is_reachable(pod) || (backends::is_leaving(pod) && !all) {
+            continue;
+        }
+        let Some(address) = address(service, pod) else {
+            continue;
+        };
+        let ready = all || backends::is_ready(pod);
+        let uid = pod.metadata.uid.clone();
+        let mut add = |port: Option<Port>| {
+            let entry = (address.ip.clone(), uid.clone());
+            let addresses = by_port.entry(port).or_default();
+            addresses.insert(entry, (address.clone(), ready));
+        };
+        if ports.is_empty() && !backends::has_cluster_ip(service) {
+            add(None);
+        }
+        for port in &ports {
+            if let Some(number) = backends::port_number(pod, port) {
+                add(Some((
+                    port.name.clone(),
+                    number,
+                    Some(backends::protocol(port.protocol.as_deref()).to_owned()),
+                    port.app_protocol.clone(),
+                )));
+            }
+        }
+    }
+
+    // Ports with the same addresses share a subset. BTreeMaps keep the order the same each time.
+    type Ready = BTreeSet<(String, Option<String>, bool)>;
+    let mut merged: BTreeMap<Ready, (Vec<Port>, Addresses)> = BTreeMap::new();
+    for (port, addresses) in by_port {
+        let same = addresses
+            .iter()
+            .map(|((ip, uid), (_, ready))| (ip.clone(), uid.clone(), *ready))
+            .collect();
+        let (ports, _) = merged
+            .entry(same)
+            .or_insert_with(|| (Vec::new(), addresses));
+        ports.extend(port);
+    }
+    let mut subsets: Vec<_> = merged.into_values().collect();
+    subsets.sort_by(|(ports, _), (others, _)| ports.cmp(others));
+    subsets
+        .into_iter()
+        .map(|(ports, addresses)| subset(ports, addresses))
+        .collect()
+}
+
+fn subset(ports: Vec<Port>, addresses: Addresses) -> EndpointSubset {
+    let (ready, not_ready): (Vec<_>, Vec<_>) =
+        addresses.into_values().partition(|(_, ready)| *ready);
+    let plain = |list: Vec<(EndpointAddress, bool)>| {
+        let list: Vec<_> = list.into_iter().map(|(address, _)| address).collect();
+        Some(list).filter(|list| !list.is_empty())
+    };
+    let ports: Vec<_> = ports
+        .into_iter()
+        .map(|(name, port, protocol, app_protocol)| EndpointPort {
+            app_protocol,
+            name,
+            port,
+            protocol,
+        })
+        .collect();
+    EndpointSubset {
+        addresses: plain(ready),
+        not_ready_addresses: plain(not_ready),
+        ports: Some(ports).filter(|ports| !ports.is_empty()),
+    }
+}
+
+/// The address of a pod, of the service's first family.
+fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
+    let all = backends::addresses(pod);
+    let spec = service.spec.as_ref();
+    let family = spec
+        .and_then(|spec| spec.ip_families.as_ref()?.first().cloned())
+        .or_else(|| {
+            let ip: IpAddr = spec?.cluster_ip.as_ref()?.parse().ok()?;
+            Some(slices::type_of(ip).to_owned())
+        })
+        .or_else(|| Some(slices::type_of(*all.first()?).to_owned()))?;
+    let ip = all.into_iter().find(|ip| slices::type_of(*ip) == family)?;
+    Some(EndpointAddress {
+        hostname: backends::hostname(pod, service),
+        ip: ip.to_string(),
+        node_name: backends::node_name(pod).map(str::to_owned),
+        target_ref: Some(slices::target(pod)),
+    })
+}
+
+/// Leaves out what is over capacity, from each subset in proportion, addresses that are not ready
+/// first. Says whether there was something to leave out.
+fn truncate(subsets: &mut [EndpointSubset]) -> bool {
+    let len = |list: &Option<Vec<EndpointAddress>>| list.as_ref().map_or(0, Vec::len);
+    let ready: usize = subsets.iter().map(|subset| len(&subset.addresses)).sum();
+    let not_ready: usize = subsets
+        .iter()
+        .map(|subset| len(&subset.not_ready_addresses))
+        .sum();
+    if ready + not_ready <= CAPACITY {
+        return false;
+    }
+    let cut_ready = ready > CAPACITY;
+    let (room, total) = if cut_ready {
+        (CAPACITY, ready)
+    } else {
+        (CAPACITY - ready, not_ready)
+    };
+    let mut left = room;
+    for subset in subsets {
+        if cut_ready {
+            subset.not_ready_addresses = None;
+        }
+        let list = if cut_ready {
+            &mut subset.addresses
+        } else {
+            &mut subset.not_ready_addresses
+        };
+        let share = (len(list) * room).div_ceil(total).min(left);
+        if let Some(addresses) = list {
+            addresses.truncate(share);
+            left -= addresses.len();
+        }
+        if len(list) == 0 {
+            *list = None;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! How many nodes of each zone are not ready, and how fast their pods may be driven away.
+//!
+//! When everything seems to be down, it is more likely that the watcher is: then nobody is driven
+//! away. When most of a zone is down, it goes slower, and not at all in a small zone. These are
+//! kube-controller-manager's rules, with its numbers.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Node;
+
+const REGION: &str = "topology.kubernetes.io/region";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+/// Zones with more nodes go on, slowly, when most of them are down (`--large-cluster-size-threshold`).
+const LARGE: usize = 50;
+/// A zone is in trouble with this share of its nodes down (`--unhealthy-zone-threshold`), in percent.
+const TROUBLE: usize = 55;
+/// But never with fewer nodes down than this.
+const FEWEST: usize = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Normal,
+    Partial,
+    Full,
+}
+
+#[derive(Debug, Default)]
+struct Zone {
+    total: usize,
+    down: usize,
+    last: Option<Instant>,
+}
+
+impl Zone {
+    fn state(&self) -> State {
+        if self.down > 0 && self.down == self.total {
+            State::Full
+        } else if self.down >= FEWEST && self.down * 100 >= self.total * TROUBLE {
+            State::Partial
+        } else {
+            State::Normal
+        }
+    }
+}
+
+/// All zones.
+#[derive(Debug, Default)]
+pub(super) struct Zones {
+    nodes: HashMap<String, (String, bool)>,
+    zones: HashMap<String, Zone>,
+}
+
+/// The time between two nodes of one zone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) normal: Duration,
+    pub(super) in_trouble: Duration,
+}
+
+impl Zones {
+    /// Notes how a node is, or that it is gone.
+    pub(super) fn observe(&mut self, name: &str, node: Option<&Node>) {
+        if let Some((zone, ready)) = self.nodes.remove(name)
+            && let Some(counts) = self.zones.get_mut(&zone)
+        {
+            counts.total -= 1;
+            counts.down -= usize::from(!ready);
+            if counts.total == 0 {
+                self.zones.remove(&zone);
+            }
+        }
+        let Some(node) = node.filter(|node| label(node, EXCLUDED).is_none()) else {
+            return;
+        };
+        let (zone, ready) = (zone_of(node), super::readiness(node) == Some("True"));
+        let counts = self.zones.entry(zone.clone()).or_default();
+        counts.total += 1;
+        counts.down += usize::from(!ready);
+        self.nodes.insert(name.to_owned(), (zone, ready));
+    }
+
+    /// Whether no node anywhere is ready.
+    pub(super) fn all_down(&self) -> bool {
+        !self.zones.is_empty() && self.zones.values().all(|zone| zone.state() == State::Full)
+    }
+
+    /// Takes a turn for a node of a zone, or says how long to wait before asking again.
+    pub(super) fn take_turn(
+        &mut self,
+        zone: &str,
+        pace: Pace,
+        now: Instant,
+    ) -> Result<(), Duration> {
+        let zone = self.zones.entry(zone.to_owned()).or_default();
+        let interval = match zone.state() {
+            State::Normal | State::Full => pace.normal,
+            State::Partial if zone.total > LARGE => pace.in_trouble,
+            State::Partial => return Err(pace.normal),
+        };
+        let due = zone.last.map_or(now, |last| last + interval);
+        if due > now {
+            return Err(due - now);
+        }
+        zone.last = Some(now);
+        Ok(())
+    }
+}
+
+fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    let labels = node.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
+
+/// The failure domain of a node.
+pub(super) fn zone_of(node: &Node) -> String {
+    let part = |key| label(node, key).unwrap_or_default();
+    format!("{}:{}", part(REGION), part(ZONE))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! What a claim needs next.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus,
+};
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE};
+use super::{annotation, asked_class, claim_class, matching, volume_of};
+
+const DEFAULT_CLASS: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+
+/// What a claim is decided upon with.
+#[derive(Default)]
+pub(super) struct Surroundings<'a> {
+    /// The volume the claim names, those that name the claim, and those that are free.
+    pub(super) volumes: &'a [Arc<PersistentVolume>],
+    /// The class the claim asks for, if there is such a class.
+    pub(super) class: Option<&'a StorageClass>,
+    /// The class of claims that ask for none.
+    pub(super) default_class: Option<&'a str>,
+    /// The node that a scheduler chose for the first consumer.
+    pub(super) node: Option<&'a Node>,
+    /// Pods that use the claim and are not on any node.
+    pub(super) waiting_pods: &'a [String],
+}
+
+/// Something to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) warning: bool,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// What is to be done about a claim.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// Bind it, or finish binding it.
+    Bind(Arc<PersistentVolume>),
+    /// Give it the default class.
+    Assign(String),
+    /// Ask a provisioner for a volume.
+    Provision(String),
+    /// It has to wait.
+    Pend(Option<Note>),
+    /// It cannot be helped for now; its status is left alone.
+    Refuse(Note),
+    /// Its volume is gone.
+    Lose(Note),
+}
+
+/// Decides what a claim needs next.
+pub(super) fn decide(claim: &PersistentVolumeClaim, around: &Surroundings<'_>) -> Step {
+    let named = volume_of(claim);
+    let volume = named.and_then(|name| {
+        let is_named =
+            |volume: &&Arc<PersistentVolume>| volume.metadata.name.as_deref() == Some(name);
+        around.volumes.iter().find(is_named)
+    });
+    let completed = annotation(&claim.metadata, BIND_COMPLETED).is_some();
+    match (completed, named, volume) {
+        (true, None, _) => {
+            lose("Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
+        }
+        (true, Some(_), None) => {
+            lose("Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+        }
+        (true, Some(_), Some(volume)) => keep(claim, volume),
+        (false, None, _) => find(claim, around),
+        (false, Some(_), None) => Step::Pend(None),
+        (false, Some(_), Some(volume)) => take(claim, volume),
+    }
+}
+
+fn lose(message: &str) -> Step {
+    Step::Lose(warning("ClaimLost", message))
+}
+
+fn warning(reason: &'static str, message: impl Into<String>) -> Note {
+    Note {
+        warning: true,
+        reason,
+        message: message.into(),
+    }
+}
+
+fn normal(reason: &'static str, message: impl Into<String>) -> Note {
+    Note {
+        warning: false,
+        ..warning(reason, message)
+    }
+}
+
+/// A claim that was bound stays bound, unless its volume is another's.
+fn keep(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
+    let taken = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    match taken {
+        Some(by) if by.uid != claim.metadata.uid => Step::Lose(warning(
+            "ClaimMisbound",
+            "Two claims are bound to the same volume, this one is bound incorrectly",
+        )),
+        _ => Step::Bind(Arc::clone(volume)),
+    }
+}
+
+/// A claim that names its volume gets it, if the volume is free and fits.
+fn take(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
+    let name = volume.metadata.name.as_deref().unwrap_or_default();
+    let taken = volume
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.claim_ref.is_some());
+    if !taken {
+        return match matching::mismatch(volume, claim) {
+            None => Step::Bind(Arc::clone(volume)),
+            Some(why) => {
+                let text = format!("Cannot bind to requested volume {name:?}: {why}");
+                Step::Pend(Some(warning("VolumeMismatch", text)))
+            }
+        };
+    }
+    if matching::is_meant_for(volume, claim) {
+        return Step::Bind(Arc::clone(volume));
+    }
+    let text = format!("volume {name:?} already bound to a different claim.");
+    let note = warning("FailedBinding", text);
+    if annotation(&claim.metadata, BOUND_BY_CONTROLLER).is_some() {
+        Step::Refuse(note)
+    } else {
+        Step::Pend(Some(note))
+    }
+}
+
+/// A claim that names no volume gets one that fits, or has one made.
+fn find(claim: &PersistentVolumeClaim, around: &Surroundings<'_>) -> Step {
+    let mode = around
+        .class
+        .and_then(|class| class.volume_binding_mode.as_deref());
+    let waits = mode == Some("WaitForFirstConsumer");
+    if let Some(volume) = matching::best(claim, around.volumes, waits, around.node) {
+        return Step::Bind(Arc::clone(volume));
+    }
+    if asked_class(claim).is_none()
+        && let Some(class) = around.default_class
+    {
+        return Step::Assign(class.to_owned());
+    }
+    if waits && annotation(&claim.metadata, SELECTED_NODE).is_none() {
+        return Step::Pend(Some(waiting(around.waiting_pods)));
+    }
+    let class = claim_class(claim);
+    if class.is_empty() {
+        let text = "no persistent volumes available for this claim and no storage class is set";
+        return Step::Pend(Some(normal("FailedBinding", text)));
+    }
+    match around.class.map(|class| class.provisioner.as_str()) {
+        None => {
+            let text = format!("storageclass.storage.k8s.io {class:?} not found");
+            Step::Refuse(warning("ProvisioningFailed", text))
+        }
+        // Provisioners that once were part of Kubernetes, and the one that stands for none.
+        Some(builtin) if builtin.starts_with("kubernetes.io/") => {
+            let text = format!("no volume plugin matched name: {builtin}");
+            Step::Refuse(warning("ProvisioningFailed", text))
+        }
+        Some(provisioner) => Step::Provision(provisioner.to_owned()),
+    }
+}
+
+fn waiting(pods: &[String]) -> Note {
+    match pods {
+        [] => normal(
+            "WaitForFirstConsumer",
+            "waiting for first consumer to be created before binding",
+        ),
+        [pod] => normal(
+            "WaitForPodScheduled",
+            format!("waiting for pod {pod} to be scheduled"),
+        ),
+        pods => normal(
+            "WaitForPodScheduled",
+            format!("waiting for pods {} to be scheduled", pods.join(",")),
+        ),
+    }
+}
+
+/// The status of a claim in a phase, with the volume it is bound to. Its size is taken from the volume
+/// when it becomes bound; later sizes are for who resizes volumes to say.
+pub(super) fn status(
+    claim: &PersistentVolumeClaim,
+    phase: &str,
+    volume: Option<&PersistentVolume>,
+) -> PersistentVolumeClaimStatus {
+    let mut status = claim.status.clone().unwrap_or_default();
+    let enters = status.phase.as_deref() != Some(phase);
+    status.phase = Some(phase.to_owned());
+    let Some(spec) = volume.and_then(|volume| volume.spec.as_ref()) else {
+        status.access_modes = None;
+        status.capacity = None;
+        status.current_volume_attributes_class_name = None;
+        return status;
+    };
+    status.access_modes.clone_from(&spec.access_modes);
+    if enters {
+        status.capacity.clone_from(&spec.capacity);
+        let attributes = &spec.volume_attributes_class_name;
+        status
+            .current_volume_attributes_class_name
+            .clone_from(attributes);
+    }
+    status
+}
+
+/// The class of claims that ask for none: of several, the newest.
+pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<String> {
+    let defaults = classes.iter().filter(|class| {
+        DEFAULT_CLASS
+            .iter()
+            .any(|mark| annotation(&class.metadata, mark) == Some("true"))
+    });
+    let newest = defaults.min_by_key(|class| {
+        let created = class
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0);
+        (std::cmp::Reverse(created), class.metadata.name.clone())
+    });
+    newest?.metadata.name.clone()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Which volume fits a claim.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
+};
+use machinery::node_affinity::volume_matches;
+use machinery::quantity::Quantity;
+use machinery::selector::LabelSelector;
+use serde_json::json;
+
+use super::{claim_class, volume_class};
+
+/// Whether a volume is meant for a claim: it names it, perhaps without saying which one of that name.
+pub(super) fn is_meant_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let wanted = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    wanted.is_some_and(|wanted| {
+        wanted.name == claim.metadata.name
+            && wanted.namespace == claim.metadata.namespace
+            && (wanted.uid.as_deref().is_none_or(str::is_empty) || wanted.uid == claim.metadata.uid)
+    })
+}
+
+/// The volume a claim should be bound to: one that is meant for it, or the smallest that is free and
+/// fits; of those, one that can do the least besides. A claim that waits for a consumer gets a free
+/// one only on the node chosen for the consumer.
+pub(super) fn best<'a>(
+    claim: &PersistentVolumeClaim,
+    volumes: &'a [Arc<PersistentVolume>],
+    waits: bool,
+    node: Option<&Node>,
+) -> Option<&'a Arc<PersistentVolume>> {
+    let fits: Vec<_> = volumes
+        .iter()
+        .filter(|volume| fits(claim, volume))
+        .collect();
+    if let Some(meant) = fits.iter().find(|volume| is_meant_for(volume, claim)) {
+        return Some(meant);
+    }
+    if waits && node.is_none() {
+        return None;
+    }
+    fits.into_iter()
+        .filter(|volume| is_free(volume) && is_selected(claim, volume))
+        .filter(|volume| volume_class(volume) == claim_class(claim))
+        .filter(|volume| node.is_none_or(|node| reaches(volume, node)))
+        .min_by_key(|volume| {
+            (
+                modes(volume),
+                size(volume),
+                Reverse(volume.metadata.uid.clone()),
+            )
+        })
+}
+
+/// What keeps a volume that somebody asked for by name from being bound.
+pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
+    let text = if volume.metadata.deletion_timestamp.is_some() {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        return Some(format!("the volume is marked for deletion {name:?}"));
+    } else if size(volume) < requested(claim) {
+        "requested PV is too small"
+    } else if volume_class(volume) != claim_class(claim) {
+        "storageClassName does not match"
+    } else if attributes_differ(claim, volume) {
+        "volumeAttributesClassName does not match"
+    } else if modes_differ(claim, volume) {
+        "incompatible volumeMode"
+    } else if !can_be_accessed(claim, volume) {
+        "incompatible accessMode"
+    } else {
+        return None;
+    };
+    Some(text.to_owned())
+}
+
+fn fits(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let claimed = volume
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.claim_ref.is_some());
+    (!claimed || is_meant_for(volume, claim))
+        && volume.metadata.deletion_timestamp.is_none()
+        && size(volume) >= requested(claim)
+        && !modes_differ(claim, volume)
+        && !attributes_differ(claim, volume)
+        && can_be_accessed(claim, volume)
+}
+
+fn is_free(volume: &PersistentVolume) -> bool {
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    phase == Some("Available")
+}
+
+fn is_selected(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let Some(selector) = claim_spec(claim).and_then(|spec| spec.selector.as_ref()) else {
+        return true;
+    };
+    // The server has checked the selector; one it should not have let through selects nothing.
+    LabelSelector::from_label_selector_object(&json!(selector)).is_ok_and(|selector| {
+        let labels = volume.metadata.labels.as_ref();
+        selector.matches(|key| {
+            labels
+                .and_then(|labels| labels.get(key))
+                .map(String::as_str)
+        })
+    })
+}
+
+/// Whether a volume can be used on a node.
+pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
+    volume_matches(&json!(volume.spec), &json!(node)).unwrap_or(false)
+}
+
+fn claim_spec(claim: &PersistentVolumeClaim) -> Option<&PersistentVolumeClaimSpec> {
+    claim.spec.as_ref()
+}
+
+fn volume_spec(volume: &PersistentVolume) -> Option<&PersistentVolumeSpec> {
+    volume.spec.as_ref()
+}
+
+/// Whether one is a file system and the other a device.
+pub(super) fn modes_differ(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let wanted = claim_spec(claim).and_then(|spec| spec.volume_mode.as_deref());
+    let given = volume_spec(volume).and_then(|spec| spec.volume_mode.as_deref());
+    wanted.unwrap_or("Filesystem") != given.unwrap_or("Filesystem")
+}
+
+fn attributes_differ(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let wanted = claim_spec(claim).and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    let given = volume_spec(volume).and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    wanted.unwrap_or_default() != given.unwrap_or_default()
+}
+
+fn can_be_accessed(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let wanted = claim_spec(claim).and_then(|spec| spec.access_modes.as_deref());
+    let given = volume_spec(volume).and_then(|spec| spec.access_modes.as_deref());
+    let given = given.unwrap_or_default();
+    wanted
+        .unwrap_or_default()
+        .iter()
+        .all(|mode| given.contains(mode))
+}
+
+fn modes(volume: &PersistentVolume) -> usize {
+    let modes = volume_spec(volume).and_then(|spec| spec.access_modes.as_ref());
+    modes.map_or(0, Vec::len)
+}
+
+fn size(volume: &PersistentVolume) -> Option<Quantity> {
+    let capacity = volume_spec(volume)?.capacity.as_ref()?;
+    capacity.get("storage")?.0.parse().ok()
+}
+
+fn requested(claim: &PersistentVolumeClaim) -> Option<Quantity> {
+    let requests = claim_spec(claim)?.resources.as_ref()?.requests.as_ref()?;
+    requests.get("storage")?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Claims and volumes.
+
+use chassis::Manager;
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use testkit::{TestCluster, wait_until};
+
+use crate::{SOON, api, create, pod, restarted, service_account, until, until_gone};
+
+fn volume(name: &str, size: &str, claim_ref: &Value) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "capacity": { "storage": size },
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "shelf",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": claim_ref,
+            "hostPath": { "path": "/tmp/x" },
+        },
+    })
+}
+
+fn claim(name: &str, class: &Value) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": class,
+            "resources": { "requests": { "storage": "2Gi" } },
+        },
+    })
+}
+
+fn is(phase: &'static str) -> impl Fn(&PersistentVolumeClaim) -> bool {
+    move |claim| claim.status.as_ref().and_then(|it| it.phase.as_deref()) == Some(phase)
+}
+
+fn volume_is(phase: &'static str) -> impl Fn(&PersistentVolume) -> bool {
+    move |volume| volume.status.as_ref().and_then(|it| it.phase.as_deref()) == Some(phase)
+}
+
+async fn until_said(
+    events: &Api<Event>,
+    about: &str,
+    reason: &str,
+    message: &str,
+) -> anyhow::Result<()> {
+    wait_until(&format!("{about}: {reason} {message}"), SOON, || async {
+        let list = events.list(&ListParams::default()).await?.items;
+        let said = list.iter().any(|event| {
+            event.involved_object.name.as_deref() == Some(about)
+                && event.reason.as_deref() == Some(reason)
+                && event.message.as_deref() == Some(message)
+        });
+        Ok(said.then_some(()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let namespace = cluster.namespace("storage").await?;
+    service_account(&cluster, &namespace).await?;
+    let manager = Manager::new(cluster.client());
+    controlplane::storage::start(&manager).await;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
+    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
+    let events: Api<Event> = api(&cluster, &namespace);
+
+    create(&volumes, volume("large", "9Gi", &Value::Null)).await?;
+    create(&volumes, volume("fitting", "3Gi", &Value::Null)).await?;
+    let meant = json!({ "namespace": namespace, "name": "second" });
+    create(&volumes, volume("meant", "50Gi", &meant)).await?;
+    for name in ["large", "fitting", "meant"] {
+        until(&volumes, name, "is free", volume_is("Available")).await?;
+    }
+
+    create(&claims, claim("first", &json!("shelf"))).await?;
+    let bound = until(&claims, "first", "is bound", is("Bound")).await?;
+    assert_eq!(json!(bound.spec)["volumeName"], json!("fitting"));
+    assert_eq!(json!(bound.status)["capacity"]["storage"], json!("3Gi"));
+    let annotations = json!(bound.metadata.annotations);
+    assert_eq!(annotations["pv.kubernetes.io/bind-completed"], json!("yes"));
+    assert_eq!(
+        annotations["pv.kubernetes.io/bound-by-controller"],
+        json!("yes")
+    );
+
+    // A restart between the halves of a binding changes nothing.
+    let manager = restarted(&cluster, manager).await;
+    create(&claims, claim("second", &json!("shelf"))).await?;
+    controlplane::storage::start(&manager).await;
+    let bound = until(&claims, "second", "is bound", is("Bound")).await?;
+    assert_eq!(json!(bound.spec)["volumeName"], json!("meant"));
+    let volume_of_second = until(&volumes, "meant", "is bound", volume_is("Bound")).await?;
+    assert_eq!(
+        json!(volume_of_second.spec)["claimRef"]["uid"],
+        json!(bound.metadata.uid)
+    );
+    assert!(volume_is("Available")(&volumes.get("large").await?));
+
+    create(&claims, claim("third", &json!(""))).await?;
+    let text = "no persistent volumes available for this claim and no storage class is set";
+    until_said(&events, "third", "FailedBinding", text).await?;
+
+    // A claim a pod uses stays until the pod is gone; then its volume is released and kept.
+    let pods: Api<Pod> = api(&cluster, &namespace);
+    let uses = json!({ "nodeName": "n", "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "first" } }] });
+    create(&pods, pod("user", uses)).await?;
+    claims.delete("first", &DeleteParams::default()).await?;
+    volumes.delete("meant", &DeleteParams::default()).await?;
+    create(&claims, claim("fourth", &json!("shelf"))).await?;
+    until(&claims, "fourth", "is bound", is("Bound")).await?;
+    assert!(claims.get_opt("first").await?.is_some(), "a pod uses it");
+    assert!(
+        volumes.get_opt("meant").await?.is_some(),
+        "a claim is bound to it"
+    );
+    pods.delete("user", &DeleteParams::default().grace_period(0))
+        .await?;
+    until_gone(&claims, "first").await?;
+    until(&volumes, "fitting", "is released", volume_is("Released")).await?;
+
+    // A claim that loses its volume is lost.
+    claims.delete("second", &DeleteParams::default()).await?;
+    until_gone(&volumes, "meant").await?;
+    let gone = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    volumes.delete("large", &DeleteParams::default()).await?;
+    volumes
+        .patch("large", &PatchParams::default(), &gone)
+        .await?;
+    until(&claims, "fourth", "is lost", is("Lost")).await?;
+    manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let namespace = cluster.namespace("storage").await?;
+    let manager = Manager::new(cluster.client());
+    controlplane::storage::start(&manager).await;
+    let classes: Api<StorageClass> = Api::all(cluster.client());
+    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
+    let events: Api<Event> = api(&cluster, &namespace);
+
+    // The default class is for claims that were there before it, too.
+    create(&claims, claim("early", &Value::Null)).await?;
+    create(&claims, claim("wrong", &json!("nowhere"))).await?;
+    let text = "storageclass.storage.k8s.io \"nowhere\" not found";
+    until_said(&events, "wrong", "ProvisioningFailed", text).await?;
+    let default = json!({ "storageclass.kubernetes.io/is-default-class": "true" });
+    create(
+        &classes,
+        json!({
+            "metadata": { "name": "standard", "annotations": default },
+            "provisioner": "example.com/disk",
+        }),
+    )
+    .await?;
+    let asked = until(
+        &claims,
+        "early",
+        "has a provisioner",
+        |claim: &PersistentVolumeClaim| {
+            let annotations = claim.metadata.annotations.as_ref();
+            annotations
+                .is_some_and(|it| it.contains_key("volume.kubernetes.io/storage-provisioner"))
+        },
+    )
+    .await?;
+    assert_eq!(json!(asked.spec)["storageClassName"], json!("standard"));
+    let annotations = json!(asked.metadata.annotations);
+    assert_eq!(
+        annotations["volume.kubernetes.io/storage-provisioner"],
+        json!("example.com/disk")
+    );
+    assert_eq!(
+        annotations["volume.beta.kubernetes.io/storage-provisioner"],
+        json!("example.com/disk")
+    );
+
+    create(
+        &classes,
+        json!({
+            "metadata": { "name": "late" },
+            "provisioner": "example.com/disk",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }),
+    )
+    .await?;
+    create(&claims, claim("patient", &json!("late"))).await?;
+    let text = "waiting for first consumer to be created before binding";
+    until_said(&events, "patient", "WaitForFirstConsumer", text).await?;
+    let annotations = json!(claims.get("patient").await?.metadata.annotations);
+    assert_eq!(
+        annotations.get("volume.kubernetes.io/storage-provisioner"),
+        None
+    );
+    let chosen = Patch::Merge(
+        json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n" } } }),
+    );
+    claims
+        .patch("patient", &PatchParams::default(), &chosen)
+        .await?;
+    let text = "Waiting for a volume to be created either by the external provisioner 'example.com/disk' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.";
+    until_said(&events, "patient", "ExternalProvisioning", text).await?;
+    manager.stop().await;
+    Ok(())
+}
