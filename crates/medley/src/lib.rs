@@ -10,6 +10,7 @@ mod completion;
 mod embedded;
 mod envtest;
 mod exit;
+mod fleet;
 mod host;
 mod logging;
 mod reference;
@@ -45,6 +46,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
     logging::start(arguments.verbose);
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
+        Command::Fleet(arguments) => fleet::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -91,7 +91,7 @@ pub(super) fn fate(mut object: Value) -> Fate {
             if !annotations.is_object() {
                 *annotations = Value::Object(Map::new());
             }
-            annotations[fleet::SIMULATED] = Value::String("true".to_owned());
+            annotations[fleet::names::SIMULATED] = Value::String("true".to_owned());
             Fate::Kept(object)
         }
         _ => Fate::Kept(object),
@@ -138,7 +138,10 @@ mod tests {
         let Fate::Kept(node) = fate(json!({ "kind": "Node", "metadata": { "name": "n" } })) else {
             panic!("nodes are kept");
         };
-        assert_eq!(node["metadata"]["annotations"][fleet::SIMULATED], "true");
+        assert_eq!(
+            node["metadata"]["annotations"][fleet::names::SIMULATED],
+            "true"
+        );
     }
 
     #[test]

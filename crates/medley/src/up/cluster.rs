@@ -18,7 +18,7 @@ impl Cluster {
     pub(crate) async fn start(
         server: &ApiServer,
         root_ca: &str,
-        fleet: ::fleet::Fleet,
+        fleet: Option<::fleet::Fleet>,
         speed: f64,
     ) -> anyhow::Result<Self> {
         let manager = Manager::new(client(server, "kube-controller-manager"));
@@ -27,10 +27,13 @@ impl Cluster {
         };
         controlplane::start(&manager, &options).await;
         let options = ::fleet::Options {
+            clients: ::fleet::Clients {
+                scheduler: client(server, "kube-scheduler"),
+                kubelet: client(server, "kubelet"),
+            },
             fleet,
             speed,
-            scheduler: client(server, "kube-scheduler"),
-            kubelet: client(server, "kubelet"),
+            ..::fleet::Options::new(manager.client())
         };
         ::fleet::start(&manager, options)
             .await

@@ -32,10 +32,10 @@ impl FromStr for FleetChoice {
 
 impl FleetChoice {
     /// The fleet that is meant.
-    pub(crate) fn load(&self) -> anyhow::Result<Fleet> {
+    pub(crate) fn load(&self) -> anyhow::Result<Option<Fleet>> {
         match self {
-            Self::Demo => Fleet::demo().context("reading the demo fleet"),
-            Self::None => Ok(Fleet::default()),
+            Self::Demo => Fleet::demo().map(Some).context("reading the demo fleet"),
+            Self::None => Ok(None),
             Self::File(path) => {
                 let text = std::fs::read_to_string(path).with_context(|| {
                     format!(
@@ -43,7 +43,9 @@ impl FleetChoice {
                         path.display()
                     )
                 })?;
-                Fleet::parse(&text).with_context(|| format!("reading the fleet {}", path.display()))
+                Fleet::parse(&text)
+                    .map(Some)
+                    .with_context(|| format!("reading the fleet {}", path.display()))
             }
         }
     }
