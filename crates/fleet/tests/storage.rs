@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use chassis::Manager;
-use fleet::storage::snapshots::{VolumeSnapshot, VolumeSnapshotContent};
+use fleet::storage::snapshots::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use fleet::storage::{self, Options};
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -301,7 +301,21 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     assert!(is_bound(&json!(claims.get("restored").await?)));
 
     // What is to be kept is kept, and can be bound to another snapshot.
-    create(&snapshots, snapshot("kept", "data")).await?;
+    let classes: Api<VolumeSnapshotClass> = Api::all(cluster.client());
+    create(
+        &classes,
+        json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshotClass",
+            "metadata": { "name": "keep" },
+            "driver": storage::DRIVER,
+            "deletionPolicy": "Retain",
+        }),
+    )
+    .await?;
+    let mut kept = snapshot("kept", "data");
+    kept["spec"]["volumeSnapshotClassName"] = json!("keep");
+    create(&snapshots, kept).await?;
     let ready = until(&snapshots, "kept", "is ready", |it| {
         it["status"]["readyToUse"] == json!(true)
     })
@@ -309,23 +323,12 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     let content = ready["status"]["boundVolumeSnapshotContentName"]
         .as_str()
         .unwrap_or_default();
-    let retain = Patch::Merge(json!({ "spec": { "deletionPolicy": "Retain" } }));
-    contents
-        .patch(content, &PatchParams::default(), &retain)
-        .await?;
-    let kept = wait_until("the snapshot controller knows", SOON, || async {
-        snapshots
-            .delete("kept", &DeleteParams::default())
-            .await
-            .ok();
-        Ok(snapshots
-            .get_opt("kept")
-            .await?
-            .is_none()
-            .then_some(contents.get_opt(content).await?))
-    })
-    .await?;
-    assert!(kept.is_some_and(|content| content.metadata.deletion_timestamp.is_none()));
+    snapshots.delete("kept", &DeleteParams::default()).await?;
+    until_gone(&snapshots, "kept").await?;
+    assert_eq!(
+        contents.get(content).await?.metadata.deletion_timestamp,
+        None
+    );
     let handle = json!(contents.get(content).await?.status)["snapshotHandle"].clone();
     create(
         &contents,
