@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
 /// Test machines are not quiet.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 async fn start(cluster: &TestCluster) -> anyhow::Result<Manager> {
     let manager = Manager::new(cluster.client());

@@ -22,16 +22,17 @@ impl Pace {
     }
 
     /// How long an operation still takes; nothing when it is done. The first who asks begins it.
-    pub(super) fn left(&self, operation: String, takes: Duration) -> Option<Duration> {
+    pub(super) fn left(&self, operation: &str, takes: Duration) -> Option<Duration> {
         let now = Instant::now();
         let takes = Duration::try_from_secs_f64(takes.as_secs_f64() / self.speed);
         let takes = takes.unwrap_or(Duration::MAX);
         let mut begun = self.begun.lock();
-        let since = now - *begun.entry(operation.clone()).or_insert(now);
-        if since >= takes {
-            begun.remove(&operation);
+        let since = now - *begun.entry(operation.to_owned()).or_insert(now);
+        let left = takes.saturating_sub(since);
+        if left.is_zero() {
+            begun.remove(operation);
             return None;
         }
-        Some(takes - since)
+        Some(left)
     }
 }

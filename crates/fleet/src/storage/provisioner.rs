@@ -106,7 +106,7 @@ impl Reconcile for Provisioner {
                 return Ok(Next::After(RETRY));
             }
         };
-        if let Some(left) = self.context.pace.left(format!("provision {name}"), TAKES) {
+        if let Some(left) = self.context.pace.left(&format!("provision {name}"), TAKES) {
             let text = format!("External provisioner is provisioning volume for claim \"{key}\"");
             self.events.normal(claim.as_ref(), "Provisioning", text);
             return Ok(Next::After(left));

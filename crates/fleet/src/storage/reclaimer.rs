@@ -84,7 +84,7 @@ impl Reconcile for Reclaimer {
         }
         let has_it = has_finalizer(&volume.metadata, VOLUME_FINALIZER);
         if step == Step::Delete
-            && let Some(left) = self.context.pace.left(format!("delete {key}"), TAKES)
+            && let Some(left) = self.context.pace.left(&format!("delete {key}"), TAKES)
         {
             return Ok(Next::After(left));
         }

@@ -131,7 +131,7 @@ impl Reconcile for Resizer {
         if let Some(left) = self
             .context
             .pace
-            .left(format!("resize {key} {}", size.0), TAKES)
+            .left(&format!("resize {key} {}", size.0), TAKES)
         {
             return Ok(Next::After(left));
         }

@@ -54,7 +54,7 @@ impl Reconcile for Contents {
             return Ok(Next::Wait);
         }
         if content.spec.source.volume_handle.is_some()
-            && let Some(left) = self.context.pace.left(format!("snapshot {key}"), TAKES)
+            && let Some(left) = self.context.pace.left(&format!("snapshot {key}"), TAKES)
         {
             return Ok(Next::After(left));
         }

@@ -109,7 +109,7 @@ fn snapshots() -> Value {
         "vs",
         "Namespaced",
         schema,
-        columns,
+        &columns,
         true,
     )
 }
@@ -189,7 +189,7 @@ fn contents() -> Value {
         "vsc",
         "Cluster",
         schema,
-        columns,
+        &columns,
         true,
     )
 }
@@ -211,7 +211,7 @@ fn classes() -> Value {
         "vsclass",
         "Cluster",
         schema,
-        columns,
+        &columns,
         false,
     )
 }
@@ -222,7 +222,7 @@ fn definition(
     short: &str,
     scope: &str,
     mut schema: Value,
-    columns: Value,
+    columns: &Value,
     has_status: bool,
 ) -> Value {
     for name in ["apiVersion", "kind"] {
