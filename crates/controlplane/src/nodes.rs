@@ -45,7 +45,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             grace: Duration::from_secs(50),
-            startup_grace: Duration::from_secs(60),
+            startup_grace: Duration::from_mins(1),
             between_evictions: Duration::from_secs(10),
             between_evictions_in_trouble: Duration::from_secs(100),
             quarantine: Duration::from_secs(40),

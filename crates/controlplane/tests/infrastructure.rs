@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use testkit::TestCluster;
 
 /// Test machines are not quiet.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Objects of one namespace.
 fn api<K>(cluster: &TestCluster, namespace: &str) -> Api<K>

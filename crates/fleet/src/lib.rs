@@ -5,6 +5,7 @@
 //! fleet.yaml --model--> Node objects --nodes--> leases, status
 //!                                    \--scheduler--> bindings
 //!                                     \--kubelet--> statuses of pods, deletions
+//! claims ----------------storage--> volumes, snapshots
 //! ```
 //!
 //! Everything is said through the API: nodes and pods live in the cluster, and what is simulated
@@ -17,6 +18,7 @@ pub mod model;
 pub mod names;
 mod nodes;
 mod scheduler;
+pub mod storage;
 
 use std::sync::Arc;
 
@@ -33,6 +35,8 @@ pub struct Clients {
     pub scheduler: Client,
     /// Speaks for nodes and the pods on them.
     pub kubelet: Client,
+    /// Provisions volumes.
+    pub storage: Client,
 }
 
 /// How a fleet is run.
@@ -40,7 +44,8 @@ pub struct Clients {
 pub struct Options {
     /// Who writes what.
     pub clients: Clients,
-    /// The nodes to register, unless they have been registered before. Nodes that are in the cluster
+    /// The nodes to register, unless they have been registered before; the storage classes of the
+    /// simulated driver come with them. Nodes that are in the cluster
     /// and say that they are simulated are kept alive in any case.
     pub fleet: Option<Fleet>,
     /// How many times as fast as in reality simulated things happen.
@@ -55,7 +60,8 @@ impl Options {
         Self {
             clients: Clients {
                 scheduler: client.clone(),
-                kubelet: client,
+                kubelet: client.clone(),
+                storage: client,
             },
             fleet: None,
             speed: 1.0,
@@ -64,7 +70,7 @@ impl Options {
     }
 }
 
-/// Starts nodes, scheduler and kubelets; they run until the manager stops.
+/// Starts nodes, scheduler, kubelets and storage; they run until the manager stops.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     if !options.speed.is_finite() || options.speed <= 0.0 {
         return Err(Error::Invalid(format!(
@@ -72,8 +78,18 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
             options.speed
         )));
     }
-    let Clients { scheduler, kubelet } = options.clients;
+    let Clients {
+        scheduler,
+        kubelet,
+        storage,
+    } = options.clients;
     nodes::start(manager, &kubelet, options.fleet.as_ref()).await?;
+    let storage = storage::Options {
+        client: storage,
+        speed: options.speed,
+        classes: options.fleet.is_some(),
+    };
+    storage::start(manager, storage).await?;
     scheduler::start(manager, scheduler).await;
     kubelet::start(manager, kubelet, options.speed, options.runtime).await;
     Ok(())

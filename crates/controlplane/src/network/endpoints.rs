@@ -21,6 +21,8 @@ const CAPACITY: usize = 1000;
 
 /// By address and pod, so in the order they are written in.
 type Addresses = BTreeMap<(String, Option<String>), (EndpointAddress, bool)>;
+/// Which addresses, and whether each is ready.
+type Ready = BTreeSet<(String, Option<String>, bool)>;
 /// A port as something that can be ordered: name, number, protocol, application protocol.
 type Port = (Option<String>, i32, Option<String>, Option<String>);
 
@@ -130,7 +132,6 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     }
 
     // Ports with the same addresses share a subset. BTreeMaps keep the order the same each time.
-    type Ready = BTreeSet<(String, Option<String>, bool)>;
     let mut merged: BTreeMap<Ready, (Vec<Port>, Addresses)> = BTreeMap::new();
     for (port, addresses) in by_port {
         let same = addresses

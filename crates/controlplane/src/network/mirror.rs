@@ -23,6 +23,9 @@ const OWN_ANNOTATIONS: [&str; 2] = [
 /// Addresses mirrored of one subset (`--mirroring-max-endpoints-per-subset`).
 pub(super) const MOST: usize = 1000;
 
+/// Endpoints that share their ports.
+type Group = (Vec<EndpointPort>, Vec<Endpoint>);
+
 /// What is to be done, and what was left out.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Mirrored {
@@ -56,7 +59,7 @@ pub(super) fn elects_leader(endpoints: &Endpoints) -> bool {
 /// Compares the slices that mirror Endpoints with what they should be.
 pub(super) fn plan(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Mirrored {
     let mut mirrored = Mirrored::default();
-    let mut groups: BTreeMap<(&str, String), (Vec<EndpointPort>, Vec<Endpoint>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
     for subset in endpoints.subsets.iter().flatten() {
         let ports: Vec<_> = subset.ports.iter().flatten().map(port).collect();
         let ready = subset

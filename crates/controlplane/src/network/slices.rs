@@ -230,17 +230,14 @@ fn plan_for_ports(
         let fitting = (missing.len() < MOST)
             .then(|| closest_fit(&same, missing.len()))
             .flatten();
-        match fitting {
-            Some(at) => {
-                let mut slice = same.remove(at);
-                fill(&mut slice, &mut missing);
-                plan.update.push(slice);
-            }
-            None => {
-                let mut slice = new_slice(service, ports.to_vec(), address_type);
-                fill(&mut slice, &mut missing);
-                plan.create.push(slice);
-            }
+        if let Some(at) = fitting {
+            let mut slice = same.remove(at);
+            fill(&mut slice, &mut missing);
+            plan.update.push(slice);
+        } else {
+            let mut slice = new_slice(service, ports.to_vec(), address_type);
+            fill(&mut slice, &mut missing);
+            plan.create.push(slice);
         }
     }
     plan

@@ -91,7 +91,9 @@ impl Reconcile for Volumes {
             }
             volumes::Step::Reclaim(then) => binder.reclaim(&volume, then).await?,
             volumes::Step::Unbind => binder.unbind(&volume).await?,
-            volumes::Step::AskClaim => binder.claims.add(claim_of(&volume).unwrap_or(key.clone())),
+            volumes::Step::AskClaim => binder
+                .claims
+                .add(claim_of(&volume).unwrap_or_else(|| key.clone())),
             volumes::Step::Mismatch(of_volume, of_claim) => {
                 binder.tell(volume.as_ref(), &of_volume);
                 if let Some(claim) = claim {
@@ -106,12 +108,11 @@ impl Reconcile for Volumes {
 impl Binder {
     fn decide(&self, key: &Key, claim: &PersistentVolumeClaim) -> claims::Step {
         let mut candidates = self.caches.volumes_by_use.find(&key.to_string());
-        match volume_of(claim) {
-            Some(name) => candidates.extend(self.caches.volumes.get("", name)),
-            None => {
-                let free = of_class(&claim_class(claim));
-                candidates.extend(self.caches.volumes_by_use.find(&free));
-            }
+        if let Some(name) = volume_of(claim) {
+            candidates.extend(self.caches.volumes.get("", name));
+        } else {
+            let free = of_class(&claim_class(claim));
+            candidates.extend(self.caches.volumes_by_use.find(&free));
         }
         let class = self.caches.classes.get("", &claim_class(claim));
         let default_class = claims::default_class(&self.caches.classes.list());
@@ -232,7 +233,8 @@ impl Binder {
         }
         let mut claim = claim.as_ref().clone();
         if !named {
-            claim.spec.get_or_insert_default().volume_name = volume.metadata.name.clone();
+            let name = &mut claim.spec.get_or_insert_default().volume_name;
+            name.clone_from(&volume.metadata.name);
             mark(&mut claim.metadata.annotations, BOUND_BY_CONTROLLER);
         }
         mark(&mut claim.metadata.annotations, BIND_COMPLETED);

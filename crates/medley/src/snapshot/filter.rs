@@ -87,15 +87,32 @@ pub(super) fn fate(mut object: Value) -> Fate {
             Fate::Kept(object)
         }
         "Node" => {
-            let annotations = &mut object["metadata"]["annotations"];
-            if !annotations.is_object() {
-                *annotations = Value::Object(Map::new());
-            }
-            annotations[fleet::names::SIMULATED] = Value::String("true".to_owned());
+            annotate(&mut object, fleet::names::SIMULATED, "true".into());
             Fate::Kept(object)
         }
+        // The driver of the cluster does not run here; the simulated one stands in for it.
+        "StorageClass" => Fate::Kept(with_driver(object, "provisioner")),
+        "VolumeSnapshotClass" => Fate::Kept(with_driver(object, "driver")),
         _ => Fate::Kept(object),
     }
+}
+
+/// What a storage class named before the simulated driver took its place.
+const DRIVER_BEFORE: &str = "fleet.medley.dev/driver";
+
+fn with_driver(mut object: Value, field: &str) -> Value {
+    let before = object[field].take();
+    object[field] = fleet::storage::DRIVER.into();
+    annotate(&mut object, DRIVER_BEFORE, before);
+    object
+}
+
+fn annotate(object: &mut Value, name: &str, value: Value) {
+    let annotations = &mut object["metadata"]["annotations"];
+    if !annotations.is_object() {
+        *annotations = Value::Object(Map::new());
+    }
+    annotations[name] = value;
 }
 
 #[cfg(test)]
@@ -141,6 +158,19 @@ mod tests {
         assert_eq!(
             node["metadata"]["annotations"][fleet::names::SIMULATED],
             "true"
+        );
+    }
+
+    #[test]
+    fn claims_of_a_copy_get_simulated_volumes() {
+        let class = json!({ "kind": "StorageClass", "metadata": { "name": "gold" }, "provisioner": "csi.example.com" });
+        let Fate::Kept(class) = fate(class) else {
+            panic!("classes are kept");
+        };
+        assert_eq!(class["provisioner"], fleet::storage::DRIVER);
+        assert_eq!(
+            class["metadata"]["annotations"][DRIVER_BEFORE],
+            "csi.example.com"
         );
     }
 

@@ -30,6 +30,7 @@ impl Cluster {
             clients: ::fleet::Clients {
                 scheduler: client(server, "kube-scheduler"),
                 kubelet: client(server, "kubelet"),
+                storage: client(server, "csi-provisioner"),
             },
             fleet,
             speed,

@@ -1,0 +1,38 @@
+//! How long simulated operations take.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Remembers when operations began; clones share it. After a restart they begin anew.
+#[derive(Clone)]
+pub(super) struct Pace {
+    speed: f64,
+    begun: Arc<Mutex<HashMap<String, Instant>>>,
+}
+
+impl Pace {
+    pub(super) fn new(speed: f64) -> Self {
+        Self {
+            speed,
+            begun: Arc::default(),
+        }
+    }
+
+    /// How long an operation still takes; nothing when it is done. The first who asks begins it.
+    pub(super) fn left(&self, operation: &str, takes: Duration) -> Option<Duration> {
+        let now = Instant::now();
+        let takes = Duration::try_from_secs_f64(takes.as_secs_f64() / self.speed);
+        let takes = takes.unwrap_or(Duration::MAX);
+        let mut begun = self.begun.lock();
+        let since = now - *begun.entry(operation.to_owned()).or_insert(now);
+        let left = takes.saturating_sub(since);
+        if left.is_zero() {
+            begun.remove(operation);
+            return None;
+        }
+        Some(left)
+    }
+}
