@@ -145,7 +145,8 @@ fn grace(pods: &[&Pod], since: Duration) -> Duration {
     }
 }
 
-fn age(meta: &ObjectMeta, now: Timestamp) -> Duration {
+/// How long ago an object was deleted.
+pub(super) fn age(meta: &ObjectMeta, now: Timestamp) -> Duration {
     let deleted = meta.deletion_timestamp.as_ref();
     deleted.map_or(Duration::ZERO, |deleted| {
         Duration::try_from(now.duration_since(deleted.0)).unwrap_or_default()
