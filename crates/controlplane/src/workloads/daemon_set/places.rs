@@ -85,9 +85,8 @@ impl Demands {
             |effects: &[&str]| untolerated_taint(&place.taints, &self.tolerations, effects);
         let elsewhere = self.node_name.as_deref().is_some_and(|it| it != name);
         // Terms that make no sense match nothing.
-        if elsewhere || !self.affinity.matches(&place.object).unwrap_or(false) {
-            Verdict::Leave
-        } else if untolerated(&["NoExecute"]).is_some() {
+        let suits = !elsewhere && self.affinity.matches(&place.object).unwrap_or(false);
+        if !suits || untolerated(&["NoExecute"]).is_some() {
             Verdict::Leave
         } else if untolerated(&["NoSchedule"]).is_some() {
             Verdict::Stay
