@@ -8,5 +8,6 @@ mod rollout {
     pub(crate) mod daemon_sets;
     pub(crate) mod deployments;
     pub(crate) mod kubectl;
+    pub(crate) mod looks;
     pub(crate) mod stage;
 }

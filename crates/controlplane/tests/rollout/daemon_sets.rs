@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use super::stage::{PATIENCE, Stage, images, template};
+use super::stage::{PATIENCE, Stage, images, target, template};
 
 pub(crate) fn daemon_set(name: &str) -> Value {
     json!({
@@ -50,30 +50,6 @@ async fn taint(stage: &Stage, name: &str, taints: Value) -> anyhow::Result<()> {
 
 /// The nodes that pods are pinned to.
 fn targets(pods: &[Pod]) -> Vec<String> {
-    let target = |pod: &Pod| {
-        let affinity = pod
-            .spec
-            .as_ref()?
-            .affinity
-            .as_ref()?
-            .node_affinity
-            .as_ref()?;
-        let required = affinity
-            .required_during_scheduling_ignored_during_execution
-            .as_ref()?;
-        let field = required
-            .node_selector_terms
-            .first()?
-            .match_fields
-            .as_ref()?
-            .first()?
-            .clone();
-        assert_eq!(
-            (field.key.as_str(), field.operator.as_str()),
-            ("metadata.name", "In")
-        );
-        field.values?.first().cloned()
-    };
     let mut targets: Vec<String> = pods.iter().filter_map(target).collect();
     targets.sort();
     targets
@@ -87,7 +63,7 @@ async fn until_targets(stage: &Stage, expected: &[&str]) -> anyhow::Result<Vec<P
     .await
 }
 
-async fn rolled_out(stage: &Stage, name: &str, count: i32) -> anyhow::Result<DaemonSet> {
+pub(crate) async fn rolled_out(stage: &Stage, name: &str, count: i32) -> anyhow::Result<DaemonSet> {
     stage
         .until("the daemon set is rolled out", name, |it: &DaemonSet| {
             it.status.as_ref().is_some_and(|status| {
@@ -102,8 +78,9 @@ async fn rolled_out(stage: &Stage, name: &str, count: i32) -> anyhow::Result<Dae
 }
 
 #[tokio::test]
-async fn follows_nodes_as_they_come_change_and_go() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
+async fn follows_nodes_as_they_come_and_change() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
     add_node(&stage, "a", "worker").await?;
     add_node(&stage, "b", "worker").await?;
     add_node(&stage, "x", "other").await?;
@@ -158,12 +135,27 @@ async fn follows_nodes_as_they_come_change_and_go() -> anyhow::Result<()> {
     taint(&stage, "a", json!(null)).await?;
     until_targets(&stage, &["a", "b", "c", "x"]).await?;
 
-    nodes(&stage).delete("c", &DeleteParams::default()).await?;
-    until_targets(&stage, &["a", "b", "x"]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn gives_up_pods_for_nodes_that_are_gone() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    add_node(&stage, "a", "worker").await?;
+    add_node(&stage, "b", "worker").await?;
+    stage.create::<DaemonSet>(daemon_set("agent")).await?;
+    until_targets(&stage, &["a", "b"]).await?;
+    nodes(&stage).delete("b", &DeleteParams::default()).await?;
+    if stage.has_genuine_controllers() {
+        // They see it when something else happens.
+        let change = json!({ "metadata": { "annotations": { "look": "again" } } });
+        stage.patch::<DaemonSet>("agent", change).await?;
+    }
+    until_targets(&stage, &["a"]).await?;
     stage
         .until("the status says so", "agent", |it: &DaemonSet| {
             it.status.as_ref().is_some_and(|status| {
-                status.desired_number_scheduled == 3 && status.current_number_scheduled == 3
+                status.desired_number_scheduled == 1 && status.current_number_scheduled == 1
             })
         })
         .await?;
@@ -189,7 +181,7 @@ async fn updates_and_goes_on_after_crashes() -> anyhow::Result<()> {
         })
         .await?;
         stage.kill_controllers();
-        stage.start_controllers().await;
+        stage.start_controllers().await?;
     }
     rolled_out(&stage, "agent", 4).await?;
     let pods = until_targets(&stage, &["a", "b", "c", "d"]).await?;

@@ -1,6 +1,7 @@
 //! A cluster with the controllers of workloads, and somebody who says that pods run.
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,21 +9,32 @@ use chassis::Manager;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::{Process, ServedCluster, TestCluster, wait_until};
 use tokio::task::JoinHandle;
 
 /// Longer than anything takes, also where others use the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What runs until it is dropped.
+enum Controllers {
+    Ours {
+        _manager: Manager,
+    },
+    Genuine {
+        _process: Process,
+        _served: ServedCluster,
+    },
+}
+
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     pub(crate) namespace: String,
-    manager: Option<Manager>,
+    controllers: Option<Controllers>,
     kubelet: Option<JoinHandle<()>>,
 }
 
@@ -34,39 +46,59 @@ impl Stage {
         let mut stage = Self {
             cluster,
             namespace,
-            manager: None,
+            controllers: None,
             kubelet: None,
         };
-        stage.start_controllers().await;
+        stage.start_controllers().await?;
         Ok(stage)
     }
 
-    pub(crate) async fn start_controllers(&mut self) {
+    /// Starts the controllers; those of Kubernetes if the server is and `GENUINE_CONTROLLERS` is set,
+    /// which shows whether a test asks for the genuine behaviour.
+    pub(crate) async fn start_controllers(&mut self) -> anyhow::Result<()> {
+        let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|_| self.cluster.is_genuine());
+        if let (Some(assets), Some(_)) = (assets, std::env::var_os("GENUINE_CONTROLLERS")) {
+            let served = self.cluster.serve().await?;
+            let arguments = [
+                "--kubeconfig=kubeconfig",
+                "--controllers=replicaset-controller,deployment-controller,daemonset-controller",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ];
+            let program = Path::new(&assets).join("kube-controller-manager");
+            let process = Process::start(&program, arguments, served.folder())?;
+            self.controllers = Some(Controllers::Genuine {
+                _process: process,
+                _served: served,
+            });
+            return Ok(());
+        }
         let manager = Manager::new(self.cluster.client());
         controlplane::workloads::start(&manager).await;
-        self.manager = Some(manager);
+        self.controllers = Some(Controllers::Ours { _manager: manager });
+        Ok(())
     }
 
     /// Ends the controllers wherever they are, as a crash does.
     pub(crate) fn kill_controllers(&mut self) {
-        self.manager = None;
+        self.controllers = None;
     }
 
-    /// From now on pods run and are ready soon after they were made.
+    /// Whether the controllers are those of Kubernetes.
+    pub(crate) fn has_genuine_controllers(&self) -> bool {
+        matches!(self.controllers, Some(Controllers::Genuine { .. }))
+    }
+
+    /// From now on pods run and are ready soon after they were made, on the node they are pinned to if
+    /// they are, and end soon after they were told so.
     pub(crate) fn keep_running(&mut self) {
         let pods = self.api::<Pod>();
         self.kubelet = Some(tokio::spawn(async move {
             loop {
-                for pod in pods
-                    .list(&ListParams::default())
-                    .await
-                    .into_iter()
-                    .flatten()
-                {
-                    if !is_running(&pod) {
-                        // It may be gone by now.
-                        let _ = say_running(&pods, &pod.name_any()).await;
-                    }
+                let list = pods.list(&ListParams::default()).await;
+                for pod in list.into_iter().flatten() {
+                    // It may be gone by now.
+                    let _ = run(&pods, &pod).await;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -223,9 +255,55 @@ pub(crate) fn images(pods: &[Pod]) -> Vec<String> {
     pods.iter().filter_map(image).collect()
 }
 
-pub(crate) fn is_running(pod: &Pod) -> bool {
+/// Does to a pod what a scheduler and a kubelet do.
+async fn run(pods: &Api<Pod>, pod: &Pod) -> anyhow::Result<()> {
+    let name = pod.name_any();
     let status = pod.status.as_ref();
-    status.is_some_and(|status| status.phase.as_deref() == Some("Running"))
+    let assigned = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    if pod.metadata.deletion_timestamp.is_some() {
+        pods.delete(&name, &DeleteParams::default().grace_period(0))
+            .await?;
+        return Ok(());
+    }
+    if let Some(node) = target(pod).filter(|_| !assigned) {
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "name": name },
+            "target": { "kind": "Node", "name": node },
+        });
+        let _: Value = pods
+            .create_subresource("binding", &name, &PostParams::default(), &binding)
+            .await?;
+    }
+    if status.is_some_and(|status| status.phase.as_deref() == Some("Pending")) {
+        say_running(pods, &name).await?;
+    }
+    Ok(())
+}
+
+/// The node that a pod is pinned to.
+pub(crate) fn target(pod: &Pod) -> Option<String> {
+    let affinity = pod
+        .spec
+        .as_ref()?
+        .affinity
+        .as_ref()?
+        .node_affinity
+        .as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let term = required.node_selector_terms.first()?;
+    let field = term.match_fields.as_ref()?.first()?.clone();
+    assert_eq!(
+        (field.key.as_str(), field.operator.as_str()),
+        ("metadata.name", "In")
+    );
+    field.values?.first().cloned()
 }
 
 /// Says that a pod runs and is ready.

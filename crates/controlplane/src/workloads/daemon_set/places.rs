@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chassis::{Change, Key};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use machinery::node_affinity::{RequiredNodeAffinity, untolerated_taint};
 use serde_json::{Value, json};
 
@@ -35,11 +35,10 @@ struct Place {
 impl Place {
     fn of(node: &Node) -> Self {
         let meta = &node.metadata;
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        let taints = taints.into_iter().flatten();
         Self {
             object: json!({ "metadata": { "name": meta.name, "labels": meta.labels } }),
-            taints: taints
+            taints: taints(node)
+                .iter()
                 .filter_map(|taint| serde_json::to_value(taint).ok())
                 .collect(),
         }
@@ -48,8 +47,13 @@ impl Place {
 
 /// Whether a change of a node may change a verdict.
 pub(super) fn matters(old: &Node, new: &Node) -> bool {
-    let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone());
     old.metadata.labels != new.metadata.labels || taints(old) != taints(new)
+}
+
+fn taints(node: &Node) -> &[Taint] {
+    let spec = node.spec.as_ref();
+    spec.and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
 }
 
 /// What the pods of a DaemonSet demand of a node.
@@ -85,9 +89,8 @@ impl Demands {
             |effects: &[&str]| untolerated_taint(&place.taints, &self.tolerations, effects);
         let elsewhere = self.node_name.as_deref().is_some_and(|it| it != name);
         // Terms that make no sense match nothing.
-        if elsewhere || !self.affinity.matches(&place.object).unwrap_or(false) {
-            Verdict::Leave
-        } else if untolerated(&["NoExecute"]).is_some() {
+        let suits = !elsewhere && self.affinity.matches(&place.object).unwrap_or(false);
+        if !suits || untolerated(&["NoExecute"]).is_some() {
             Verdict::Leave
         } else if untolerated(&["NoSchedule"]).is_some() {
             Verdict::Stay

@@ -17,7 +17,7 @@ fn now() -> Timestamp {
 }
 
 /// A set, but for what `change` says.
-fn set(change: Value) -> DaemonSet {
+fn set(change: &Value) -> DaemonSet {
     let mut object = json!({
         "metadata": { "name": "agent", "namespace": "ops", "uid": "d", "generation": 2 },
         "spec": {
@@ -39,7 +39,7 @@ fn set(change: Value) -> DaemonSet {
     serde_json::from_value(object).unwrap()
 }
 
-fn node(name: &str, labels: Value, taints: Value) -> Node {
+fn node(name: &str, labels: &Value, taints: &Value) -> Node {
     serde_json::from_value(json!({
         "metadata": { "name": name, "labels": labels },
         "spec": { "taints": taints },
@@ -48,7 +48,7 @@ fn node(name: &str, labels: Value, taints: Value) -> Node {
 }
 
 /// A pod on a node.
-fn pod(name: &str, node: &str, hash: &str, change: Value) -> Arc<Pod> {
+fn pod(name: &str, node: &str, hash: &str, change: &Value) -> Arc<Pod> {
     let mut object = json!({
         "metadata": {
             "name": name, "uid": name, "creationTimestamp": "2026-01-01T10:00:00Z",

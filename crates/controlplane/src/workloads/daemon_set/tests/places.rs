@@ -53,24 +53,24 @@ fn verdicts(
     for (key, value) in spec.as_object().unwrap() {
         pod[key] = value.clone();
     }
-    let set = set(json!({ "/spec/template/spec": pod }));
-    let verdict = Demands::of(&set).judge_node(&node("here", labels, taints));
+    let set = set(&json!({ "/spec/template/spec": pod }));
+    let verdict = Demands::of(&set).judge_node(&node("here", &labels, &taints));
     assert_eq!(verdict, expected);
 }
 
 #[test]
 fn heartbeats_do_not_matter() {
-    let before = node("a", json!({ "x": "y" }), json!([]));
+    let before = node("a", &json!({ "x": "y" }), &json!([]));
     let mut after = before.clone();
     after.status = serde_json::from_value(json!({
         "conditions": [{ "type": "Ready", "status": "True" }]
     }))
     .unwrap();
     assert!(!matters(&before, &after));
-    assert!(matters(&before, &node("a", json!({}), json!([]))));
+    assert!(matters(&before, &node("a", &json!({}), &json!([]))));
     assert!(matters(
         &before,
-        &node("a", json!({ "x": "y" }), taint("t", "NoExecute"))
+        &node("a", &json!({ "x": "y" }), &taint("t", "NoExecute"))
     ));
 }
 
@@ -81,16 +81,16 @@ fn only_sets_to_which_a_node_is_something_else_hear_of_it() {
         new: new.map(Arc::new),
     };
     let mut atlas = Atlas::default();
-    let everywhere = set(json!({}));
-    let picky = set(json!({
+    let everywhere = set(&json!({}));
+    let picky = set(&json!({
         "/metadata/name": "picky",
         "/spec/template/spec/nodeSelector": { "disk": "ssd" },
     }));
     assert!(atlas.verdicts(&everywhere).is_empty());
     assert!(atlas.verdicts(&picky).is_empty());
     let (key, picky_key) = (Key::new("ops", "agent"), Key::new("ops", "picky"));
-    let plain = node("a", json!({}), json!([]));
-    let labelled = node("a", json!({ "disk": "ssd" }), json!([]));
+    let plain = node("a", &json!({}), &json!([]));
+    let labelled = node("a", &json!({ "disk": "ssd" }), &json!([]));
     let mut heard = atlas.note(&change(None, Some(plain.clone())));
     heard.sort();
     assert_eq!(heard, [key.clone(), picky_key.clone()]);
@@ -104,7 +104,7 @@ fn only_sets_to_which_a_node_is_something_else_hear_of_it() {
     assert!(atlas.verdicts(&everywhere).is_empty());
     // Another template is judged anew.
     atlas.note(&change(None, Some(labelled)));
-    let moved = set(json!({
+    let moved = set(&json!({
         "/metadata/generation": 3,
         "/spec/template/spec/nodeSelector": { "disk": "tape" },
     }));
@@ -113,7 +113,7 @@ fn only_sets_to_which_a_node_is_something_else_hear_of_it() {
 
 #[test]
 fn pods_are_pinned_to_their_node_and_bear_its_troubles() {
-    let set = set(json!({
+    let set = set(&json!({
         "/metadata/annotations": { "deprecated.daemonset.template.generation": "7" },
         "/spec/template/spec/tolerations": [
             { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9 },
@@ -147,8 +147,8 @@ fn pods_are_pinned_to_their_node_and_bear_its_troubles() {
 
 #[test]
 fn pods_know_their_node_before_and_after_they_are_assigned() {
-    let assigned = pod("p", "there", "h", json!({}));
+    let assigned = pod("p", "there", "h", &json!({}));
     assert_eq!(template::target(&assigned), Some("there"));
-    let nowhere = pod("p", "", "h", json!({}));
+    let nowhere = pod("p", "", "h", &json!({}));
     assert_eq!(template::target(&nowhere), None);
 }

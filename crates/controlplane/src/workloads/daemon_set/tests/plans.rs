@@ -45,7 +45,7 @@ fn summary(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
 }
 
 fn surging() -> DaemonSet {
-    set(json!({ "/spec/updateStrategy/rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } }))
+    set(&json!({ "/spec/updateStrategy/rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } }))
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn every_node_that_suits_gets_one_pod() {
         ("e", Verdict::Stay),
     ]);
     let pods = [
-        pod("a1", "a", "new", json!({})),
-        pod("c1", "c", "new", json!({})),
-        pod("d1", "d", "new", json!({})),
+        pod("a1", "a", "new", &json!({})),
+        pod("c1", "c", "new", &json!({})),
+        pod("d1", "d", "new", &json!({})),
     ];
     assert_eq!(
-        summary(&plan(&set(json!({})), &nodes, &pods)),
+        summary(&plan(&set(&json!({})), &nodes, &pods)),
         (vec!["b"], vec!["d1"])
     );
 }
@@ -72,12 +72,12 @@ fn every_node_that_suits_gets_one_pod() {
 fn the_oldest_of_several_stays() {
     let younger = json!({ "/metadata/creationTimestamp": "2026-01-01T11:00:00Z" });
     let pods = [
-        pod("young", "a", "new", younger),
-        pod("old", "a", "new", json!({})),
+        pod("young", "a", "new", &younger),
+        pod("old", "a", "new", &json!({})),
     ];
     let nodes = nodes(&[("a", Verdict::Run)]);
     assert_eq!(
-        summary(&plan(&set(json!({})), &nodes, &pods)),
+        summary(&plan(&set(&json!({})), &nodes, &pods)),
         (vec![], vec!["young"])
     );
 }
@@ -85,18 +85,18 @@ fn the_oldest_of_several_stays() {
 #[test]
 fn a_pod_that_is_ending_holds_its_place() {
     let ending = json!({ "/metadata/deletionTimestamp": super::NOW });
-    let pods = [pod("p", "a", "new", ending.clone())];
+    let pods = [pod("p", "a", "new", &ending.clone())];
     let nodes = nodes(&[("a", Verdict::Run)]);
-    assert_eq!(plan(&set(json!({})), &nodes, &pods), Plan::default());
+    assert_eq!(plan(&set(&json!({})), &nodes, &pods), Plan::default());
     assert_eq!(
         summary(&plan(&surging(), &nodes, &pods)),
         (vec!["a"], vec![])
     );
     let mut ended = ending;
     ended["/status/phase"] = json!("Failed");
-    let pods = [pod("p", "a", "new", ended)];
+    let pods = [pod("p", "a", "new", &ended)];
     assert_eq!(
-        summary(&plan(&set(json!({})), &nodes, &pods)),
+        summary(&plan(&set(&json!({})), &nodes, &pods)),
         (vec!["a"], vec![])
     );
 }
@@ -104,11 +104,11 @@ fn a_pod_that_is_ending_holds_its_place() {
 #[test]
 fn pods_that_failed_are_replaced_when_their_time_has_come() {
     let pods = [
-        pod("failed", "a", "new", json!({ "/status/phase": "Failed" })),
-        pod("done", "b", "new", json!({ "/status/phase": "Succeeded" })),
+        pod("failed", "a", "new", &json!({ "/status/phase": "Failed" })),
+        pod("done", "b", "new", &json!({ "/status/phase": "Succeeded" })),
     ];
     let (set, nodes) = (
-        set(json!({})),
+        set(&json!({})),
         nodes(&[("a", Verdict::Run), ("b", Verdict::Run)]),
     );
     let facts = Facts {
@@ -137,11 +137,11 @@ fn pods_for_nodes_that_are_gone_are_given_up() {
         }}},
     }});
     let pods = [
-        pod("waiting", "", "new", pinned),
-        pod("bound", "gone", "new", json!({})),
+        pod("waiting", "", "new", &pinned),
+        pod("bound", "gone", "new", &json!({})),
     ];
     assert_eq!(
-        summary(&plan(&set(json!({})), &nodes(&[]), &pods)),
+        summary(&plan(&set(&json!({})), &nodes(&[]), &pods)),
         (vec![], vec!["waiting"])
     );
 }
@@ -157,13 +157,13 @@ fn old_pods_give_way(#[case] rolling: Value, #[case] last: Value, #[case] expect
     for (key, value) in rolling.as_object().unwrap() {
         update[key] = value.clone();
     }
-    let set = set(json!({ "/spec/updateStrategy/rollingUpdate": update }));
+    let set = set(&json!({ "/spec/updateStrategy/rollingUpdate": update }));
     let nodes = nodes(&["a", "b", "c", "d"].map(|name| (name, Verdict::Run)));
     let pods = [
-        pod("a1", "a", "old", json!({})),
-        pod("b1", "b", "old", json!({})),
-        pod("c1", "c", "new", json!({})),
-        pod("d1", "d", "old", last),
+        pod("a1", "a", "old", &json!({})),
+        pod("b1", "b", "old", &json!({})),
+        pod("c1", "c", "new", &json!({})),
+        pod("d1", "d", "old", &last),
     ];
     assert_eq!(
         summary(&plan(&set, &nodes, &pods)),
@@ -173,8 +173,8 @@ fn old_pods_give_way(#[case] rolling: Value, #[case] last: Value, #[case] expect
 
 #[test]
 fn nobody_gives_way_unless_deleted() {
-    let set = set(json!({ "/spec/updateStrategy": { "type": "OnDelete" } }));
-    let pods = [pod("a1", "a", "old", json!({}))];
+    let set = set(&json!({ "/spec/updateStrategy": { "type": "OnDelete" } }));
+    let pods = [pod("a1", "a", "old", &json!({}))];
     assert_eq!(
         plan(&set, &nodes(&[("a", Verdict::Run)]), &pods),
         Plan::default()
@@ -185,14 +185,14 @@ fn nobody_gives_way_unless_deleted() {
 fn new_pods_come_beside_old_ones_and_take_over() {
     let both = nodes(&[("a", Verdict::Run), ("b", Verdict::Run)]);
     let old = [
-        pod("a1", "a", "old", json!({})),
-        pod("b1", "b", "old", json!({})),
+        pod("a1", "a", "old", &json!({})),
+        pod("b1", "b", "old", &json!({})),
     ];
     assert_eq!(summary(&plan(&surging(), &both, &old)), (vec!["a"], vec![]));
     let mut pods = old.to_vec();
-    pods.push(pod("a2", "a", "new", json!({ NOT_READY: [] })));
+    pods.push(pod("a2", "a", "new", &json!({ NOT_READY: [] })));
     assert_eq!(plan(&surging(), &both, &pods), Plan::default());
-    pods[2] = pod("a2", "a", "new", json!({}));
+    pods[2] = pod("a2", "a", "new", &json!({}));
     assert_eq!(
         summary(&plan(&surging(), &both, &pods)),
         (vec![], vec!["a1"])
@@ -209,11 +209,11 @@ fn the_status_counts_nodes() {
         ("e", Verdict::Leave),
     ]);
     let pods = [
-        pod("a1", "a", "new", json!({})),
-        pod("b1", "b", "old", json!({ NOT_READY: [] })),
-        pod("d1", "d", "new", json!({})),
+        pod("a1", "a", "new", &json!({})),
+        pod("b1", "b", "old", &json!({ NOT_READY: [] })),
+        pod("d1", "d", "new", &json!({})),
     ];
-    let set = set(json!({}));
+    let set = set(&json!({}));
     let facts = Facts {
         set: &set,
         hash: "new",
@@ -246,7 +246,7 @@ fn apply(plan: &Plan, pods: &mut Vec<Arc<Pod>>, count: &mut usize, ready: bool) 
         } else {
             json!({ NOT_READY: [] })
         };
-        pods.push(pod(&format!("n{count}"), node, "new", change));
+        pods.push(pod(&format!("n{count}"), node, "new", &change));
     }
 }
 
@@ -260,7 +260,7 @@ proptest! {
         unavailable in 1i32..4,
         surge in 0i32..3,
     ) {
-        let set = set(json!({ "/spec/updateStrategy/rollingUpdate": {
+        let set = set(&json!({ "/spec/updateStrategy/rollingUpdate": {
             "maxUnavailable": if surge > 0 { 0 } else { unavailable }, "maxSurge": surge,
         }}));
         let names: Vec<String> = (0..verdicts.len()).map(|number| format!("node{number:02}")).collect();
@@ -272,7 +272,7 @@ proptest! {
             .filter(|(_, verdict)| **verdict == Verdict::Run)
             .map(|(name, _)| &**name)
             .collect();
-        let mut pods: Vec<Arc<Pod>> = run.iter().map(|node| pod(node, node, "old", json!({}))).collect();
+        let mut pods: Vec<Arc<Pod>> = run.iter().map(|node| pod(node, node, "old", &json!({}))).collect();
         let mut count = 0;
         for _ in 0..100 {
             let next = plan(&set, &nodes, &pods);
