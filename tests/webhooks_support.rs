@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::{TestCluster, WebhookServer, wait_until};
 
 /// Informers of a genuine server take their time, on a busy machine more of it.
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Rules for config maps and all that is done to them.
 pub(crate) const RULES_MAPS: &str = "configmaps";

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -83,6 +84,7 @@ pub struct WebhookServer {
     port: u16,
     authority: String,
     questions: Arc<Mutex<Vec<Question>>>,
+    connections: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
 
@@ -114,7 +116,9 @@ impl WebhookServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let questions = Arc::new(Mutex::new(Vec::new()));
+        let connections = Arc::default();
         let hook = Arc::new(Hook {
+            connections: Arc::clone(&connections),
             decide: Box::new(decide),
             questions: Arc::clone(&questions),
         });
@@ -124,6 +128,7 @@ impl WebhookServer {
             port,
             authority: authority.certificate().to_owned(),
             questions,
+            connections,
             _task: task,
         })
     }
@@ -154,6 +159,11 @@ impl WebhookServer {
         json!({"url": self.url(path), "caBundle": self.ca_bundle()})
     }
 
+    /// How often somebody connected.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
     /// What was asked so far at a path.
     pub fn questions(&self, path: &str) -> Vec<Question> {
         let questions = self.questions.lock();
@@ -167,6 +177,7 @@ impl WebhookServer {
 }
 
 struct Hook {
+    connections: Arc<AtomicUsize>,
     decide: Box<Decide>,
     questions: Arc<Mutex<Vec<Question>>>,
 }
@@ -174,6 +185,7 @@ struct Hook {
 async fn listen(listener: TcpListener, tls: TlsAcceptor, hook: Arc<Hook>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        hook.connections.fetch_add(1, Ordering::SeqCst);
         connections.spawn(serve_one(stream, tls.clone(), Arc::clone(&hook)));
     }
 }

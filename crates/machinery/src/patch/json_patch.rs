@@ -136,65 +136,99 @@ struct Target<'a> {
 }
 
 impl Draft {
+    /// Runs an operation; errors are worded as upstream's library words them, because webhooks and
+    /// their users see them.
     fn run(&mut self, operation: &Value) -> Result<(), String> {
+        let kind = operation
+            .get("op")
+            .and_then(Value::as_str)
+            .unwrap_or("unknown");
         let text = |name: &str| {
-            operation
-                .get(name)
-                .and_then(Value::as_str)
-                .ok_or_else(|| format!("operation without {name}"))
+            operation.get(name).and_then(Value::as_str).ok_or_else(|| {
+                let comma = if name == "from" { "," } else { "" };
+                format!(
+                    "{kind} operation failed to decode {name}: operation{comma} missing {name} \
+                     field: {MISSING}"
+                )
+            })
         };
         // An operation without a value carries null.
         let value = || operation.get("value").unwrap_or(&Value::Null);
-        match operation
-            .get("op")
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-        {
-            "add" => {
-                let target = self.find(text("path")?)?;
-                target.add(value().clone())
+        let at = |path: &str, why: String| format!("error in {kind} for path: '{path}': {why}");
+        let nowhere = |what: &str, path: &str| {
+            format!("{kind} operation does not apply: {what}: {path}: {MISSING}")
+        };
+        match kind {
+            "add" | "remove" => {
+                let path = text("path")?;
+                let target = self
+                    .find(path)
+                    .ok_or_else(|| nowhere("doc is missing path", &format!("\"{path}\"")))?;
+                if kind == "add" {
+                    target.add(value().clone()).map_err(|why| at(path, why))
+                } else {
+                    target.remove().map(drop).map_err(|why| at(path, why))
+                }
             }
-            "remove" => self.find(text("path")?)?.remove().map(drop),
             "replace" => self.replace(text("path")?, value()),
             "move" => {
-                let moved = self.find(text("from")?)?.remove()?;
-                self.find(text("path")?)?.add(moved)
+                let (from, path) = (text("from")?, text("path")?);
+                let moved = self
+                    .find(from)
+                    .ok_or_else(|| nowhere("doc is missing from path", from))?
+                    .remove()
+                    .map_err(|why| at(last_piece(from), why))?;
+                self.find(path)
+                    .ok_or_else(|| nowhere("doc is missing destination path", path))?
+                    .add(moved)
+                    .map_err(|why| at(path, why))
             }
             "copy" => {
-                let copy = self.find(text("from")?)?.get()?.clone();
+                let (from, path) = (text("from")?, text("path")?);
+                let copy = self
+                    .find(from)
+                    .ok_or_else(|| nowhere("doc is missing from path", from))?
+                    .get()
+                    .map_err(|why| format!("error in copy for from: '{from}': {why}"))?
+                    .clone();
                 self.copied = self.copied.saturating_add(json::to_vec(&copy).len());
                 if self.copied > MAX_COPIED_BYTES {
                     return Err(format!("copies exceed {MAX_COPIED_BYTES} bytes"));
                 }
-                self.find(text("path")?)?.add(copy)
+                self.find(path)
+                    .ok_or_else(|| nowhere("doc is missing destination path", path))?
+                    .add(copy)
+                    .map_err(|why| format!("error while adding value during copy: {why}"))
             }
             "test" => self.test(text("path")?, value()),
-            other => Err(format!("unknown operation {other:?}")),
+            other => Err(format!("Unexpected kind: {other}")),
         }
     }
 
     fn replace(&mut self, path: &str, value: &Value) -> Result<(), String> {
         if path.is_empty() {
             if !value.is_object() && !value.is_array() {
-                return Err("the document can only become an object or a list".to_owned());
+                return Err("replace operation value must be object or array".to_owned());
             }
             self.doc = value.clone();
             return Ok(());
         }
-        let target = self.find(path)?;
+        let nowhere = |what: &str| {
+            format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}")
+        };
+        let target = self.find(path).ok_or_else(|| nowhere("path"))?;
         target.check_depth(value)?;
         match target.parent {
             Value::Object(map) => {
                 map.insert(target.key, value.clone());
             }
             Value::Array(items) => {
-                let index = position(&target.key, items.len())?;
-                let slot = items
-                    .get_mut(index)
-                    .ok_or_else(|| out_of_range(&target.key))?;
-                *slot = value.clone();
+                let slot = position(&target.key, items.len())
+                    .ok()
+                    .and_then(|index| items.get_mut(index));
+                *slot.ok_or_else(|| nowhere("key"))? = value.clone();
             }
-            _ => return Err(no_such_place(path)),
+            _ => return Err(nowhere("path")),
         }
         Ok(())
     }
@@ -203,19 +237,24 @@ impl Draft {
         let found = if path.is_empty() {
             &self.doc
         } else {
-            self.find(path)?.get()?
+            self.find(path)
+                .ok_or_else(|| {
+                    format!("test operation does not apply: is missing path: {path}: {MISSING}")
+                })?
+                .get()
+                .map_err(|why| format!("error in test for path: '{path}': {why}"))?
         };
         if found == value {
             Ok(())
         } else {
-            Err(format!("test of {path:?} failed"))
+            Err(format!("testing value {path} failed: test failed"))
         }
     }
 
     /// Walks to the parent of what `path` names.
-    fn find(&mut self, path: &str) -> Result<Target<'_>, String> {
+    fn find(&mut self, path: &str) -> Option<Target<'_>> {
         // The first piece is ignored, even if it is not empty.
-        let (_, below) = path.split_once('/').ok_or_else(|| no_such_place(path))?;
+        let (_, below) = path.split_once('/')?;
         let (way, key) = below
             .rsplit_once('/')
             .map_or((None, below), |(way, key)| (Some(way), key));
@@ -226,18 +265,15 @@ impl Draft {
             let next = match parent {
                 Value::Object(map) => map.get_mut(&piece),
                 Value::Array(items) => {
-                    let index = position(&piece, items.len())?;
+                    let index = position(&piece, items.len()).ok()?;
                     items.get_mut(index)
                 }
                 _ => None,
             };
-            parent = next.ok_or_else(|| no_such_place(path))?;
+            parent = next?;
             depth += 1;
         }
-        if !parent.is_object() && !parent.is_array() {
-            return Err(no_such_place(path));
-        }
-        Ok(Target {
+        (parent.is_object() || parent.is_array()).then(|| Target {
             parent,
             key: unescape(key),
             depth,
@@ -266,7 +302,13 @@ impl<'a> Target<'a> {
             Value::Array(items) if self.key == "-" => items.push(value),
             Value::Array(items) => {
                 // One place more than there are items: the end counts.
-                let index = position(&self.key, items.len() + 1)?;
+                let index = position(&self.key, items.len() + 1).map_err(|why| {
+                    if why.starts_with("strconv") {
+                        format!("value was not a proper array index: '{}': {why}", self.key)
+                    } else {
+                        why
+                    }
+                })?;
                 if index > items.len() {
                     return Err(out_of_range(&self.key));
                 }
@@ -279,9 +321,7 @@ impl<'a> Target<'a> {
 
     fn remove(self) -> Result<Value, String> {
         match self.parent {
-            Value::Object(map) => map
-                .remove(&self.key)
-                .ok_or_else(|| no_such_place(&self.key)),
+            Value::Object(map) => map.remove(&self.key).ok_or_else(|| no_such_key(&self.key)),
             Value::Array(items) => {
                 let index = position(&self.key, items.len())?;
                 if index >= items.len() {
@@ -289,7 +329,7 @@ impl<'a> Target<'a> {
                 }
                 Ok(items.remove(index))
             }
-            _ => Err(no_such_place(&self.key)),
+            _ => Err(no_such_key(&self.key)),
         }
     }
 
@@ -317,9 +357,12 @@ fn fits(value: &Value, levels: usize) -> bool {
 
 /// The index `text` means in a list with `places` places; negative ones count from the end.
 fn position(text: &str, places: usize) -> Result<usize, String> {
-    let index: i64 = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not an index"))?;
+    let index: i64 = text.parse().map_err(|_| {
+        format!(
+            "strconv.Atoi: parsing {}: invalid syntax",
+            json::go_quote(text)
+        )
+    })?;
     let distance = usize::try_from(index.unsigned_abs()).map_err(|_| out_of_range(text))?;
     if index >= 0 {
         Ok(distance)
@@ -346,10 +389,18 @@ fn unescape(piece: &str) -> String {
     out + rest
 }
 
-fn no_such_place(path: &str) -> String {
-    format!("there is nothing at {path:?}")
+/// Upstream's word for what is not there.
+const MISSING: &str = "missing value";
+
+fn no_such_key(key: &str) -> String {
+    format!("Unable to remove nonexistent key: {key}: {MISSING}")
 }
 
 fn out_of_range(key: &str) -> String {
-    format!("index {key:?} is out of range")
+    format!("Unable to access invalid index: {key}: invalid index referenced")
+}
+
+/// The last piece of a path, which is what errors of a move show.
+fn last_piece(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }

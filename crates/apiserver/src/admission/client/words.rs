@@ -131,13 +131,22 @@ fn of_certificate(error: &CertificateError, host: &str) -> String {
         )
     };
     match error {
-        CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_owned(),
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
         CertificateError::NotValidForNameContext { presented, .. } => {
+            let address = host.parse::<std::net::IpAddr>();
+            let sort = if address.is_ok() {
+                "IpAddress"
+            } else {
+                "DnsName"
+            };
             let names: Vec<&str> = presented
                 .iter()
+                .filter(|name| name.starts_with(sort))
                 .map(|name| name.split('"').nth(1).unwrap_or(name))
                 .collect();
-            match (names.as_slice(), host.parse::<std::net::IpAddr>()) {
+            match (names.as_slice(), address) {
                 ([], Ok(_)) => format!(
                     "cannot validate certificate for {host} because it doesn't contain any IP SANs"
                 ),
