@@ -4,8 +4,10 @@
 //! controllers see of a kubelet. Pods without a node go at once when they are deleted.
 
 mod rollout {
-    pub mod adoption;
-    pub mod deployments;
-    pub mod kubectl;
-    pub mod stage;
+    pub(crate) mod adoption;
+    pub(crate) mod daemon_sets;
+    pub(crate) mod deployments;
+    pub(crate) mod kubectl;
+    pub(crate) mod looks;
+    pub(crate) mod stage;
 }

@@ -33,7 +33,7 @@ pub(super) async fn start(manager: &Manager) {
     let deployments = manager.cache::<Deployment>();
     let sets = manager.cache::<ReplicaSet>();
     let pods = manager.cache::<Pod>();
-    let controller = Deployments {
+    let controller = DeploymentController {
         client: manager.client(),
         orphans: sets.index(|set| orphaned_in(&set.metadata)),
         events: manager.events("deployment-controller"),
@@ -99,7 +99,7 @@ fn recreates(deployment: &Deployment) -> bool {
     strategy.is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))
 }
 
-struct Deployments {
+struct DeploymentController {
     client: Client,
     deployments: Cache<Deployment>,
     sets: Cache<ReplicaSet>,
@@ -108,7 +108,7 @@ struct Deployments {
     events: Events,
 }
 
-impl Reconcile for Deployments {
+impl Reconcile for DeploymentController {
     fn name(&self) -> &'static str {
         "deployment"
     }
@@ -129,7 +129,7 @@ impl Reconcile for Deployments {
     }
 }
 
-impl Deployments {
+impl DeploymentController {
     async fn own_sets(&self, deployment: &Deployment) -> Result<Vec<Arc<ReplicaSet>>, Error> {
         let Some(spec) = &deployment.spec else {
             return Ok(Vec::new());

@@ -173,7 +173,8 @@ fn next_check(
         .iter()
         .filter_map(|pod| available_in(pod, min_ready, now))
         .min();
-    Next::After(soonest.unwrap_or(Duration::from_secs(min_ready.unsigned_abs().into())))
+    let longest = || Duration::from_secs(min_ready.unsigned_abs().into());
+    Next::After(soonest.unwrap_or_else(longest))
 }
 
 #[cfg(test)]

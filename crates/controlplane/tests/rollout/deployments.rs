@@ -307,7 +307,7 @@ async fn goes_on_after_crashes() -> anyhow::Result<()> {
         })
         .await?;
         stage.kill_controllers();
-        stage.start_controllers().await;
+        stage.start_controllers().await?;
     }
     let done = stage.rolled_out("web").await?;
     let pods = stage.until_pods(6).await?;

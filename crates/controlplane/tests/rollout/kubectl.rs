@@ -3,33 +3,50 @@
 use std::process::Command;
 
 use anyhow::Context as _;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::json;
+use testkit::ServedCluster;
 
+use super::daemon_sets::{add_node, daemon_set};
 use super::stage::{Stage, deployment, images};
 
+/// Runs kubectl in the namespace of a stage; what it says.
+async fn kubectl(
+    stage: &Stage,
+    served: &ServedCluster,
+    arguments: &[&str],
+) -> anyhow::Result<String> {
+    let mut command = Command::new("kubectl");
+    command
+        .args(["--namespace", &stage.namespace])
+        .args(arguments)
+        .env("KUBECONFIG", &served.kubeconfig)
+        .env("HOME", served.folder());
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await?
+        .context("running kubectl")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The revisions that `kubectl rollout history` lists.
+fn revisions(history: &str) -> Vec<&str> {
+    let words = history
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    words.filter(|word| word.parse::<u32>().is_ok()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn rollout_commands_work() -> anyhow::Result<()> {
+async fn deployments() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     let served = stage.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| -> anyhow::Result<String> {
-        let mut command = Command::new("kubectl");
-        command
-            .args(["--namespace", &stage.namespace])
-            .args(arguments)
-            .env("KUBECONFIG", &served.kubeconfig)
-            .env("HOME", served.folder());
-        let output = tokio::task::spawn_blocking(move || command.output())
-            .await?
-            .context("running kubectl")?;
-        anyhow::ensure!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    };
+    let kubectl = async |arguments: &[&str]| kubectl(&stage, &served, arguments).await;
     let mut object = deployment("web", 3);
     object["metadata"]["annotations"] = json!({ "kubernetes.io/change-cause": "first" });
     stage.create::<Deployment>(object).await?;
@@ -64,12 +81,7 @@ async fn rollout_commands_work() -> anyhow::Result<()> {
     let pods = stage.until_pods(3).await?;
     assert_eq!(images(&pods), ["example.com/web:1"; 3]);
     let said = kubectl(&["rollout", "history", "deployment/web"]).await?;
-    let revisions: Vec<&str> = said
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| word.parse::<u32>().is_ok())
-        .collect();
-    assert_eq!(revisions, ["2", "3"]);
+    assert_eq!(revisions(&said), ["2", "3"]);
 
     kubectl(&["rollout", "pause", "deployment/web"]).await?;
     kubectl(&["rollout", "restart", "deployment/web"])
@@ -83,5 +95,43 @@ async fn rollout_commands_work() -> anyhow::Result<()> {
     kubectl(&["scale", "deployment/web", "--replicas=1"]).await?;
     kubectl(&["rollout", "status", "deployment/web"]).await?;
     stage.until_pods(1).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn daemon_sets() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    let served = stage.cluster.serve().await?;
+    let kubectl = async |arguments: &[&str]| kubectl(&stage, &served, arguments).await;
+    add_node(&stage, "a", "worker").await?;
+    add_node(&stage, "b", "worker").await?;
+    stage.create::<DaemonSet>(daemon_set("agent")).await?;
+    let said = kubectl(&["rollout", "status", "daemonset/agent"]).await?;
+    assert!(
+        said.ends_with("daemon set \"agent\" successfully rolled out\n"),
+        "{said}"
+    );
+
+    kubectl(&[
+        "set",
+        "image",
+        "daemonset/agent",
+        "main=example.com/agent:2",
+    ])
+    .await?;
+    kubectl(&["rollout", "status", "daemonset/agent"]).await?;
+    let said = kubectl(&["rollout", "history", "daemonset/agent"]).await?;
+    assert_eq!(revisions(&said), ["1", "2"]);
+
+    kubectl(&["rollout", "undo", "daemonset/agent"]).await?;
+    kubectl(&["rollout", "status", "daemonset/agent"]).await?;
+    let pods = stage.until_pods(2).await?;
+    assert_eq!(images(&pods), ["example.com/agent:1"; 2]);
+    let said = kubectl(&["rollout", "history", "daemonset/agent"]).await?;
+    assert_eq!(revisions(&said), ["2", "3"]);
+
+    kubectl(&["rollout", "restart", "daemonset/agent"]).await?;
+    kubectl(&["rollout", "status", "daemonset/agent"]).await?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A cluster with the controllers of workloads, and somebody who says that pods run.
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,85 +9,116 @@ use chassis::Manager;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::{Process, ServedCluster, TestCluster, wait_until};
 use tokio::task::JoinHandle;
 
 /// Longer than anything takes, also where others use the machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Stage {
-    pub cluster: TestCluster,
-    pub namespace: String,
-    manager: Option<Manager>,
+/// What runs until it is dropped.
+enum Controllers {
+    Ours {
+        _manager: Manager,
+    },
+    Genuine {
+        _process: Process,
+        _served: ServedCluster,
+    },
+}
+
+pub(crate) struct Stage {
+    pub(crate) cluster: TestCluster,
+    pub(crate) namespace: String,
+    controllers: Option<Controllers>,
     kubelet: Option<JoinHandle<()>>,
 }
 
 impl Stage {
     /// A cluster with controllers, in which pods stay as they were made.
-    pub async fn start() -> anyhow::Result<Self> {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let namespace = cluster.namespace("rollout").await?;
         let mut stage = Self {
             cluster,
             namespace,
-            manager: None,
+            controllers: None,
             kubelet: None,
         };
-        stage.start_controllers().await;
+        stage.start_controllers().await?;
         Ok(stage)
     }
 
-    pub async fn start_controllers(&mut self) {
+    /// Starts the controllers; those of Kubernetes if the server is and `GENUINE_CONTROLLERS` is set,
+    /// which shows whether a test asks for the genuine behaviour.
+    pub(crate) async fn start_controllers(&mut self) -> anyhow::Result<()> {
+        let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|_| self.cluster.is_genuine());
+        if let (Some(assets), Some(_)) = (assets, std::env::var_os("GENUINE_CONTROLLERS")) {
+            let served = self.cluster.serve().await?;
+            let arguments = [
+                "--kubeconfig=kubeconfig",
+                "--controllers=replicaset-controller,deployment-controller,daemonset-controller",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ];
+            let program = Path::new(&assets).join("kube-controller-manager");
+            let process = Process::start(&program, arguments, served.folder())?;
+            self.controllers = Some(Controllers::Genuine {
+                _process: process,
+                _served: served,
+            });
+            return Ok(());
+        }
         let manager = Manager::new(self.cluster.client());
         controlplane::workloads::start(&manager).await;
-        self.manager = Some(manager);
+        self.controllers = Some(Controllers::Ours { _manager: manager });
+        Ok(())
     }
 
     /// Ends the controllers wherever they are, as a crash does.
-    pub fn kill_controllers(&mut self) {
-        self.manager = None;
+    pub(crate) fn kill_controllers(&mut self) {
+        self.controllers = None;
     }
 
-    /// From now on pods run and are ready soon after they were made.
-    pub fn keep_running(&mut self) {
+    /// Whether the controllers are those of Kubernetes.
+    pub(crate) fn has_genuine_controllers(&self) -> bool {
+        matches!(self.controllers, Some(Controllers::Genuine { .. }))
+    }
+
+    /// From now on pods run and are ready soon after they were made, on the node they are pinned to if
+    /// they are, and end soon after they were told so.
+    pub(crate) fn keep_running(&mut self) {
         let pods = self.api::<Pod>();
         self.kubelet = Some(tokio::spawn(async move {
             loop {
-                for pod in pods
-                    .list(&ListParams::default())
-                    .await
-                    .into_iter()
-                    .flatten()
-                {
-                    if !is_running(&pod) {
-                        // It may be gone by now.
-                        let _ = say_running(&pods, &pod.name_any()).await;
-                    }
+                let list = pods.list(&ListParams::default()).await;
+                for pod in list.into_iter().flatten() {
+                    // It may be gone by now.
+                    let _ = run(&pods, &pod).await;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }));
     }
 
-    pub fn stop_running(&mut self) {
+    pub(crate) fn stop_running(&mut self) {
         if let Some(kubelet) = self.kubelet.take() {
             kubelet.abort();
         }
     }
 
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.cluster.client(), &self.namespace)
     }
 
-    pub async fn create<K>(&self, object: Value) -> anyhow::Result<K>
+    pub(crate) async fn create<K>(&self, object: Value) -> anyhow::Result<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -99,7 +131,7 @@ impl Stage {
         created.context("creating an object of a test")
     }
 
-    pub async fn patch<K>(&self, name: &str, change: Value) -> anyhow::Result<K>
+    pub(crate) async fn patch<K>(&self, name: &str, change: Value) -> anyhow::Result<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -114,7 +146,7 @@ impl Stage {
     }
 
     /// Waits until an object is as told.
-    pub async fn until<K>(
+    pub(crate) async fn until<K>(
         &self,
         what: &str,
         name: &str,
@@ -141,7 +173,7 @@ impl Stage {
     }
 
     /// Waits until a deployment has rolled out what it says now.
-    pub async fn rolled_out(&self, name: &str) -> anyhow::Result<Deployment> {
+    pub(crate) async fn rolled_out(&self, name: &str) -> anyhow::Result<Deployment> {
         self.until("the deployment is rolled out", name, |it: &Deployment| {
             let (Some(spec), Some(status)) = (&it.spec, &it.status) else {
                 return false;
@@ -156,7 +188,7 @@ impl Stage {
     }
 
     /// Pods that have not been told to go, by name.
-    pub async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
+    pub(crate) async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
         let mut pods = self.api::<Pod>().list(&ListParams::default()).await?.items;
         pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         pods.sort_by_key(Pod::name_any);
@@ -164,7 +196,7 @@ impl Stage {
     }
 
     /// Waits until there are so many pods.
-    pub async fn until_pods(&self, count: usize) -> anyhow::Result<Vec<Pod>> {
+    pub(crate) async fn until_pods(&self, count: usize) -> anyhow::Result<Vec<Pod>> {
         wait_until(&format!("there are {count} pods"), PATIENCE, || async {
             Ok(Some(self.pods().await?).filter(|pods| pods.len() == count))
         })
@@ -172,7 +204,7 @@ impl Stage {
     }
 
     /// ReplicaSets, oldest revision first.
-    pub async fn sets(&self) -> anyhow::Result<Vec<ReplicaSet>> {
+    pub(crate) async fn sets(&self) -> anyhow::Result<Vec<ReplicaSet>> {
         let mut sets = self
             .api::<ReplicaSet>()
             .list(&ListParams::default())
@@ -183,7 +215,7 @@ impl Stage {
     }
 
     /// Waits until an event about an object has been reported.
-    pub async fn until_event(
+    pub(crate) async fn until_event(
         &self,
         about: &str,
         reason: &str,
@@ -211,25 +243,71 @@ impl Drop for Stage {
 }
 
 /// The revision a deployment or a set notes.
-pub fn revision<K: Resource>(object: &K) -> String {
+pub(crate) fn revision<K: Resource>(object: &K) -> String {
     let annotations = object.annotations();
     let noted = annotations.get("deployment.kubernetes.io/revision");
     noted.cloned().unwrap_or_default()
 }
 
 /// The images of the first containers of pods.
-pub fn images(pods: &[Pod]) -> Vec<String> {
+pub(crate) fn images(pods: &[Pod]) -> Vec<String> {
     let image = |pod: &Pod| Some(pod.spec.as_ref()?.containers.first()?.image.clone()?);
     pods.iter().filter_map(image).collect()
 }
 
-pub fn is_running(pod: &Pod) -> bool {
+/// Does to a pod what a scheduler and a kubelet do.
+async fn run(pods: &Api<Pod>, pod: &Pod) -> anyhow::Result<()> {
+    let name = pod.name_any();
     let status = pod.status.as_ref();
-    status.is_some_and(|status| status.phase.as_deref() == Some("Running"))
+    let assigned = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    if pod.metadata.deletion_timestamp.is_some() {
+        pods.delete(&name, &DeleteParams::default().grace_period(0))
+            .await?;
+        return Ok(());
+    }
+    if let Some(node) = target(pod).filter(|_| !assigned) {
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "name": name },
+            "target": { "kind": "Node", "name": node },
+        });
+        let _: Value = pods
+            .create_subresource("binding", &name, &PostParams::default(), &binding)
+            .await?;
+    }
+    if status.is_some_and(|status| status.phase.as_deref() == Some("Pending")) {
+        say_running(pods, &name).await?;
+    }
+    Ok(())
+}
+
+/// The node that a pod is pinned to.
+pub(crate) fn target(pod: &Pod) -> Option<String> {
+    let affinity = pod
+        .spec
+        .as_ref()?
+        .affinity
+        .as_ref()?
+        .node_affinity
+        .as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let term = required.node_selector_terms.first()?;
+    let field = term.match_fields.as_ref()?.first()?.clone();
+    assert_eq!(
+        (field.key.as_str(), field.operator.as_str()),
+        ("metadata.name", "In")
+    );
+    field.values?.first().cloned()
 }
 
 /// Says that a pod runs and is ready.
-pub async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
+pub(crate) async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
     let since = jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string();
@@ -244,7 +322,7 @@ pub async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
 }
 
 /// A template of pods with one container.
-pub fn template(app: &str, image: &str) -> Value {
+pub(crate) fn template(app: &str, image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": app } },
         "spec": { "containers": [{ "name": "main", "image": image }] },
@@ -252,7 +330,7 @@ pub fn template(app: &str, image: &str) -> Value {
 }
 
 /// A deployment called and labelled as told.
-pub fn deployment(name: &str, replicas: i32) -> Value {
+pub(crate) fn deployment(name: &str, replicas: i32) -> Value {
     json!({
         "metadata": { "name": name },
         "spec": {

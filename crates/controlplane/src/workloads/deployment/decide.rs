@@ -118,14 +118,10 @@ impl Draft {
         }
         let status = self.deployment.status.get_or_insert_default();
         let known = status::find(status, PROGRESSING).and_then(|known| known.reason.as_deref());
-        let (reason, message) = match known {
-            Some(status::TIMED_OUT) => return,
-            Some(status::PAUSED) if !self.wanted.paused => {
-                (status::RESUMED, "Deployment is resumed")
-            }
-            Some(status::PAUSED) => return,
-            _ if self.wanted.paused => (status::PAUSED, "Deployment is paused"),
-            _ => return,
+        let (reason, message) = match (known, self.wanted.paused) {
+            (Some(status::PAUSED), false) => (status::RESUMED, "Deployment is resumed"),
+            (Some(status::PAUSED | status::TIMED_OUT), _) | (_, false) => return,
+            (_, true) => (status::PAUSED, "Deployment is paused"),
         };
         let condition =
             status::condition(PROGRESSING, "Unknown", reason, message.to_owned(), self.now);

@@ -103,8 +103,8 @@ fn remember(annotations: &mut BTreeMap<String, String>, revision: &str) {
     }
     let mut kept = format!("{list},{revision}");
     while kept.len() > HISTORY_MAX {
-        match kept.split_once(',') {
-            Some((_, rest)) => kept = rest.to_owned(),
+        match kept.find(',') {
+            Some(end) => drop(kept.drain(..=end)),
             None => return,
         }
     }

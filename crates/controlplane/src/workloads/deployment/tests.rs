@@ -19,7 +19,7 @@ fn now() -> Timestamp {
 }
 
 /// A deployment of three pods of an image, but for what `change` says.
-fn deployment(change: Value) -> Deployment {
+fn deployment(change: &Value) -> Deployment {
     let mut object = json!({
         "metadata": { "name": "web", "namespace": "shop", "uid": "d", "generation": 1, "annotations": {} },
         "spec": {

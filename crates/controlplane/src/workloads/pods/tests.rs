@@ -28,7 +28,7 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 const NOW: &str = "2026-01-01T12:00:00Z";
 
 /// A pod that runs on a node and is ready, but for what `change` says.
-fn running(name: &str, change: Value) -> Arc<Pod> {
+fn running(name: &str, change: &Value) -> Arc<Pod> {
     let mut object = json!({
         "metadata": {
             "name": name, "uid": name, "creationTimestamp": "2026-01-01T10:00:00Z", "annotations": {},
@@ -59,8 +59,8 @@ fn running(name: &str, change: Value) -> Arc<Pod> {
 #[case::restarted("/status/containerStatuses/0/restartCount", json!(3))]
 #[case::younger("/metadata/creationTimestamp", json!("2026-01-01T11:59:00Z"))]
 fn the_lesser_pod_goes_first(#[case] path: &str, #[case] value: Value) {
-    let lesser = running("b", json!({ path: value }));
-    let better = running("a", json!({}));
+    let lesser = running("b", &json!({ path: value }));
+    let better = running("a", &json!({}));
     for pods in [
         vec![lesser.clone(), better.clone()],
         vec![better.clone(), lesser.clone()],
@@ -71,9 +71,9 @@ fn the_lesser_pod_goes_first(#[case] path: &str, #[case] value: Value) {
 
 #[test]
 fn crowded_nodes_are_relieved_first() {
-    let alone = running("a", json!({ "/spec/nodeName": "quiet" }));
-    let crowded = running("b", json!({ "/spec/nodeName": "busy" }));
-    let other = running("c", json!({ "/spec/nodeName": "busy" }));
+    let alone = running("a", &json!({ "/spec/nodeName": "quiet" }));
+    let crowded = running("b", &json!({ "/spec/nodeName": "busy" }));
+    let other = running("c", &json!({ "/spec/nodeName": "busy" }));
     let pods = vec![alone.clone(), crowded.clone()];
     let related = [alone, crowded, other];
     assert_eq!(names(&first_to_go(pods, &related, 1, at(NOW))), ["b"]);
@@ -83,12 +83,12 @@ fn crowded_nodes_are_relieved_first() {
 fn earlier_rules_outweigh_later_ones() {
     let dear_but_not_ready = running(
         "b",
-        json!({
+        &json!({
             "/status/conditions/0/status": "False",
             "/metadata/annotations": { "controller.kubernetes.io/pod-deletion-cost": "100" },
         }),
     );
-    let pods = vec![running("a", json!({})), dear_but_not_ready];
+    let pods = vec![running("a", &json!({})), dear_but_not_ready];
     assert_eq!(names(&first_to_go(pods, &[], 1, at(NOW))), ["b"]);
 }
 
@@ -98,9 +98,9 @@ fn earlier_rules_outweigh_later_ones() {
 #[case("five")]
 fn malformed_costs_count_as_none(#[case] cost: &str) {
     let annotations = json!({ "controller.kubernetes.io/pod-deletion-cost": cost });
-    let malformed = running("b", json!({ "/metadata/annotations": annotations }));
+    let malformed = running("b", &json!({ "/metadata/annotations": annotations }));
     let annotations = json!({ "controller.kubernetes.io/pod-deletion-cost": "1" });
-    let costly = running("a", json!({ "/metadata/annotations": annotations }));
+    let costly = running("a", &json!({ "/metadata/annotations": annotations }));
     assert_eq!(
         names(&first_to_go(vec![costly, malformed], &[], 1, at(NOW))),
         ["b"]
@@ -116,7 +116,7 @@ fn availability_takes_time(
     #[case] available: bool,
     #[case] seconds: Option<u64>,
 ) {
-    let pod = running("a", json!({}));
+    let pod = running("a", &json!({}));
     assert_eq!(is_available(&pod, min_ready, at(NOW)), available);
     let wait = available_in(&pod, min_ready, at(NOW));
     assert_eq!(wait.map(|wait| wait.as_secs()), seconds);
@@ -124,7 +124,7 @@ fn availability_takes_time(
 
 #[test]
 fn pods_that_are_not_ready_are_never_available() {
-    let pod = running("a", json!({ "/status/conditions/0/status": "False" }));
+    let pod = running("a", &json!({ "/status/conditions/0/status": "False" }));
     assert!(!is_available(&pod, 0, at(NOW)));
     assert_eq!(available_in(&pod, 9000, at(NOW)), None);
 }

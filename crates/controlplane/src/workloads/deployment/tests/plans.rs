@@ -1,12 +1,14 @@
 //! Single decisions.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{NOW, World, deployment, now};
 
 #[test]
 fn a_new_set_is_what_kube_controller_manager_would_create() {
-    let world = World::new(deployment(json!({
+    let world = World::new(deployment(&json!({
         "/metadata/annotations": {
             "team": "shop",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
@@ -74,7 +76,7 @@ fn a_new_set_is_what_kube_controller_manager_would_create() {
 #[test]
 fn collisions_change_the_name() {
     let name = |status: Value| {
-        let world = World::new(deployment(json!({ "/status": status })));
+        let world = World::new(deployment(&json!({ "/status": status })));
         world.plan().create.unwrap().metadata.name.unwrap()
     };
     assert_eq!(name(json!({})), name(json!({})));
@@ -83,7 +85,7 @@ fn collisions_change_the_name() {
 
 #[test]
 fn rollouts_that_do_not_get_on_time_out() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.apply(world.plan());
     world.settle(|_, _| 0);
     world.apply(world.plan());
@@ -122,7 +124,7 @@ fn rollouts_that_do_not_get_on_time_out() {
 
 #[test]
 fn failures_of_sets_are_passed_on_and_end() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.apply(world.plan());
     let failed = json!([{
         "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota",
@@ -151,7 +153,7 @@ fn failures_of_sets_are_passed_on_and_end() {
 
 #[test]
 fn templates_are_the_same_whether_or_not_what_is_empty_is_written() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.run();
     world.change(|object| object["spec"]["template"]["metadata"]["annotations"] = json!({}));
     world.change(|object| object["spec"]["template"]["spec"]["volumes"] = json!([]));
@@ -164,7 +166,7 @@ fn templates_are_the_same_whether_or_not_what_is_empty_is_written() {
 
 #[test]
 fn deployments_that_go_are_only_counted() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.run();
     world.set_image("two");
     world.change(|object| object["metadata"]["deletionTimestamp"] = json!(NOW));
@@ -176,8 +178,8 @@ fn deployments_that_go_are_only_counted() {
 
 #[test]
 fn strategies_nobody_knows_are_refused() {
-    let object = deployment(json!({ "/spec/strategy": { "type": "BigBang" } }));
-    let error = super::decide(&object, &[], &Default::default(), now()).unwrap_err();
+    let object = deployment(&json!({ "/spec/strategy": { "type": "BigBang" } }));
+    let error = super::decide(&object, &[], &HashSet::default(), now()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "unexpected deployment strategy type: BigBang"

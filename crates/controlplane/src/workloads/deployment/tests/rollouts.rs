@@ -18,7 +18,7 @@ fn planned(world: &World) -> i32 {
 
 #[test]
 fn a_first_rollout_creates_one_set() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.run();
     assert_eq!(world.sizes(), [3]);
     let status = serde_json::to_value(&world.deployment.status).unwrap();
@@ -44,7 +44,7 @@ fn a_first_rollout_creates_one_set() {
 
 #[test]
 fn a_second_template_gets_a_second_set_and_a_rollback_finds_the_first() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.run();
     world.set_image("two");
     world.run();
@@ -70,7 +70,7 @@ fn a_second_template_gets_a_second_set_and_a_rollback_finds_the_first() {
 #[test]
 fn old_pods_end_before_recreated_ones_come() {
     let mut world = World::new(deployment(
-        json!({ "/spec/strategy": { "type": "Recreate" } }),
+        &json!({ "/spec/strategy": { "type": "Recreate" } }),
     ));
     world.run();
     world.set_image("two");
@@ -91,7 +91,7 @@ fn old_pods_end_before_recreated_ones_come() {
 
 #[test]
 fn paused_deployments_only_scale() {
-    let mut world = World::new(deployment(json!({})));
+    let mut world = World::new(deployment(&json!({})));
     world.run();
     world.change(|object| object["spec"]["paused"] = json!(true));
     world.set_image("two");
@@ -116,7 +116,7 @@ fn paused_deployments_only_scale() {
 
 #[test]
 fn old_sets_beyond_the_limit_go_the_oldest_first() {
-    let mut world = World::new(deployment(json!({ "/spec/revisionHistoryLimit": 2 })));
+    let mut world = World::new(deployment(&json!({ "/spec/revisionHistoryLimit": 2 })));
     for image in ["one", "two", "three", "four", "five"] {
         world.set_image(image);
         world.run();
@@ -142,7 +142,7 @@ proptest! {
         unavailable in 0i32..4,
         pace in prop::collection::vec((0i32..12, 0i32..12), 20),
     ) {
-        let mut world = World::new(deployment(json!({
+        let mut world = World::new(deployment(&json!({
             "/spec/replicas": count,
             "/spec/strategy/rollingUpdate": { "maxSurge": surge, "maxUnavailable": unavailable },
         })));
@@ -169,7 +169,7 @@ proptest! {
     /// A deployment resized in the middle of a rollout gets there all the same.
     #[test]
     fn resized_rollouts_end(count in 1i32..12, then in 0i32..20, steps in 0usize..6) {
-        let mut world = World::new(deployment(json!({ "/spec/replicas": count })));
+        let mut world = World::new(deployment(&json!({ "/spec/replicas": count })));
         world.run();
         world.set_image("two");
         for _ in 0..steps {

@@ -1,0 +1,123 @@
+//! The pods of a DaemonSet: what they get on top of the template, and where they are for.
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration,
+};
+
+use crate::workloads::pods::pod_from_template;
+
+/// The label that names the revision of the template.
+pub(super) const HASH: &str = "controller-revision-hash";
+/// The label that numbers the template, from before there were revisions.
+const GENERATION: &str = "pod-template-generation";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Troubles of nodes that the pods of DaemonSets bear, and what the troubles do to other pods.
+const BORNE: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+const NETWORK_UNAVAILABLE: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+
+/// Adds what the pods of every DaemonSet tolerate, in place of what says the same with a time limit.
+pub(super) fn with_tolerations(spec: &mut PodSpec) {
+    let host_network = spec.host_network == Some(true);
+    let tolerations = spec.tolerations.get_or_insert_default();
+    let network = host_network.then_some(NETWORK_UNAVAILABLE);
+    for (key, effect) in BORNE.into_iter().chain(network) {
+        let wanted = Toleration {
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            effect: Some(effect.to_owned()),
+            ..Toleration::default()
+        };
+        let same = tolerations.iter_mut().find(|known| {
+            known.key == wanted.key
+                && known.operator == wanted.operator
+                && known.effect == wanted.effect
+                && known.value.as_deref().unwrap_or_default().is_empty()
+        });
+        match same {
+            Some(known) => *known = wanted,
+            None => tolerations.push(wanted),
+        }
+    }
+}
+
+/// The number of the present template, if the server counts.
+fn template_generation(set: &DaemonSet) -> Option<i64> {
+    let annotations = set.metadata.annotations.as_ref()?;
+    annotations.get(TEMPLATE_GENERATION)?.parse().ok()
+}
+
+/// Whether a pod is of the present template.
+pub(super) fn is_current(pod: &Pod, set: &DaemonSet, hash: &str) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    let label = |key| labels.and_then(|labels| labels.get(key));
+    let same_generation = template_generation(set)
+        .is_some_and(|generation| label(GENERATION) == Some(&generation.to_string()));
+    same_generation || label(HASH).is_some_and(|it| it == hash)
+}
+
+/// A pod of the set, for any node.
+pub(super) fn pod(set: &DaemonSet, hash: &str) -> Pod {
+    let template = set.spec.as_ref().map(|spec| spec.template.clone());
+    let mut pod = pod_from_template(set, &template.unwrap_or_default());
+    with_tolerations(pod.spec.get_or_insert_default());
+    let labels = pod.metadata.labels.get_or_insert_default();
+    if let Some(generation) = template_generation(set) {
+        labels.insert(GENERATION.to_owned(), generation.to_string());
+    }
+    labels.insert(HASH.to_owned(), hash.to_owned());
+    pod
+}
+
+/// The pod for one node: the scheduler may put it nowhere else. What the template demands of nodes has
+/// been looked at already.
+pub(super) fn pinned(pod: &Pod, node: &str) -> Pod {
+    let mut pod = pod.clone();
+    let affinity = pod
+        .spec
+        .get_or_insert_default()
+        .affinity
+        .get_or_insert_default();
+    affinity
+        .node_affinity
+        .get_or_insert_default()
+        .required_during_scheduling_ignored_during_execution = Some(NodeSelector {
+        node_selector_terms: vec![NodeSelectorTerm {
+            match_fields: Some(vec![NodeSelectorRequirement {
+                key: "metadata.name".to_owned(),
+                operator: "In".to_owned(),
+                values: Some(vec![node.to_owned()]),
+            }]),
+            match_expressions: None,
+        }],
+    });
+    pod
+}
+
+/// The node a pod is on, or for.
+pub(super) fn target(pod: &Pod) -> Option<&str> {
+    let spec = pod.spec.as_ref()?;
+    if let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
+        return Some(node);
+    }
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let terms = required.node_selector_terms.iter();
+    let pin = terms
+        .flat_map(|term| term.match_fields.iter().flatten())
+        .find(|field| field.key == "metadata.name" && field.operator == "In")?;
+    match pin.values.as_deref()? {
+        [node] => Some(node),
+        _ => None,
+    }
+}
