@@ -19,7 +19,6 @@ mod certificates;
 mod check;
 mod coordination;
 mod core;
-mod cron;
 mod diff;
 mod discovery;
 mod entry;

@@ -12,6 +12,7 @@
 
 pub mod apply;
 pub mod cel;
+pub mod cron;
 pub mod field;
 pub mod gvk;
 pub mod json;

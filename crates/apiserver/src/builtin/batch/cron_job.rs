@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use machinery::cron::Schedule;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::builtin::entry::{
 };
 use crate::builtin::pod_spec::warnings;
 use crate::builtin::value::{Read, fill, fill_empty, same, set};
-use crate::builtin::{check, cron, print};
+use crate::builtin::{check, print};
 use crate::kind::Part;
 
 /// The kind.
@@ -87,7 +88,7 @@ fn check_spec(spec: &Value, was: Option<&Value>) -> Errors {
     if schedule.is_empty() {
         errors.push(FieldError::required(&here, ""));
     } else {
-        if let Err(why) = cron::check(schedule) {
+        if let Err(why) = Schedule::parse(schedule) {
             errors.push(FieldError::invalid(&here, schedule, why));
         }
         let allowed = was.is_some_and(|was| was.text("schedule").contains("TZ"));

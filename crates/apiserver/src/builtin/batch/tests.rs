@@ -3,7 +3,6 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::builtin::cron;
 use crate::builtin::tests::{create_errors, update_errors};
 use crate::builtin::value::set;
 
@@ -23,23 +22,6 @@ fn cron_job(path: &str, value: Value) -> Value {
     });
     set(&mut object, path, value);
     object
-}
-
-#[rstest]
-#[case("*/5 0-6 1,15 jan-mar mon", Ok(()))]
-#[case("@hourly", Ok(()))]
-#[case("@every 1h30m", Ok(()))]
-#[case("* * * *", Err("expected exactly 5 fields, found 4: [* * * *]"))]
-#[case("60 * * * *", Err("end of range (60) above maximum (59): 60"))]
-#[case("* * 0 * *", Err("beginning of range (0) below minimum (1): 0"))]
-#[case("*/0 * * * *", Err("step of range should be a positive number: */0"))]
-#[case(
-    "x * * * *",
-    Err("failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax")
-)]
-#[case("@often", Err("unrecognized descriptor: @often"))]
-fn schedules(#[case] schedule: &str, #[case] expected: Result<(), &str>) {
-    assert_eq!(cron::check(schedule), expected.map_err(str::to_owned));
 }
 
 #[rstest]

@@ -1,0 +1,112 @@
+//! Which time of a schedule is due.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::CronJob;
+use machinery::cron::Schedule;
+
+/// How long after its time a job is started: a clock may run a little slow.
+const DELTA: SignedDuration = SignedDuration::from_millis(100);
+/// So many missed times are worth a word.
+const MANY: i64 = 100;
+
+/// A schedule with the clocks it goes by.
+#[derive(Debug, Clone)]
+pub(super) struct Clock {
+    pub(super) schedule: Schedule,
+    pub(super) zone: TimeZone,
+}
+
+/// The last time that has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) at: Timestamp,
+    /// Whether suspiciously many came before it, and nothing was started.
+    pub(super) missed_many: bool,
+}
+
+/// What came since a CronJob was last started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Since {
+    earliest: Timestamp,
+    due: Option<Due>,
+    missed: bool,
+}
+
+impl Clock {
+    fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        self.schedule.next(after, &self.zone)
+    }
+
+    /// The last time that has come and is not too old, since the CronJob was last started.
+    pub(super) fn due(&self, cron: &CronJob, now: Timestamp) -> Result<Option<Due>, String> {
+        self.since(cron, now, true).map(|since| since.due)
+    }
+
+    /// How long until the next time.
+    pub(super) fn wait(&self, cron: &CronJob, now: Timestamp) -> Option<Duration> {
+        let from = match self.since(cron, now, false) {
+            Ok(Since { due: Some(due), .. }) => due.at,
+            Ok(since) if !since.missed => since.earliest,
+            _ => now,
+        };
+        let next = self.next(from)?.checked_add(DELTA).ok()?;
+        let wait = next.duration_since(now);
+        Some(Duration::try_from(wait).unwrap_or_default())
+    }
+
+    /// Looks for the last time without going through all of them, of which there may be years.
+    fn since(&self, cron: &CronJob, now: Timestamp, deadline: bool) -> Result<Since, String> {
+        let earliest = earliest(cron, now, deadline);
+        let nothing = Since {
+            earliest,
+            due: None,
+            missed: false,
+        };
+        let Some(first) = self.next(earliest).filter(|first| *first <= now) else {
+            return Ok(nothing);
+        };
+        let found = |at, missed_many| Some(Due { at, missed_many });
+        let Some(second) = self.next(first).filter(|second| *second <= now) else {
+            return Ok(Since {
+                due: found(first, false),
+                ..nothing
+            });
+        };
+        let between = second.duration_since(first).as_secs();
+        if between < 1 {
+            return Err("time difference between two schedules is less than 1 second".to_owned());
+        }
+        let missed = now.duration_since(first).as_secs() / between + 1;
+        // Two before the last, if times are evenly spread; where they are not, what follows finds out.
+        let near = SignedDuration::from_secs((missed - 2).saturating_mul(between));
+        let mut last = None;
+        let mut at = first
+            .checked_add(near)
+            .ok()
+            .and_then(|near| self.next(near));
+        while let Some(time) = at.filter(|time| *time <= now) {
+            last = Some(time);
+            at = self.next(time);
+        }
+        Ok(Since {
+            earliest,
+            due: last.and_then(|last| found(last, missed > MANY)),
+            missed: true,
+        })
+    }
+}
+
+/// From when on times count.
+fn earliest(cron: &CronJob, now: Timestamp, deadline: bool) -> Timestamp {
+    let status = cron.status.as_ref();
+    let last = status.and_then(|status| status.last_schedule_time.as_ref());
+    let created = cron.metadata.creation_timestamp.as_ref();
+    let earliest = last.or(created).map_or(now, |time| time.0);
+    let seconds = cron.spec.starting_deadline_seconds.filter(|_| deadline);
+    let window =
+        seconds.and_then(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).ok());
+    window.map_or(earliest, |window| window.max(earliest))
+}
