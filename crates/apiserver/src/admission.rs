@@ -57,6 +57,8 @@ pub(crate) async fn admit(
     if rounds.changed {
         rounds.begin_second();
         plugins::admit(attributes, object, old)?;
+        // Containers that a webhook added need the token too.
+        accounts::admit(attributes, object).await?;
         dispatch::mutate(attributes, &hooks.mutating, object, old, &mut rounds).await?;
     }
     keep_valid_owners(attributes, object, owners);

@@ -20,7 +20,7 @@ const WAITING: usize = 512;
 /// Events remembered, to count those that come again (client-go's size).
 const REMEMBERED: usize = 4096;
 /// How long an event that comes again still counts as the same (client-go's ten minutes).
-const SAME: Duration = Duration::from_secs(600);
+const SAME: Duration = Duration::from_mins(10);
 
 pub(crate) type Sender = mpsc::Sender<Report>;
 

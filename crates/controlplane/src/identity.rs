@@ -53,7 +53,7 @@ pub async fn start(manager: &Manager, root_ca: &str) {
     let accounts = account::Accounts {
         client: manager.client(),
         namespaces: namespaces.clone(),
-        accounts,
+        known: accounts,
     };
     manager.start(accounts, &account_queue, WORKERS);
     let certificates = certificate::Certificates {

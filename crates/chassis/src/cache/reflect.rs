@@ -46,7 +46,7 @@ pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>) {
                     from = None;
                 } else {
                     warn!(url = api.resource_url(), %error, "cannot follow changes; trying again");
-                    from = from.and(Some(cache.seen()));
+                    from = from.map(|_| cache.seen());
                 }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(RETRY.1);

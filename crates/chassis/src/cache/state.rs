@@ -7,6 +7,9 @@ use std::sync::Arc;
 use super::{Change, Kind, revision};
 use crate::Key;
 
+/// What an object says, to be found by.
+type Says<K> = fn(&K) -> Vec<String>;
+
 type Listener<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
 /// Objects and the ways to find them.
@@ -15,7 +18,7 @@ pub(super) struct State<K> {
     pub(super) listeners: Vec<Listener<K>>,
     /// Objects by the uid of their controller.
     controlled: Terms,
-    indices: Vec<(fn(&K) -> Vec<String>, Terms)>,
+    indices: Vec<(Says<K>, Terms)>,
 }
 
 /// Names of objects by a term they say.
@@ -79,7 +82,7 @@ impl<K: Kind> State<K> {
             .collect()
     }
 
-    pub(super) fn add_index(&mut self, of: fn(&K) -> Vec<String>) -> usize {
+    pub(super) fn add_index(&mut self, of: Says<K>) -> usize {
         let mut terms = Terms::default();
         for (key, object) in &self.objects {
             for term in of(object) {

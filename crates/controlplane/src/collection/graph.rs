@@ -63,12 +63,12 @@ impl Graph {
                 kind: Arc::clone(kind),
                 object: Arc::clone(object),
             };
-            self.put(&uid, node, &mut effects);
+            self.put(&uid, &node, &mut effects);
         }
         effects
     }
 
-    fn put(&mut self, uid: &Uid, node: Node, effects: &mut Effects) {
+    fn put(&mut self, uid: &Uid, node: &Node, effects: &mut Effects) {
         let old = self.nodes.insert(Uid::clone(uid), node.clone());
         let before = old.as_ref().map(Node::owners).unwrap_or_default();
         for reference in node.owners() {
@@ -79,7 +79,7 @@ impl Graph {
                 }
                 _ => {}
             }
-            self.add_dependent(uid, &node, reference, effects);
+            self.add_dependent(uid, node, reference, effects);
         }
         for reference in before {
             let kept = node.owners().iter().any(|now| now.uid == reference.uid);
@@ -91,7 +91,7 @@ impl Graph {
             }
         }
         if old.is_none() {
-            self.check_dependents(uid, &node, effects);
+            self.check_dependents(uid, node, effects);
         }
         let waited = old.as_ref().is_some_and(Node::deletes_dependents);
         if node.deletes_dependents() && !waited {

@@ -104,14 +104,13 @@ impl Collector {
         }
         let namespace = if kind.namespaced { namespace } else { "" };
         let found = self.get(kind, namespace, &reference.name).await?;
-        match found.filter(|found| found.metadata.uid.as_ref() == Some(&reference.uid)) {
-            Some(owner) => Ok(Owner::Stands(standing(deletes_dependents(&owner.metadata)))),
-            None => {
-                let identity = Identity::meant(reference, namespace);
-                self.shared.gone.lock().add(identity);
-                Ok(Owner::Stands(Standing::Dangling))
-            }
-        }
+        let meant = found.filter(|found| found.metadata.uid.as_ref() == Some(&reference.uid));
+        let Some(owner) = meant else {
+            let identity = Identity::meant(reference, namespace);
+            self.shared.gone.lock().add(identity);
+            return Ok(Owner::Stands(Standing::Dangling));
+        };
+        Ok(Owner::Stands(standing(deletes_dependents(&owner.metadata))))
     }
 }
 

@@ -13,7 +13,7 @@ const NAME: &str = "default";
 pub(super) struct Accounts {
     pub(super) client: Client,
     pub(super) namespaces: Cache<Namespace>,
-    pub(super) accounts: Cache<ServiceAccount>,
+    pub(super) known: Cache<ServiceAccount>,
 }
 
 impl Reconcile for Accounts {
@@ -23,7 +23,7 @@ impl Reconcile for Accounts {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let active = self.namespaces.find(key).is_some_and(|one| is_active(&one));
-        if !active || self.accounts.get(&key.name, NAME).is_some() {
+        if !active || self.known.get(&key.name, NAME).is_some() {
             return Ok(Next::Wait);
         }
         let account = ServiceAccount {
@@ -39,7 +39,7 @@ impl Reconcile for Accounts {
         let created = unless_terminating(created)
             .map_err(Error::api(format!("create service account {key}/{NAME}")))?;
         if let Some(created) = created {
-            self.accounts.saw(&created).await;
+            self.known.saw(&created).await;
         }
         Ok(Next::Wait)
     }
