@@ -299,6 +299,13 @@ async fn goes_on_after_crashes() -> anyhow::Result<()> {
         // Killed at another moment each time: after so many changes of pods.
         let seen = number % 5;
         testkit::wait_until("the rollout is under way", PATIENCE, || async {
+            let sets = stage.sets().await?;
+            let sizes = sets.iter().filter_map(|set| set.spec.as_ref()?.replicas);
+            let total: i32 = sizes.sum();
+            anyhow::ensure!(
+                total <= 8,
+                "{total} pods for a deployment of 6 that may have 8"
+            );
             let pods = stage.pods().await?;
             let new = pods
                 .iter()
