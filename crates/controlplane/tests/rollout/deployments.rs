@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{PATIENCE, Stage, deployment, images, revision, say_running};
@@ -299,6 +299,13 @@ async fn goes_on_after_crashes() -> anyhow::Result<()> {
         // Killed at another moment each time: after so many changes of pods.
         let seen = number % 5;
         testkit::wait_until("the rollout is under way", PATIENCE, || async {
+            let sets = stage.sets().await?;
+            let sizes = sets.iter().filter_map(|set| set.spec.as_ref()?.replicas);
+            let total: i32 = sizes.sum();
+            anyhow::ensure!(
+                total <= 8,
+                "{total} pods for a deployment of 6 that may have 8"
+            );
             let pods = stage.pods().await?;
             let new = pods
                 .iter()
@@ -323,5 +330,109 @@ async fn goes_on_after_crashes() -> anyhow::Result<()> {
         .filter(|set| set.spec.as_ref().and_then(|spec| spec.replicas) != Some(0))
         .collect();
     assert_eq!(with_pods.len(), 1);
+    Ok(())
+}
+
+/// A rollout that is held up keeps its proportions when it is resized.
+#[tokio::test]
+async fn scales_in_proportion() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    stage.keep_running();
+    stage.create::<Deployment>(deployment("web", 10)).await?;
+    stage.rolled_out("web").await?;
+    stage.stop_running();
+    let labels = json!({ "app": "web", "new": "yes" });
+    let changes = json!({ "spec": { "template": { "metadata": { "labels": labels } } } });
+    stage.patch::<Deployment>("web", changes).await?;
+    let sizes = |expected: [i32; 2]| {
+        let stage = &stage;
+        async move {
+            let what = format!("the sets have {expected:?} pods");
+            testkit::wait_until(&what, PATIENCE, || async {
+                let sets = stage.sets().await?;
+                let size = |set: &ReplicaSet| {
+                    let status = set.status.as_ref()?;
+                    let wanted = set.spec.as_ref()?.replicas?;
+                    (status.replicas == wanted).then_some(wanted)
+                };
+                let sizes: Vec<Option<i32>> = sets.iter().map(size).collect();
+                Ok((sizes == expected.map(Some)).then_some(sets))
+            })
+            .await
+        }
+    };
+    // A quarter of ten, rounded up, may come and, rounded down, may be missing.
+    sizes([8, 5]).await?;
+    stage
+        .patch::<Deployment>("web", json!({ "spec": { "replicas": 20 } }))
+        .await?;
+    let sets = sizes([15, 10]).await?;
+    for (set, said) in sets.iter().zip(["8 to 15", "5 to 10"]) {
+        let said = format!("Scaled up replica set {} from {said}", set.name_any());
+        stage.until_event("web", "ScalingReplicaSet", &said).await?;
+    }
+    stage.keep_running();
+    stage.rolled_out("web").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn says_that_it_is_late() -> anyhow::Result<()> {
+    let mut stage = Stage::start().await?;
+    let mut object = deployment("web", 1);
+    object["spec"]["progressDeadlineSeconds"] = json!(2);
+    stage.create::<Deployment>(object).await?;
+    let late = Some(("False".to_owned(), "ProgressDeadlineExceeded".to_owned()));
+    stage
+        .until("it is late", "web", |it: &Deployment| {
+            condition(it, "Progressing") == late
+        })
+        .await?;
+    stage.keep_running();
+    let done = Some(("True".to_owned(), "NewReplicaSetAvailable".to_owned()));
+    stage
+        .until("it is done", "web", |it: &Deployment| {
+            condition(it, "Progressing") == done
+        })
+        .await?;
+    Ok(())
+}
+
+/// The name of the new set is made from the template; somebody else may have it.
+#[tokio::test]
+async fn takes_another_name_if_one_is_taken() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.create::<Deployment>(deployment("web", 1)).await?;
+    stage.until_pods(1).await?;
+    let name = stage.sets().await?[0].name_any();
+    let background = DeleteParams::background();
+    stage.api::<Deployment>().delete("web", &background).await?;
+    stage.api::<ReplicaSet>().delete(&name, &background).await?;
+    let mut foreign = deployment("foreign", 0);
+    foreign["metadata"]["name"] = json!(name);
+    testkit::wait_until("the name is free", PATIENCE, || async {
+        let there = stage.api::<ReplicaSet>().get_opt(&name).await?;
+        Ok(there.is_none().then_some(()))
+    })
+    .await?;
+    stage.create::<ReplicaSet>(foreign).await?;
+    stage.create::<Deployment>(deployment("web", 1)).await?;
+    let counted = stage
+        .until("the collision is counted", "web", |it: &Deployment| {
+            it.status
+                .as_ref()
+                .and_then(|status| status.collision_count)
+                .is_some()
+        })
+        .await?;
+    assert_eq!(
+        counted.status.and_then(|status| status.collision_count),
+        Some(1)
+    );
+    testkit::wait_until("there is another set", PATIENCE, || async {
+        let sets = stage.sets().await?;
+        Ok(sets.into_iter().find(|set| set.name_any() != name))
+    })
+    .await?;
     Ok(())
 }
