@@ -456,3 +456,74 @@ async fn connections_are_used_again() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn every_way_to_write_is_asked_about() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let server = WebhookServer::start(allow_all).await?;
+    let hooks = Hooks::new(&cluster, &server, "ways").await?;
+    hooks
+        .validating(
+            "ways",
+            vec![
+                hooks.hook("ways", RULES_MAPS, json!({})),
+                hooks.hook("limits", "limitranges", json!({})),
+            ],
+        )
+        .await?;
+    let maps = hooks.maps();
+    let apply = format!("{maps}/applied?fieldManager=me&force=true");
+    done(
+        &cluster,
+        "PATCH",
+        &apply,
+        &map("applied", json!({"a": "1"})),
+    )
+    .await?;
+    done(
+        &cluster,
+        "PATCH",
+        &apply,
+        &map("applied", json!({"a": "2"})),
+    )
+    .await?;
+    let mut made = map("", json!({}));
+    made["metadata"] = json!({"generateName": "made-"});
+    let made = done(&cluster, "POST", &maps, &made).await?;
+    done(&cluster, "DELETE", &maps, &Value::Null).await?;
+    let seen: Vec<(String, String, String)> = requests(&server, "/ways")
+        .iter()
+        .map(|request| {
+            let text = |pointer: &str| {
+                let found = request.pointer(pointer).and_then(Value::as_str);
+                found.unwrap_or_default().to_owned()
+            };
+            (text("/operation"), text("/name"), text("/options/kind"))
+        })
+        .collect();
+    let expected = [
+        ("CREATE", "applied", "CreateOptions"),
+        ("UPDATE", "applied", "UpdateOptions"),
+        // Behind the plugins that may change it, the object has its name.
+        (
+            "CREATE",
+            made["metadata"]["name"].as_str().unwrap_or_default(),
+            "CreateOptions",
+        ),
+        // A collection has none.
+        ("DELETE", "", "DeleteOptions"),
+        ("DELETE", "", "DeleteOptions"),
+    ]
+    .map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()));
+    assert_eq!(seen, expected);
+    // PUT of what is not there creates it, for some kinds.
+    let path = format!("/api/v1/namespaces/{}/limitranges/l", hooks.namespace);
+    let limits = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"},
+        "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
+    done(&cluster, "PUT", &path, &limits).await?;
+    let asked = requests(&server, "/limits");
+    assert_eq!(asked[0]["operation"], "CREATE");
+    assert_eq!(asked[0]["options"]["kind"], "CreateOptions");
+    assert_eq!(asked[0]["oldObject"], Value::Null);
+    Ok(())
+}

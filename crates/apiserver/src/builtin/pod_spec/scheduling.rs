@@ -1,6 +1,6 @@
 //! Where pods may run: affinity, tolerations, spreading.
 
-use machinery::field::{FieldError, Path};
+use machinery::field::{ErrorKind, FieldError, Path};
 use serde_json::Value;
 
 use crate::builtin::entry::Errors;
@@ -385,13 +385,19 @@ pub(crate) fn check_affinity_mutation(path: &Path, new: &Value, old: &Value) -> 
     let new = new.at(REQUIRED).items("nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return vec![FieldError::invalid(&path, new.to_vec(), detail)];
+        let terms: Vec<String> = new
+            .iter()
+            .map(|term| layout::text("NodeSelectorTerm", term))
+            .collect();
+        let detail = format!("[{}]: {detail}", terms.join(","));
+        return vec![FieldError::without_value(ErrorKind::Invalid, &path, detail)];
     }
     let mut errors = Errors::new();
     for (i, (new, old)) in new.iter().zip(old).enumerate() {
         if !has_only_additions(new, old) {
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.push(FieldError::invalid(&path.index(i), new.clone(), detail));
+            let path = path.index(i);
+            errors.push(layout::invalid(&path, "NodeSelectorTerm", new, detail));
         }
     }
     errors
