@@ -48,7 +48,7 @@ pub(crate) async fn start(manager: &Manager) {
     let queue = Queue::<Key>::new();
     let changed = queue.clone();
     sets.on_change(move |change| {
-        for set in change.new.iter() {
+        if let Some(set) = &change.new {
             changed.add(Key::of(&set.metadata));
         }
     });

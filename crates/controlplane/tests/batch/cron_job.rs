@@ -11,7 +11,7 @@ fn cron(schedule: &str) -> Value {
         "spec": {
             "schedule": schedule,
             "concurrencyPolicy": "Forbid",
-            "jobTemplate": { "spec": { "template": template(json!({}), "x", "Never") } },
+            "jobTemplate": { "spec": { "template": template(&json!({}), "x", "Never") } },
         },
     })
 }
@@ -39,14 +39,14 @@ async fn starts_jobs_and_notes_how_they_end() -> anyhow::Result<()> {
             .contains_key("batch.kubernetes.io/cronjob-scheduled-timestamp")
     );
     world.crash();
-    world.resume().await;
+    world.resume().await?;
     let pods = world
         .until_pods("a pod", |pods| {
             pods.iter().any(|pod| phase(pod) == "Pending")
         })
         .await?;
     let of_job = pods.iter().find(|pod| pod.name_any().starts_with(name));
-    let pod = of_job.map(|pod| pod.name_any()).unwrap_or_default();
+    let pod = of_job.map(kube::ResourceExt::name_any).unwrap_or_default();
     world.report(&pod, "Succeeded").await?;
     world
         .until::<CronJob>("tick", "it has seen the end", |cron| {

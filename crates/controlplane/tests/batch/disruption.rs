@@ -14,15 +14,17 @@ fn workload(replicas: i32) -> Value {
         "spec": {
             "replicas": replicas,
             "selector": { "matchLabels": { "app": "web" } },
-            "template": template(json!({ "app": "web" }), "x", "Always"),
+            "template": template(&json!({ "app": "web" }), "x", "Always"),
         },
     })
 }
 
 fn budget(spec: Value) -> Value {
     let mut whole = json!({ "selector": { "matchLabels": { "app": "web" } } });
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        whole[key] = value.clone();
+    if let Value::Object(fields) = spec {
+        for (key, value) in fields {
+            whole[key] = value;
+        }
     }
     json!({ "metadata": { "name": "web" }, "spec": whole })
 }
@@ -115,7 +117,7 @@ async fn what_has_no_scale_lets_nothing_go() -> anyhow::Result<()> {
     let world = World::start().await?;
     let job = json!({
         "metadata": { "name": "work" },
-        "spec": { "template": template(json!({ "app": "web" }), "x", "Never") },
+        "spec": { "template": template(&json!({ "app": "web" }), "x", "Never") },
     });
     world.create::<Job>(job).await?;
     world.until_pods("one pod", |pods| pods.len() == 1).await?;

@@ -8,9 +8,11 @@ use super::world::{World, phase, template};
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 fn job(spec: Value) -> Value {
-    let mut whole = json!({ "template": template(json!({}), "x", "Never") });
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        whole[key] = value.clone();
+    let mut whole = json!({ "template": template(&json!({}), "x", "Never") });
+    if let Value::Object(fields) = spec {
+        for (key, value) in fields {
+            whole[key] = value;
+        }
     }
     json!({ "metadata": { "name": "work" }, "spec": whole })
 }
@@ -124,7 +126,7 @@ async fn counts_every_pod_once_although_it_crashes() -> anyhow::Result<()> {
     for _ in 0..3 {
         end_active(&world, 4, "Succeeded").await?;
         world.crash();
-        world.resume().await;
+        world.resume().await?;
     }
     let done = until_over(&world, "Complete").await?;
     assert_eq!(done["status"]["succeeded"], 12);
@@ -209,7 +211,7 @@ async fn policies_decide_about_failure_and_success() -> anyhow::Result<()> {
     let leader = pods
         .iter()
         .find(|pod| pod.name_any().starts_with("work-0-"))
-        .map(|pod| pod.name_any())
+        .map(kube::ResourceExt::name_any)
         .unwrap_or_default();
     world.report(&leader, "Succeeded").await?;
     let done = until_over(&world, "Complete").await?;

@@ -13,7 +13,7 @@ fn set(replicas: i32, image: &str) -> Value {
             "replicas": replicas,
             "serviceName": "web",
             "selector": { "matchLabels": { "app": "web" } },
-            "template": template(json!({ "app": "web" }), image, "Always"),
+            "template": template(&json!({ "app": "web" }), image, "Always"),
             "volumeClaimTemplates": [{
                 "metadata": { "name": "data" },
                 "spec": {
@@ -102,7 +102,7 @@ async fn a_rollout_goes_down_and_an_undo_goes_back() -> anyhow::Result<()> {
     strategic(image("two")).await?;
     // The controllers are ended in the middle of it, and begin anew.
     world.crash();
-    world.resume().await;
+    world.resume().await?;
     let second = world
         .until::<StatefulSet>("web", "the update", rolled_out(3))
         .await?;

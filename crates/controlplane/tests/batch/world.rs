@@ -1,6 +1,7 @@
 //! A cluster with a namespace, our controllers, and a hand to move pods.
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,15 +9,24 @@ use chassis::Manager;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::{Process, ServedCluster, TestCluster, wait_until};
 use tokio::task::JoinHandle;
 
+/// How the genuine controllers are started.
+const GENUINE: [&str; 4] = [
+    "--kubeconfig=kubeconfig",
+    "--controllers=statefulset-controller,job-controller,cronjob-controller,\
+     ttl-after-finished-controller,disruption-controller,replicaset-controller,\
+     deployment-controller",
+    "--leader-elect=false",
+    "--secure-port=0",
+];
 /// How long anything may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) trait Object:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -36,10 +46,21 @@ impl<K> Object for K where
 {
 }
 
+/// What runs until it is dropped.
+enum Controllers {
+    Ours {
+        _manager: Manager,
+    },
+    Genuine {
+        _process: Process,
+        _served: ServedCluster,
+    },
+}
+
 pub(crate) struct World {
     pub(crate) cluster: TestCluster,
     pub(crate) namespace: String,
-    manager: Option<Manager>,
+    controllers: Option<Controllers>,
     kubelet: Option<JoinHandle<()>>,
 }
 
@@ -50,24 +71,38 @@ impl World {
         let mut world = Self {
             cluster,
             namespace,
-            manager: None,
+            controllers: None,
             kubelet: None,
         };
-        world.resume().await;
+        world.resume().await?;
         Ok(world)
     }
 
-    /// Starts the controllers, again.
-    pub(crate) async fn resume(&mut self) {
-        let manager = Manager::new(self.cluster.client());
-        controlplane::workloads::start(&manager).await;
-        self.manager = Some(manager);
+    /// Starts the controllers, again; those of Kubernetes if the server is and `GENUINE_CONTROLLERS`
+    /// is set, which shows whether a test asks for the genuine behaviour.
+    pub(crate) async fn resume(&mut self) -> anyhow::Result<()> {
+        let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|_| self.cluster.is_genuine());
+        let wanted = assets.filter(|_| std::env::var_os("GENUINE_CONTROLLERS").is_some());
+        let controllers = if let Some(assets) = wanted {
+            let served = self.cluster.serve().await?;
+            let program = Path::new(&assets).join("kube-controller-manager");
+            Controllers::Genuine {
+                _process: Process::start(&program, GENUINE, served.folder())?,
+                _served: served,
+            }
+        } else {
+            let manager = Manager::new(self.cluster.client());
+            controlplane::workloads::start(&manager).await;
+            Controllers::Ours { _manager: manager }
+        };
+        self.controllers = Some(controllers);
+        Ok(())
     }
 
     /// Ends the controllers at once, whatever they are doing: what `kill -9` does to them.
     pub(crate) fn crash(&mut self) {
-        // Nobody else holds the manager: its tasks end at the await they are at.
-        drop(self.manager.take());
+        // Nobody else holds a manager: its tasks end at the await they are at.
+        drop(self.controllers.take());
     }
 
     pub(crate) fn api<K: Object>(&self) -> Api<K> {
@@ -212,7 +247,7 @@ pub(crate) fn phase(pod: &Pod) -> &str {
 }
 
 pub(crate) fn names(pods: &[Pod]) -> Vec<String> {
-    pods.iter().map(|pod| pod.name_any()).collect()
+    pods.iter().map(ResourceExt::name_any).collect()
 }
 
 fn summary(pod: &Pod) -> String {
@@ -225,7 +260,7 @@ fn summary(pod: &Pod) -> String {
 }
 
 /// A pod template of one container, `main`.
-pub(crate) fn template(labels: Value, image: &str, restart: &str) -> Value {
+pub(crate) fn template(labels: &Value, image: &str, restart: &str) -> Value {
     json!({
         "metadata": { "labels": labels },
         "spec": {

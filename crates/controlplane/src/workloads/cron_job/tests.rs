@@ -18,17 +18,17 @@ fn cron(spec: Value, status: Value) -> CronJob {
             "spec": { "template": { "spec": { "containers": [] } } },
         },
     });
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        whole[key] = value.clone();
+    if let Value::Object(fields) = spec {
+        for (key, value) in fields {
+            whole[key] = value;
+        }
     }
-    from_value(json!({
-        "metadata": {
-            "name": "tick", "namespace": "here", "uid": "cron", "creationTimestamp": CREATED,
-        },
-        "spec": whole,
-        "status": status,
-    }))
-    .unwrap()
+    let mut object = json!({ "metadata": {
+        "name": "tick", "namespace": "here", "uid": "cron", "creationTimestamp": CREATED,
+    } });
+    object["spec"] = whole;
+    object["status"] = status;
+    from_value(object).unwrap()
 }
 
 /// `a Complete 10:05`, `b`.

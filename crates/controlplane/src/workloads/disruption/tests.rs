@@ -13,11 +13,10 @@ use super::stale::stale_in;
 const NOW: &str = "2026-01-01T00:10:00Z";
 
 fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
-    from_value(json!({
-        "metadata": { "name": "web", "namespace": "here", "generation": 2 },
-        "spec": spec, "status": status,
-    }))
-    .unwrap()
+    let mut object = json!({ "metadata": { "name": "web", "namespace": "here", "generation": 2 } });
+    object["spec"] = spec;
+    object["status"] = status;
+    from_value(object).unwrap()
 }
 
 /// `a ready`, `b leaving`, `c`.

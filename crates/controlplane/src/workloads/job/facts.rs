@@ -113,12 +113,12 @@ impl<'a> Facts<'a> {
     fn count(&mut self) -> i32 {
         let (counted_succeeded, counted_failed) = status::uncounted(&self.status);
         let succeeded: Vec<_> = self
-            .new(&counted_succeeded)
+            .unnamed(&counted_succeeded)
             .filter(|pod| phase(pod) == "Succeeded")
             .map(|pod| backoff::ended_at(pod))
             .collect();
         let new_failed: Vec<_> = self
-            .new(&counted_failed)
+            .unnamed(&counted_failed)
             .filter(|pod| self.has_failed(pod))
             .collect();
         let policy = self.spec.pod_failure_policy.as_ref();
@@ -333,7 +333,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Pods that wait to be counted and that the status does not name yet.
-    fn new(&self, named: &HashSet<String>) -> impl Iterator<Item = &'a Arc<Pod>> {
+    fn unnamed(&self, named: &HashSet<String>) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.tracked().filter(move |pod| {
             !named.contains(pod.metadata.uid.as_deref().unwrap_or_default())
                 && (self.indexed().is_none() || self.valid_index(pod).is_some())

@@ -119,23 +119,16 @@ pub(super) fn set_condition(
     let known = conditions
         .iter_mut()
         .find(|condition| condition.type_ == type_);
-    let changed = match known {
-        Some(known) => {
-            let same = known.status == fresh.status
-                && known.reason == fresh.reason
-                && known.message == fresh.message;
-            if !same {
-                *known = fresh;
-            }
-            !same
-        }
-        None => {
-            if holds {
-                conditions.push(fresh);
-            }
-            holds
-        }
-    };
+    let changed = known.as_ref().map_or(holds, |known| {
+        known.status != fresh.status
+            || known.reason != fresh.reason
+            || known.message != fresh.message
+    });
+    match known {
+        _ if !changed => {}
+        Some(known) => *known = fresh,
+        None => conditions.push(fresh),
+    }
     status.conditions.take_if(|list| list.is_empty());
     changed
 }

@@ -29,8 +29,10 @@ fn job(spec: Value) -> Job {
         "parallelism": 1, "completions": 1, "backoffLimit": 6,
         "template": { "spec": { "containers": [{ "name": "main" }], "restartPolicy": "Never" } },
     });
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        whole[key] = value.clone();
+    if let Value::Object(fields) = spec {
+        for (key, value) in fields {
+            whole[key] = value;
+        }
     }
     from_value(json!({
         "metadata": { "name": "work", "namespace": "here", "uid": "job" }, "spec": whole,

@@ -21,8 +21,10 @@ fn set(replicas: i32, more: Value) -> StatefulSet {
         "template": template("new"),
         "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } },
     });
-    for (key, value) in more.as_object().into_iter().flatten() {
-        spec[key] = value.clone();
+    if let Value::Object(fields) = more {
+        for (key, value) in fields {
+            spec[key] = value;
+        }
     }
     from_value(json!({
         "metadata": { "name": "web", "namespace": "here", "uid": "set", "generation": 3 },
@@ -368,7 +370,7 @@ proptest! {
         let ready = Simulated { updated: false, state: "ready" };
         let mut pods: BTreeMap<i32, Simulated> = (0..replicas).map(|ordinal| (ordinal, ready)).collect();
         let rounds = Cell::new(0);
-        let mut check = |pods: &mut BTreeMap<i32, Simulated>| {
+        let check = |pods: &mut BTreeMap<i32, Simulated>| {
             rounds.set(rounds.get() + 1);
             let decision = decided(&set, &shown(&set, pods), "old");
             act(pods, &decision.steps);
