@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::pod::{HostPort, Labels, Namespaces, PodInfo};
+use super::pod::{HostPort, Labels, Namespaces, PodInfo, Term};
 use super::resources::Resources;
 use super::volumes::Volumes;
 
@@ -14,6 +15,8 @@ use super::volumes::Volumes;
 #[derive(Debug)]
 pub(crate) struct NodeInfo {
     pub(crate) name: String,
+    /// Its place among the nodes.
+    pub(crate) slot: usize,
     pub(crate) labels: Labels,
     /// What node selectors are compared with.
     pub(crate) view: Value,
@@ -49,6 +52,7 @@ impl NodeInfo {
             usual: (0, 0),
             ports: Vec::new(),
             pods: HashMap::new(),
+            slot: 0,
             name,
             labels,
         }
@@ -81,6 +85,23 @@ pub(crate) struct Placed {
     pub(crate) node: String,
 }
 
+/// The pods of a namespace.
+#[derive(Debug, Default)]
+struct Neighbours {
+    all: HashSet<String>,
+    by_label: HashMap<(String, String), HashSet<String>>,
+}
+
+/// A wish to be apart, and how many pods on which nodes have it.
+#[derive(Debug)]
+struct Apart {
+    term: Arc<Term>,
+    nodes: HashMap<String, i64>,
+}
+
+/// Different wishes of pods about nodes that are remembered.
+const REMEMBERED: usize = 512;
+
 /// All nodes, all pods on them, and what else a decision looks at.
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
@@ -90,13 +111,15 @@ pub(crate) struct Cluster {
     placed: HashMap<String, Placed>,
     /// Pods on nodes, by the name of the node: also of nodes not seen yet.
     on_node: HashMap<String, HashSet<String>>,
-    by_namespace: HashMap<String, HashSet<String>>,
-    /// Pods that want to be apart from others.
-    apart: HashSet<String>,
+    by_namespace: HashMap<String, Neighbours>,
+    /// Who wants to be apart from others, by what they say.
+    apart: HashMap<String, Apart>,
     /// How many pods of an owner are on a node.
     by_owner: HashMap<String, HashMap<String, i64>>,
     pub(crate) namespaces: Namespaces,
     pub(crate) volumes: Volumes,
+    /// Which nodes have what pods ask for, by what they ask; true as long as nodes do not change.
+    suitable: Mutex<HashMap<String, Arc<Vec<bool>>>>,
     /// Where the next search begins, so that all nodes get their turn.
     pub(super) next_start: usize,
 }
@@ -120,10 +143,6 @@ impl Cluster {
 
     pub(super) fn slot_count(&self) -> usize {
         self.slots.len()
-    }
-
-    pub(super) fn slot_of(&self, name: &str) -> usize {
-        self.by_name.get(name).copied().unwrap_or_default()
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<&NodeInfo> {
@@ -150,34 +169,23 @@ impl Cluster {
                 info.add(&placed.pod);
             }
         }
-        let name = info.name.clone();
-        match self.by_name.get(&name) {
-            Some(slot) => {
-                if let Some(place) = self.slots.get_mut(*slot) {
-                    *place = Some(info);
-                }
-            }
-            None => {
-                let slot = match self.free.pop() {
-                    Some(slot) => {
-                        if let Some(place) = self.slots.get_mut(slot) {
-                            *place = Some(info);
-                        }
-                        slot
-                    }
-                    None => {
-                        self.slots.push(Some(info));
-                        self.slots.len() - 1
-                    }
-                };
-                self.by_name.insert(name, slot);
-            }
+        self.suitable.get_mut().clear();
+        let slot = match self.by_name.get(&info.name) {
+            Some(slot) => *slot,
+            None => self.free.pop().unwrap_or(self.slots.len()),
+        };
+        info.slot = slot;
+        self.by_name.insert(info.name.clone(), slot);
+        match self.slots.get_mut(slot) {
+            Some(place) => *place = Some(info),
+            None => self.slots.push(Some(info)),
         }
         true
     }
 
     pub(crate) fn remove_node(&mut self, name: &str) {
         if let Some(slot) = self.by_name.remove(name) {
+            self.suitable.get_mut().clear();
             if let Some(place) = self.slots.get_mut(slot) {
                 *place = None;
             }
@@ -200,9 +208,14 @@ impl Cluster {
         let on_node = self.on_node.entry(node.to_owned()).or_default();
         on_node.insert(uid.clone());
         let neighbours = self.by_namespace.entry(pod.key.namespace.clone());
-        neighbours.or_default().insert(uid.clone());
-        if !pod.apart.is_empty() {
-            self.apart.insert(uid.clone());
+        neighbours.or_default().add(pod);
+        for term in &pod.apart {
+            let apart = self.apart.entry(term.says.clone());
+            let apart = apart.or_insert_with(|| Apart {
+                term: Arc::clone(term),
+                nodes: HashMap::new(),
+            });
+            *apart.nodes.entry(node.to_owned()).or_default() += 1;
         }
         if let Some(owner) = &pod.owner {
             let counts = self.by_owner.entry(owner.clone()).or_default();
@@ -221,18 +234,30 @@ impl Cluster {
         if let Some(info) = self.node_mut(&placed.node) {
             info.remove(uid);
         }
-        forget(&mut self.on_node, &placed.node, uid);
-        forget(&mut self.by_namespace, &placed.pod.key.namespace, uid);
-        self.apart.remove(uid);
+        if let Some(uids) = self.on_node.get_mut(&placed.node) {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.on_node.remove(&placed.node);
+            }
+        }
+        if let Some(neighbours) = self.by_namespace.get_mut(&placed.pod.key.namespace) {
+            neighbours.remove(&placed.pod);
+            if neighbours.all.is_empty() {
+                self.by_namespace.remove(&placed.pod.key.namespace);
+            }
+        }
+        for term in &placed.pod.apart {
+            if let Some(apart) = self.apart.get_mut(&term.says) {
+                count_down(&mut apart.nodes, &placed.node);
+                if apart.nodes.is_empty() {
+                    self.apart.remove(&term.says);
+                }
+            }
+        }
         if let Some(owner) = &placed.pod.owner
             && let Some(counts) = self.by_owner.get_mut(owner)
         {
-            if let Some(count) = counts.get_mut(&placed.node) {
-                *count -= 1;
-                if *count == 0 {
-                    counts.remove(&placed.node);
-                }
-            }
+            count_down(counts, &placed.node);
             if counts.is_empty() {
                 self.by_owner.remove(owner);
             }
@@ -240,27 +265,54 @@ impl Cluster {
         Some(placed)
     }
 
-    /// The pods of a namespace that have a node.
-    pub(crate) fn in_namespace(&self, name: &str) -> impl Iterator<Item = &Placed> {
-        let uids = self.by_namespace.get(name).into_iter().flatten();
-        uids.filter_map(|uid| self.placed.get(uid))
-    }
-
-    /// The pods of all namespaces a test accepts.
-    pub(crate) fn in_namespaces(
+    /// Pods with a node in a namespace; if a label is given, those that have it.
+    pub(crate) fn in_namespace(
         &self,
-        accepts: impl Fn(&str) -> bool,
+        name: &str,
+        label: Option<&(String, String)>,
     ) -> impl Iterator<Item = &Placed> {
-        self.by_namespace
-            .iter()
-            .filter(move |(name, _)| accepts(name))
-            .flat_map(|(_, uids)| uids)
+        let neighbours = self.by_namespace.get(name);
+        let uids = neighbours.and_then(|neighbours| match label {
+            Some(label) => neighbours.by_label.get(label),
+            None => Some(&neighbours.all),
+        });
+        uids.into_iter()
+            .flatten()
             .filter_map(|uid| self.placed.get(uid))
     }
 
-    /// Pods with a node that want to be apart from others.
-    pub(crate) fn wanting_apart(&self) -> impl Iterator<Item = &Placed> {
-        self.apart.iter().filter_map(|uid| self.placed.get(uid))
+    /// The namespaces that have pods with a node.
+    pub(crate) fn used_namespaces(&self) -> impl Iterator<Item = &str> {
+        self.by_namespace.keys().map(String::as_str)
+    }
+
+    /// What pods with a node want to be apart from, and the nodes they are on.
+    pub(crate) fn wanting_apart(
+        &self,
+    ) -> impl Iterator<Item = (&Term, impl Iterator<Item = &str>)> {
+        self.apart
+            .values()
+            .map(|apart| (&*apart.term, apart.nodes.keys().map(String::as_str)))
+    }
+
+    /// Which nodes, by their places, have what a pod asks for; `None` if it asks for nothing. Pods of
+    /// one owner ask the same, so the answer is kept.
+    pub(crate) fn suitable(&self, pod: &PodInfo) -> Option<Arc<Vec<bool>>> {
+        let required = pod.required.as_ref()?;
+        let mut known = self.suitable.lock();
+        if let Some(answer) = known.get(&pod.asks) {
+            return Some(Arc::clone(answer));
+        }
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        let fits = |node: &Option<NodeInfo>| {
+            let node = node.as_ref();
+            node.is_some_and(|node| required.matches(&node.view).unwrap_or(false))
+        };
+        let answer: Arc<Vec<bool>> = Arc::new(self.slots.iter().map(fits).collect());
+        known.insert(pod.asks.clone(), Arc::clone(&answer));
+        Some(answer)
     }
 
     /// How many pods of an owner each node has.
@@ -269,11 +321,35 @@ impl Cluster {
     }
 }
 
-fn forget(index: &mut HashMap<String, HashSet<String>>, term: &str, uid: &str) {
-    if let Some(uids) = index.get_mut(term) {
-        uids.remove(uid);
-        if uids.is_empty() {
-            index.remove(term);
+impl Neighbours {
+    fn add(&mut self, pod: &PodInfo) {
+        self.all.insert(pod.uid.clone());
+        for (key, value) in &pod.labels {
+            let having = self.by_label.entry((key.clone(), value.clone()));
+            having.or_default().insert(pod.uid.clone());
+        }
+    }
+
+    fn remove(&mut self, pod: &PodInfo) {
+        self.all.remove(&pod.uid);
+        for (key, value) in &pod.labels {
+            let label = (key.clone(), value.clone());
+            if let Some(having) = self.by_label.get_mut(&label) {
+                having.remove(&pod.uid);
+                if having.is_empty() {
+                    self.by_label.remove(&label);
+                }
+            }
+        }
+    }
+}
+
+/// Counts one less; what there is none of is left out.
+fn count_down(counts: &mut HashMap<String, i64>, of: &str) {
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(of);
         }
     }
 }

@@ -70,7 +70,7 @@ fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unfit>
         }
     } else {
         for node in cluster.nodes_from(cluster.next_start) {
-            last = cluster.slot_of(&node.name) + 1;
+            last = node.slot + 1;
             if look(node) {
                 break;
             }

@@ -2,6 +2,7 @@
 //! cannot answer is the one that is told.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use machinery::node_affinity::untolerated_taint;
 use serde_json::json;
@@ -18,11 +19,12 @@ pub(crate) struct Prepared<'a> {
     cluster: &'a Cluster,
     pod: &'a PodInfo,
     needs: Needs,
+    suitable: Option<Arc<Vec<bool>>>,
     /// For every term, how many pods it means in each part of the topology.
     together: Vec<(&'a Term, HashMap<&'a str, i64>)>,
     apart: Vec<(&'a Term, HashMap<&'a str, i64>)>,
     /// Parts of topologies other pods want for themselves.
-    forbidden: HashSet<(&'a str, &'a str)>,
+    forbidden: HashMap<&'a str, HashSet<&'a str>>,
     spread: Vec<Domains<'a>>,
     /// Nobody is there yet to be together with, and the pod means itself.
     first_of_its_kind: bool,
@@ -50,21 +52,18 @@ impl<'a> Prepared<'a> {
         let apart = pod
             .apart
             .iter()
-            .map(|term| (term, meant_by(cluster, term)))
+            .map(|term| (&**term, meant_by(cluster, term)))
             .collect();
         let first_of_its_kind = together.iter().all(|(_, counts)| counts.is_empty())
             && pod
                 .together
                 .iter()
                 .all(|term| term.means(pod, &cluster.namespaces));
-        let mut forbidden = HashSet::new();
-        for other in cluster.wanting_apart() {
-            for term in &other.pod.apart {
-                if term.means(pod, &cluster.namespaces)
-                    && let Some(value) = topology(cluster, &other.node, &term.topology)
-                {
-                    forbidden.insert((term.topology.as_str(), value));
-                }
+        let mut forbidden: HashMap<&str, HashSet<&str>> = HashMap::new();
+        for (term, nodes) in cluster.wanting_apart() {
+            if term.means(pod, &cluster.namespaces) {
+                let parts = nodes.filter_map(|node| topology(cluster, node, &term.topology));
+                forbidden.entry(&term.topology).or_default().extend(parts);
             }
         }
         let spread = pod
@@ -77,6 +76,7 @@ impl<'a> Prepared<'a> {
             cluster,
             pod,
             needs,
+            suitable: cluster.suitable(pod),
             together,
             apart,
             forbidden,
@@ -101,7 +101,7 @@ impl<'a> Prepared<'a> {
         if untolerated(pod, node) {
             return one(Reason::Taint);
         }
-        if !affinity_matches(pod, node) {
+        if !is_suitable(self.suitable.as_ref(), node) {
             return one(Reason::NodeAffinity);
         }
         let wanted =
@@ -156,10 +156,10 @@ impl<'a> Prepared<'a> {
         if self.apart.iter().any(crowded) {
             return Some(Reason::Apart);
         }
-        let refused = self
-            .forbidden
-            .iter()
-            .any(|(topology, value)| node.labels.get(*topology).map(String::as_str) == Some(value));
+        let refused = self.forbidden.iter().any(|(topology, values)| {
+            let value = node.labels.get(*topology);
+            value.is_some_and(|value| values.contains(value.as_str()))
+        });
         refused.then_some(Reason::OthersApart)
     }
 }
@@ -181,6 +181,10 @@ pub(crate) fn disliked_taints(pod: &PodInfo, node: &NodeInfo) -> i64 {
             && !machinery::node_affinity::tolerates(&pod.tolerations, taint)
     });
     i64::try_from(soft.count()).unwrap_or(i64::MAX)
+}
+
+fn is_suitable(suitable: Option<&Arc<Vec<bool>>>, node: &NodeInfo) -> bool {
+    suitable.is_none_or(|suitable| suitable.get(node.slot) == Some(&true))
 }
 
 pub(crate) fn affinity_matches(pod: &PodInfo, node: &NodeInfo) -> bool {
@@ -211,7 +215,10 @@ fn topology<'a>(cluster: &'a Cluster, node: &str, key: &str) -> Option<&'a str> 
 /// How many pods a term means in each part of its topology.
 pub(crate) fn meant_by<'a>(cluster: &'a Cluster, term: &Term) -> HashMap<&'a str, i64> {
     let mut counts = HashMap::new();
-    let others = cluster.in_namespaces(|name| term.in_namespace(name, &cluster.namespaces));
+    let namespaces = cluster.used_namespaces();
+    let others = namespaces
+        .filter(|name| term.in_namespace(name, &cluster.namespaces))
+        .flat_map(|name| cluster.in_namespace(name, term.exact.as_ref()));
     for other in others {
         if term.means(&other.pod, &cluster.namespaces)
             && let Some(value) = topology(cluster, &other.node, &term.topology)
@@ -234,9 +241,10 @@ pub(crate) fn domains<'a>(
         .filter(|other| other.required == constraint.required)
         .map(|other| other.topology.as_str())
         .collect();
+    let suitable = cluster.suitable(pod);
     let counts_here = |node: &NodeInfo| {
         keys.iter().all(|key| node.labels.contains_key(*key))
-            && (!constraint.honours_affinity || affinity_matches(pod, node))
+            && (!constraint.honours_affinity || is_suitable(suitable.as_ref(), node))
             && (!constraint.honours_taints || !untolerated(pod, node))
     };
     let mut counts: HashMap<&str, i64> = HashMap::new();
@@ -247,7 +255,7 @@ pub(crate) fn domains<'a>(
             eligible.insert(node.name.as_str());
         }
     }
-    for other in cluster.in_namespace(&pod.key.namespace) {
+    for other in cluster.in_namespace(&pod.key.namespace, constraint.exact.as_ref()) {
         if !other.pod.leaving
             && eligible.contains(other.node.as_str())
             && constraint.means(&other.pod.labels)

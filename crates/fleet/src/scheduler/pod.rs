@@ -1,6 +1,7 @@
 //! What the scheduler has to know of a pod, read once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use chassis::Key;
 use k8s_openapi::api::core::v1::{
@@ -31,11 +32,13 @@ pub(crate) struct PodInfo {
     pub(crate) ports: Vec<HostPort>,
     pub(crate) tolerations: Vec<Value>,
     pub(crate) required: Option<RequiredNodeAffinity>,
+    /// What the pod asks of nodes, as text: who says the same means the same nodes.
+    pub(crate) asks: String,
     pub(crate) preferred: Option<PreferredNodeAffinity>,
     /// The nodes the pod names, if it names any: pods of DaemonSets do.
     pub(crate) named: Option<BTreeSet<String>>,
     pub(crate) together: Vec<Term>,
-    pub(crate) apart: Vec<Term>,
+    pub(crate) apart: Vec<Arc<Term>>,
     /// Wishes; those to be apart have negative weights.
     pub(crate) wishes: Vec<(i64, Term)>,
     pub(crate) spread: Vec<Spread>,
@@ -63,7 +66,11 @@ impl HostPort {
 /// Other pods, and how near they are meant to be.
 #[derive(Debug)]
 pub(crate) struct Term {
+    /// The term as text: terms that say the same mean the same.
+    pub(crate) says: String,
     pub(crate) topology: String,
+    /// A label all pods it means have.
+    pub(crate) exact: Option<(String, String)>,
     selector: LabelSelector,
     namespaces: BTreeSet<String>,
     by_labels: Option<LabelSelector>,
@@ -75,14 +82,25 @@ impl Term {
         if namespaces.is_empty() && term.namespace_selector.is_none() {
             namespaces.insert(own.to_owned());
         }
+        let wanted = selector(term.label_selector.as_ref());
+        let by_labels = term
+            .namespace_selector
+            .as_ref()
+            .map(|wanted| selector(Some(wanted)));
         Self {
+            says: format!(
+                "{} {wanted} {namespaces:?} {}",
+                term.topology_key,
+                by_labels
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default()
+            ),
             topology: term.topology_key.clone(),
-            selector: selector(term.label_selector.as_ref()),
+            exact: exact_label(term.label_selector.as_ref()),
+            selector: wanted,
             namespaces,
-            by_labels: term
-                .namespace_selector
-                .as_ref()
-                .map(|wanted| selector(Some(wanted))),
+            by_labels,
         }
     }
 
@@ -109,6 +127,7 @@ pub(crate) struct Spread {
     pub(crate) required: bool,
     pub(crate) honours_affinity: bool,
     pub(crate) honours_taints: bool,
+    pub(crate) exact: Option<(String, String)>,
     selector: LabelSelector,
 }
 
@@ -128,6 +147,7 @@ impl Spread {
             required: constraint.when_unsatisfiable == "DoNotSchedule",
             honours_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
             honours_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
+            exact: exact_label(wanted.as_ref()),
             selector: selector(wanted.as_ref()),
         }
     }
@@ -135,6 +155,13 @@ impl Spread {
     pub(crate) fn means(&self, labels: &Labels) -> bool {
         matches(&self.selector, labels)
     }
+}
+
+/// A label everything a selector selects has, if it says so plainly.
+fn exact_label(selector: Option<&Selector>) -> Option<(String, String)> {
+    let labels = selector?.match_labels.as_ref()?;
+    let (key, value) = labels.iter().next()?;
+    Some((key.clone(), value.clone()))
 }
 
 /// No selector selects nothing; one that cannot be read neither.
@@ -188,6 +215,7 @@ impl PodInfo {
                 .filter_map(|toleration| serde_json::to_value(toleration).ok())
                 .collect(),
             required: asked.as_ref().map(RequiredNodeAffinity::of_pod_spec),
+            asks: asked.as_ref().map(Value::to_string).unwrap_or_default(),
             preferred: asked
                 .as_ref()
                 .and_then(|asked| PreferredNodeAffinity::of_pod_spec(asked).ok()),
@@ -246,7 +274,10 @@ fn named(affinity: &NodeAffinity) -> Option<BTreeSet<String>> {
     (!required.node_selector_terms.is_empty()).then_some(all)
 }
 
-fn pod_terms(affinity: Option<&Affinity>, own: &str) -> (Vec<Term>, Vec<Term>, Vec<(i64, Term)>) {
+fn pod_terms(
+    affinity: Option<&Affinity>,
+    own: &str,
+) -> (Vec<Term>, Vec<Arc<Term>>, Vec<(i64, Term)>) {
     let Some(affinity) = affinity else {
         return Default::default();
     };
@@ -290,7 +321,10 @@ fn pod_terms(affinity: Option<&Affinity>, own: &str) -> (Vec<Term>, Vec<Term>, V
         terms(far.and_then(|far| {
             far.required_during_scheduling_ignored_during_execution
                 .as_ref()
-        })),
+        }))
+        .into_iter()
+        .map(Arc::new)
+        .collect(),
         wishes,
     )
 }

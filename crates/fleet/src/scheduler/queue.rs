@@ -24,6 +24,8 @@ pub(crate) struct Waiting {
     entries: HashMap<Key, Entry>,
     active: BTreeSet<(Reverse<i32>, u64, Key)>,
     timed: BTreeSet<(Instant, Key)>,
+    /// Those that found no node.
+    unschedulable: BTreeSet<Key>,
     order: u64,
 }
 
@@ -86,6 +88,7 @@ impl Waiting {
         let until = now + FORGOTTEN;
         entry.place = Place::Unschedulable { until, why };
         self.timed.insert((until, key.clone()));
+        self.unschedulable.insert(key.clone());
     }
 
     /// Something went wrong with a pod: it is tried again after a while.
@@ -100,15 +103,11 @@ impl Waiting {
 
     /// Something changed: pods that hope for it are tried again, not before their time.
     pub(crate) fn changed(&mut self, what: Hope, now: Instant) {
-        let hopeful: Vec<Key> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| match &entry.place {
-                Place::Unschedulable { why, .. } => why.hopes_for(what),
-                _ => false,
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
+        let hopes = |key: &&Key| {
+            let place = self.entries.get(*key).map(|entry| &entry.place);
+            matches!(place, Some(Place::Unschedulable { why, .. }) if why.hopes_for(what))
+        };
+        let hopeful: Vec<Key> = self.unschedulable.iter().filter(hopes).cloned().collect();
         for key in hopeful {
             self.take_out(&key);
             let Some(entry) = self.entries.get_mut(&key) else {
@@ -158,6 +157,7 @@ impl Waiting {
             }
             Place::Backoff(at) | Place::Unschedulable { until: at, .. } => {
                 self.timed.remove(&(at, key.clone()));
+                self.unschedulable.remove(key);
             }
             Place::Out => {}
         }

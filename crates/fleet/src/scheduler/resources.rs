@@ -88,17 +88,23 @@ impl Resources {
         }
     }
 
-    /// The resources of which `free` has less than this.
-    pub(crate) fn missing_in<'a>(
-        &'a self,
-        has: &'a Self,
-        used: &'a Self,
-    ) -> impl Iterator<Item = &'a str> {
-        self.amounts()
-            .filter(move |(name, wanted)| {
-                *wanted > 0 && *wanted > has.amount(name).saturating_sub(used.amount(name))
-            })
-            .map(|(name, _)| name)
+    /// The resources of which less than this is left when `used` of what there is is in use. This is
+    /// asked for every node, so it takes no detours.
+    pub(crate) fn missing_in<'a>(&'a self, has: &Self, used: &Self) -> Vec<&'a str> {
+        let mut missing = Vec::new();
+        let mut check = |name: &'a str, wanted: i64, has: i64, used: i64| {
+            if wanted > 0 && wanted > has.saturating_sub(used) {
+                missing.push(name);
+            }
+        };
+        check("cpu", self.cpu, has.cpu, used.cpu);
+        check("memory", self.memory, has.memory, used.memory);
+        check("ephemeral-storage", self.storage, has.storage, used.storage);
+        for (name, wanted) in &self.others {
+            let of = |all: &Self| all.others.get(name).copied().unwrap_or_default();
+            check(name, *wanted, of(has), of(used));
+        }
+        missing
     }
 }
 

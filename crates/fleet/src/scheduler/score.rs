@@ -103,8 +103,7 @@ fn share(free: i64, all: i64) -> i64 {
     if all <= 0 {
         return 0;
     }
-    let share = i128::from(free.max(0)) * i128::from(FULL) / i128::from(all);
-    i64::try_from(share).unwrap_or_default()
+    free.max(0).saturating_mul(FULL) / all
 }
 
 /// How much of a node would be left.
