@@ -4,6 +4,7 @@
 //! claims, volumes, classes, pods --> claims::decide  --> bind, wait, ask a provisioner, lose
 //! volumes, claims                --> volumes::decide --> available, bound, released, unbind
 //! pods, claims, volumes          --> protection      --> finalizers of what is in use
+//! pods with templates of claims  --> ephemeral       --> those claims
 //! ```
 //!
 //! A binding is four writes, each of which may be the last before a crash: the volume names the
@@ -12,6 +13,7 @@
 
 mod binder;
 mod claims;
+mod ephemeral;
 mod matching;
 mod protection;
 mod volumes;
@@ -57,6 +59,7 @@ pub async fn start(manager: &Manager) {
         caches.nodes.synced(),
         caches.pods.synced(),
     );
+    ephemeral::start(manager, &caches);
     protection::start(manager, &caches);
     binder::start(manager, caches, &claims, &volumes);
 }

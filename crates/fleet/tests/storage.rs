@@ -217,10 +217,26 @@ async fn local_volumes_wait_for_a_node_and_stay_there() -> anyhow::Result<()> {
     .await?;
     assert!(volumes.list(&ListParams::default()).await?.items.is_empty());
 
-    let chosen =
-        json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "n1" } } });
+    // A node that is gone is not waited for.
+    let select = |node: &str| {
+        let annotations = json!({ "volume.kubernetes.io/selected-node": node });
+        Patch::Merge(json!({ "metadata": { "annotations": annotations } }))
+    };
     claims
-        .patch("data", &PatchParams::default(), &Patch::Merge(chosen))
+        .patch("data", &PatchParams::default(), &select("gone"))
+        .await?;
+    until(&claims, "data", "waits for another node", |claim| {
+        let annotations = &claim["metadata"]["annotations"];
+        annotations
+            .get("volume.kubernetes.io/selected-node")
+            .is_none()
+            && annotations
+                .get("volume.kubernetes.io/storage-provisioner")
+                .is_some()
+    })
+    .await?;
+    claims
+        .patch("data", &PatchParams::default(), &select("n1"))
         .await?;
     let bound = until(&claims, "data", "is bound", is_bound).await?;
     let volume = volumes
@@ -360,5 +376,59 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     })
     .await?;
     manager.stop().await;
+    Ok(())
+}
+
+/// Managers that are dropped are not asked to stop: what they were at ends where it is.
+#[tokio::test]
+async fn nothing_is_lost_or_doubled_by_those_who_are_killed() -> anyhow::Result<()> {
+    const CLAIMS: usize = 24;
+    let cluster = TestCluster::start().await?;
+    let namespace = cluster.namespace("fleet").await?;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
+    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
+    let manager = start(&cluster).await?;
+    for number in 0..CLAIMS {
+        create(&claims, claim(&format!("data-{number}"), "1Gi", &json!({}))).await?;
+    }
+    let bound = async || -> anyhow::Result<usize> {
+        let list = claims.list(&ListParams::default()).await?;
+        Ok(list
+            .items
+            .iter()
+            .filter(|claim| is_bound(&json!(claim)))
+            .count())
+    };
+    let mut manager = Some(manager);
+    // Each ends as soon as it has brought something about, in the middle of the next.
+    for _ in 0..5 {
+        let before = volumes.list(&ListParams::default()).await?.items.len();
+        wait_until("something happens", SOON, || async {
+            let now = volumes.list(&ListParams::default()).await?.items.len();
+            Ok((now > before || now == CLAIMS).then_some(()))
+        })
+        .await?;
+        drop(manager.take());
+        manager = Some(start(&cluster).await?);
+    }
+    wait_until("all claims are bound", SOON, || async {
+        Ok((bound().await? == CLAIMS).then_some(()))
+    })
+    .await?;
+    let list = volumes.list(&ListParams::default()).await?.items;
+    let mut of: Vec<_> = list
+        .iter()
+        .map(|volume| json!(volume.spec)["claimRef"]["name"].to_string())
+        .collect();
+    of.sort();
+    of.dedup();
+    assert_eq!(
+        (of.len(), list.len()),
+        (CLAIMS, CLAIMS),
+        "one volume for each claim"
+    );
+    if let Some(manager) = manager {
+        manager.stop().await;
+    }
     Ok(())
 }

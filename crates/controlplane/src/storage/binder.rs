@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chassis::{Absent as _, Error, Events, Key, Manager, Next, Queue, Reconcile};
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client};
 
 use super::claims::{self, Note, Surroundings};
@@ -267,13 +267,37 @@ impl Binder {
         if !matches!(volume_phase(&volume), Some("Released" | "Failed")) {
             volume = self.write_phase(&volume, "Released", None).await?;
         }
-        if let Reclaim::Fail(note) = then
-            && volume_phase(&volume) != Some("Failed")
-        {
-            self.write_phase(&volume, "Failed", Some(note.message.clone()))
-                .await?;
-            self.tell(volume.as_ref(), &note);
+        match then {
+            Reclaim::Leave => {}
+            Reclaim::Delete => self.delete(&volume).await?,
+            Reclaim::Fail(note) if volume_phase(&volume) != Some("Failed") => {
+                self.write_phase(&volume, "Failed", Some(note.message.clone()))
+                    .await?;
+                self.tell(volume.as_ref(), &note);
+            }
+            Reclaim::Fail(_) => {}
         }
+        Ok(())
+    }
+
+    async fn delete(&self, volume: &PersistentVolume) -> Result<(), Error> {
+        if volume.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let name = volume.metadata.name.clone().unwrap_or_default();
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: volume.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        self.volume_api()
+            .delete(&name, &params)
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("delete volume {name}")))?;
+        self.caches.volumes.saw_deletion(&volume.metadata).await;
         Ok(())
     }
 

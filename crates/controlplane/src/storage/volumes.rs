@@ -25,6 +25,8 @@ pub(super) enum Step {
 pub(super) enum Reclaim {
     /// It stays, or whoever made it deletes it.
     Leave,
+    /// There is nothing behind it to delete.
+    Delete,
     /// Nobody can.
     Fail(Note),
 }
@@ -83,6 +85,16 @@ fn is_provisioned(volume: &PersistentVolume) -> bool {
     annotation(&volume.metadata, PROVISIONED_BY).is_some()
 }
 
+fn host_path(volume: &PersistentVolume) -> Option<&str> {
+    let path = volume.spec.as_ref()?.host_path.as_ref()?;
+    Some(&path.path)
+}
+
+fn is_temporary(path: &str) -> bool {
+    path.split_once("/tmp/")
+        .is_some_and(|(_, rest)| !rest.is_empty())
+}
+
 fn reclaim(volume: &PersistentVolume) -> Reclaim {
     let fail = |reason, message: String| {
         Reclaim::Fail(Note {
@@ -97,6 +109,12 @@ fn reclaim(volume: &PersistentVolume) -> Reclaim {
     match policy(volume) {
         Some("Retain") | None => Reclaim::Leave,
         Some("Delete") if has_deleter => Reclaim::Leave,
+        // Folders of nodes that are not there need no deleting; which ones may be, is upstream's rule.
+        Some("Delete") if host_path(volume).is_some_and(is_temporary) => Reclaim::Delete,
+        Some("Delete") if let Some(path) = host_path(volume) => fail(
+            "VolumeFailedDelete",
+            format!("host_path deleter only supports /tmp/.+ but received provided {path}"),
+        ),
         Some("Delete") => {
             let name = volume.metadata.name.as_deref().unwrap_or_default();
             let text = format!(

@@ -140,6 +140,42 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn pods_bring_claims_along_and_temporary_folders_go_with_theirs() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let namespace = cluster.namespace("storage").await?;
+    service_account(&cluster, &namespace).await?;
+    let manager = Manager::new(cluster.client());
+    controlplane::storage::start(&manager).await;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client());
+    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
+    let pods: Api<Pod> = api(&cluster, &namespace);
+    let mut folder = volume("folder", "3Gi", &Value::Null);
+    folder["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+    create(&volumes, folder).await?;
+    let template = claim("ignored", &json!("shelf"))["spec"].clone();
+    let volume =
+        json!({ "name": "scratch", "ephemeral": { "volumeClaimTemplate": { "spec": template } } });
+    let user = create(&pods, pod("user", json!({ "volumes": [volume] }))).await?;
+    let bound = until(&claims, "user-scratch", "is bound", is("Bound")).await?;
+    let owner = json!(bound.metadata.owner_references)[0].clone();
+    assert_eq!(
+        (&owner["kind"], &owner["uid"]),
+        (&json!("Pod"), &json!(user.metadata.uid))
+    );
+    assert_eq!(json!(bound.spec)["volumeName"], json!("folder"));
+
+    pods.delete("user", &DeleteParams::default().grace_period(0))
+        .await?;
+    claims
+        .delete("user-scratch", &DeleteParams::default())
+        .await?;
+    until_gone(&volumes, "folder").await?;
+    assert!(claims.get_opt("user-scratch").await?.is_none());
+    manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("storage").await?;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use chassis::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
 
 use super::Context;
 use super::names::{DRIVER, SELECTED_NODE, annotation};
@@ -87,12 +88,16 @@ impl Reconcile for Provisioner {
         let Some(class) = caches.classes.get("", class_name) else {
             return Ok(Next::Wait);
         };
-        let node = annotation(&claim.metadata, SELECTED_NODE);
+        let chosen = annotation(&claim.metadata, SELECTED_NODE);
         let late = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-        if late && node.is_none() {
+        if late && chosen.is_none() {
             return Ok(Next::Wait);
         }
-        let node = node.and_then(|name| caches.nodes.get("", name));
+        let node = chosen.and_then(|name| caches.nodes.get("", name));
+        if late && node.is_none() {
+            self.choose_again(key, &claim).await?;
+            return Ok(Next::Wait);
+        }
         let made = self
             .origin(key, &claim)
             .and_then(|origin| provision::volume(&claim, &class, node.as_deref(), origin.as_ref()));
@@ -117,6 +122,22 @@ impl Reconcile for Provisioner {
 }
 
 impl Provisioner {
+    /// Has a scheduler choose another node: the one it chose is gone.
+    async fn choose_again(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<(), Error> {
+        let api: Api<PersistentVolumeClaim> =
+            Api::namespaced(self.context.client.clone(), &key.namespace);
+        let patch = json!({ "metadata": {
+            "resourceVersion": claim.metadata.resource_version,
+            "annotations": { SELECTED_NODE: null },
+        } });
+        let written = api
+            .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(Error::api(format!("choose another node for claim {key}")))?;
+        self.context.caches.claims.saw(&written).await;
+        Ok(())
+    }
+
     async fn create(
         &self,
         claim: &PersistentVolumeClaim,

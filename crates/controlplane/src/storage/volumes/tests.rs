@@ -25,6 +25,7 @@ fn words(step: &Step) -> String {
     match step {
         Step::Phase(phase) => (*phase).to_owned(),
         Step::Reclaim(Reclaim::Leave) => "released".to_owned(),
+        Step::Reclaim(Reclaim::Delete) => "deleted".to_owned(),
         Step::Reclaim(Reclaim::Fail(note)) => format!("failed: {}", note.reason),
         Step::Unbind => "unbind".to_owned(),
         Step::AskClaim => "ask".to_owned(),
@@ -68,6 +69,18 @@ fn volumes_without_a_claim_are_reclaimed(
         words(&decide(&volume(&claim_ref, policy, by), None)),
         expected
     );
+}
+
+#[rstest::rstest]
+#[case::temporary("/tmp/data", "deleted")]
+#[case::not_temporary("/data", "failed: VolumeFailedDelete")]
+#[case::everything_temporary("/tmp/", "failed: VolumeFailedDelete")]
+fn folders_of_nodes_are_deleted_if_they_are_temporary(#[case] path: &str, #[case] expected: &str) {
+    let claim_ref = json!({ "name": "data", "namespace": "shop", "uid": BOUND });
+    let mut volume = volume(&claim_ref, "Delete", None);
+    let spec = volume.spec.as_mut().unwrap();
+    spec.host_path = serde_json::from_value(json!({ "path": path })).unwrap();
+    assert_eq!(words(&decide(&volume, None)), expected);
 }
 
 #[test]
