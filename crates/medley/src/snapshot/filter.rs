@@ -71,6 +71,8 @@ pub(super) fn fate(mut object: Value) -> Fate {
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
             Fate::LeftOut("webhooks that nobody answers in a copy")
         }
+        // Those without a service stand for what the server serves itself.
+        "APIService" if object["spec"]["service"].is_null() => Fate::Own,
         "APIService" => Fate::LeftOut("API services that nobody answers in a copy"),
         // The way to the server itself.
         "Service" | "Endpoints" | "EndpointSlice"
@@ -181,7 +183,8 @@ mod tests {
             "ValidatingWebhookConfiguration",
             "APIService",
         ] {
-            let fate = fate(json!({ "kind": kind, "metadata": { "name": "x" } }));
+            let object = json!({ "kind": kind, "metadata": { "name": "x" }, "spec": { "service": { "name": "x" } } });
+            let fate = fate(object);
             assert!(matches!(fate, Fate::LeftOut(_)), "{kind}: {fate:?}");
         }
         let fate = fate(json!({
