@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::{TestCluster, WebhookServer, wait_until};
 
 /// Informers of a genuine server take their time, on a busy machine more of it.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_mins(1);
 
 /// Rules for config maps and all that is done to them.
 pub(crate) const RULES_MAPS: &str = "configmaps";
@@ -49,6 +49,10 @@ impl<'a> Hooks<'a> {
     }
 
     /// A webhook somewhere else.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`json!` in calls reads better"
+    )]
     pub(crate) fn hook_at(&self, name: &str, resources: &str, client: Value, more: Value) -> Value {
         let (group, resources) = resources.split_once(':').unwrap_or(("", resources));
         let resources: Vec<&str> = resources.split(',').collect();
@@ -124,6 +128,10 @@ impl<'a> Hooks<'a> {
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// A config map.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`json!` in calls reads better"
+)]
 pub(crate) fn map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! admit:     built-in plugins -> mutating webhooks, one after the other
 //!            (a webhook changed something: plugins once more, then webhooks that want to know)
-//! validate:  built-in plugins -> validating webhooks, all at once
+//! validate:  built-in plugins -> policies -> validating webhooks, all at once
 //! ```
 //!
 //! The REST layer calls [`admit`] before a write is validated by its kind and [`validate`] behind
@@ -19,6 +19,7 @@ mod dispatch;
 mod hooks;
 mod matching;
 mod plugins;
+mod policies;
 mod review;
 mod service;
 #[cfg(test)]
@@ -72,12 +73,14 @@ pub(crate) async fn validate(
     old: Option<&Value>,
 ) -> Result<(), Status> {
     plugins::validate(attributes, object, old)?;
-    match attributes.hooks()? {
-        Some(hooks) if !hooks.validating.is_empty() => {
-            dispatch::validate(attributes, &hooks.validating, object, old).await
-        }
-        _ => Ok(()),
+    let Some(hooks) = attributes.hooks()? else {
+        return Ok(());
+    };
+    policies::enforce(attributes, &hooks.policies, object, old)?;
+    if hooks.validating.is_empty() {
+        return Ok(());
     }
+    dispatch::validate(attributes, &hooks.validating, object, old).await
 }
 
 /// A webhook that breaks the list of owners is not heard on that.

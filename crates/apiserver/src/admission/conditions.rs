@@ -14,34 +14,36 @@ pub(super) struct Condition {
     program: Result<Expression, String>,
 }
 
+/// What expressions of webhooks and policies refer to; types are known when they are evaluated.
+pub(super) fn variables(params: bool) -> Environment {
+    let mut environment = Environment::new();
+    for name in ["object", "oldObject", "request", "namespaceObject"] {
+        environment = environment.with(name, &VarType::Dyn);
+    }
+    if params {
+        environment = environment.with("params", &VarType::Dyn);
+    }
+    environment
+}
+
 impl Condition {
-    pub(super) fn read(condition: &Value) -> Self {
+    pub(super) fn read(condition: &Value, environment: &Environment) -> Self {
         let source = condition.text("expression").to_owned();
-        let mut environment = Environment::new();
-        for name in ["object", "oldObject", "request", "namespaceObject"] {
-            environment = environment.with(name, &VarType::Dyn);
-        }
         Self {
-            program: Expression::compile(&source, &environment),
+            program: Expression::compile(&source, environment),
             source,
         }
     }
 }
 
 /// Whether all conditions hold. One that does not is enough for no; otherwise failures count.
-pub(super) fn hold(
-    conditions: &[Condition],
-    object: &Value,
-    old: &Value,
-    request: &Value,
-) -> Result<bool, String> {
+pub(super) fn hold(conditions: &[Condition], values: &[(&str, &Value)]) -> Result<bool, String> {
     let mut budget = BUDGET;
-    let values = [("object", object), ("oldObject", old), ("request", request)];
     let mut failures = Vec::new();
     for condition in conditions {
         let outcome = match &condition.program {
             Ok(program) => program
-                .eval(&values, &mut budget)
+                .eval(values, &mut budget)
                 .map_err(|error| error.to_string()),
             Err(why) => Err(why.clone()),
         };

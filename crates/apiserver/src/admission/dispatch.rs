@@ -56,7 +56,8 @@ pub(super) async fn mutate(
             Some(versioned) => (&versioned.object, old),
             None => (&*object, old),
         };
-        let Some(invocation) = matching::find(hook, attributes, object_now, old_now)? else {
+        let Some(invocation) = matching::find(&hook.selection, attributes, object_now, old_now)?
+        else {
             continue;
         };
         let versioned = versioned.get_or_insert_with(|| Versioned::new(attributes, &*object, old));
@@ -109,7 +110,7 @@ pub(super) async fn validate(
 ) -> Result<(), Status> {
     let mut questions = Vec::new();
     for hook in hooks {
-        let Some(invocation) = matching::find(hook, attributes, object, old)? else {
+        let Some(invocation) = matching::find(&hook.selection, attributes, object, old)? else {
             continue;
         };
         let mut versioned = Versioned::new(attributes, object, old);
@@ -144,8 +145,12 @@ fn conditions_hold(
         return Ok(true);
     }
     let request = Value::Object(review::request(attributes, invocation));
-    let (object, old) = (&versioned.object, &versioned.old);
-    match conditions::hold(&hook.conditions, object, old, &request) {
+    let values = [
+        ("object", &versioned.object),
+        ("oldObject", &versioned.old),
+        ("request", &request),
+    ];
+    match conditions::hold(&hook.conditions, &values) {
         Ok(hold) => Ok(hold),
         Err(_) if hook.ignore_failure => Ok(false),
         Err(why) => Err(Status::forbidden(

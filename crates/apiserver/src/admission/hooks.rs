@@ -8,13 +8,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use machinery::selector::LabelSelector;
 use machinery::status::Status;
 use serde_json::Value;
 
 use super::client::{Clients, Endpoint, Place};
-use super::conditions::Condition;
-use super::matching::Rule;
+use super::conditions::{Condition, variables};
+use super::matching::Selection;
+use super::policies::Policy;
 use crate::builtin::value::Read;
 use crate::server::State;
 
@@ -25,6 +25,8 @@ pub(crate) struct Hooks {
     pub(crate) mutating: Vec<Hook>,
     /// Of `ValidatingWebhookConfiguration`s.
     pub(crate) validating: Vec<Hook>,
+    /// Policies that are bound.
+    pub(crate) policies: Vec<Policy>,
 }
 
 /// A webhook.
@@ -34,13 +36,7 @@ pub(crate) struct Hook {
     /// What tells it from all others, also from those of the same name.
     pub(super) id: String,
     /// What it wants to see.
-    pub(super) rules: Vec<Rule>,
-    /// Whether rules are meant to the letter, rather than for other versions too.
-    pub(super) exact: bool,
-    /// Which namespaces it is for.
-    pub(super) namespaces: LabelSelector,
-    /// Which objects it is for.
-    pub(super) objects: LabelSelector,
+    pub(super) selection: Selection,
     /// What else has to be true.
     pub(super) conditions: Vec<Condition>,
     /// Whether a webhook that cannot be asked is as good as none.
@@ -59,22 +55,15 @@ pub(crate) struct Hook {
 
 impl Hook {
     fn read(configuration: &str, index: usize, hook: &Value) -> Result<Self, String> {
-        let selector = |field: &str| match hook.at(field) {
-            Value::Null => Ok(LabelSelector::everything()),
-            selector => LabelSelector::from_label_selector_object(selector),
-        };
         let name = hook.text("name");
         Ok(Self {
             name: name.to_owned(),
             id: format!("{configuration}/{name}/{index}"),
-            rules: hook.items("rules").iter().map(Rule::read).collect(),
-            exact: hook.text("matchPolicy") == "Exact",
-            namespaces: selector("namespaceSelector")?,
-            objects: selector("objectSelector")?,
+            selection: Selection::of_hook(hook)?,
             conditions: hook
                 .items("matchConditions")
                 .iter()
-                .map(Condition::read)
+                .map(|condition| Condition::read(condition, &variables(false)))
                 .collect(),
             ignore_failure: hook.text("failurePolicy") == "Ignore",
             timeout: hook
@@ -154,24 +143,50 @@ impl HookSource {
         let hooks = Arc::new(Hooks {
             mutating: read_all(state, "mutatingwebhookconfigurations")?,
             validating: read_all(state, "validatingwebhookconfigurations")?,
+            policies: read_policies(state)?,
         });
         self.current.store(Arc::new((written, Arc::clone(&hooks))));
         Ok(hooks)
     }
 }
 
-/// The webhooks of all configurations, by the names of these. Names are keys, so they are sorted.
-fn read_all(state: &State, plural: &str) -> Result<Vec<Hook>, Status> {
+/// All objects of a kind, by name: names are keys, so they are sorted.
+fn objects(state: &State, plural: &str) -> Result<Vec<Arc<Value>>, Status> {
     let prefix = format!("/registry/{plural}/");
     let page = state
         .store
         .list(&prefix, Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
-    let mut hooks = Vec::new();
-    for entry in &page.entries {
-        let configuration = entry
+    let objects = page.entries.iter().map(|entry| {
+        entry
             .object()
-            .map_err(|error| Status::internal(&error.to_string()))?;
+            .map_err(|error| Status::internal(&error.to_string()))
+    });
+    objects.collect()
+}
+
+/// The policies that have bindings.
+fn read_policies(state: &State) -> Result<Vec<Policy>, Status> {
+    let bindings = objects(state, "validatingadmissionpolicybindings")?;
+    let mut policies = Vec::new();
+    for policy in objects(state, "validatingadmissionpolicies")? {
+        let own: Vec<&Value> = bindings
+            .iter()
+            .map(Arc::as_ref)
+            .filter(|binding| binding.text("spec.policyName") == policy.name())
+            .collect();
+        if !own.is_empty() {
+            let read = Policy::read(&policy, &own);
+            policies.push(read.map_err(|why| Status::internal(&why))?);
+        }
+    }
+    Ok(policies)
+}
+
+/// The webhooks of all configurations, by the names of these.
+fn read_all(state: &State, plural: &str) -> Result<Vec<Hook>, Status> {
+    let mut hooks = Vec::new();
+    for configuration in objects(state, plural)? {
         for (index, hook) in configuration.items("webhooks").iter().enumerate() {
             let read = Hook::read(configuration.name(), index, hook);
             hooks.push(read.map_err(|why| Status::internal(&why))?);

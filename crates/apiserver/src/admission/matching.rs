@@ -8,7 +8,6 @@ use machinery::status::Status;
 use serde_json::Value;
 
 use super::attributes::{Attributes, Operation};
-use super::hooks::Hook;
 use crate::builtin::value::Read;
 use crate::resource::Resource;
 use crate::subresources;
@@ -21,6 +20,59 @@ pub(super) struct Rule {
     versions: Vec<String>,
     resources: Vec<String>,
     scope: String,
+    /// Names of objects; none are all of them.
+    names: Vec<String>,
+}
+
+/// Which requests something is for.
+#[derive(Debug, Clone)]
+pub(super) struct Selection {
+    rules: Vec<Rule>,
+    excluded: Vec<Rule>,
+    /// No rules are for everything rather than for nothing.
+    all_without_rules: bool,
+    /// Whether rules are meant to the letter, rather than for other versions too.
+    exact: bool,
+    /// Which namespaces it is for.
+    namespaces: LabelSelector,
+    /// Which objects it is for.
+    objects: LabelSelector,
+}
+
+impl Selection {
+    /// The selection of a webhook.
+    pub(super) fn of_hook(hook: &Value) -> Result<Self, String> {
+        Self::read(hook, "rules")
+    }
+
+    /// The selection of a policy.
+    pub(super) fn of_policy(constraints: &Value) -> Result<Self, String> {
+        Self::read(constraints, "resourceRules")
+    }
+
+    /// What a binding selects of what its policy does.
+    pub(super) fn of_binding(resources: &Value) -> Result<Self, String> {
+        Ok(Self {
+            all_without_rules: true,
+            ..Self::read(resources, "resourceRules")?
+        })
+    }
+
+    fn read(owner: &Value, rules: &str) -> Result<Self, String> {
+        let selector = |field: &str| match owner.at(field) {
+            Value::Null => Ok(LabelSelector::everything()),
+            selector => LabelSelector::from_label_selector_object(selector),
+        };
+        let read = |field: &str| owner.items(field).iter().map(Rule::read).collect();
+        Ok(Self {
+            rules: read(rules),
+            excluded: read("excludeResourceRules"),
+            all_without_rules: false,
+            exact: owner.text("matchPolicy") == "Exact",
+            namespaces: selector("namespaceSelector")?,
+            objects: selector("objectSelector")?,
+        })
+    }
 }
 
 /// What rules look at.
@@ -44,7 +96,13 @@ impl Rule {
             versions: texts("apiVersions"),
             resources: texts("resources"),
             scope: rule.text("scope").to_owned(),
+            names: texts("resourceNames"),
         }
+    }
+
+    /// Whether it is for objects of a name.
+    fn names(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|known| known == name)
     }
 
     pub(super) fn matches(&self, asked: &Asked<'_>) -> bool {
@@ -81,19 +139,27 @@ pub(super) struct Invocation {
     pub(super) converted: Option<Arc<Resource>>,
 }
 
-/// Whether rules and selectors of a webhook fit a request, and under which version.
+/// Whether a selection fits a request, and under which version.
 pub(super) fn find(
-    hook: &Hook,
+    selection: &Selection,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<Option<Invocation>, Status> {
     // A namespace that is missing is only an error for those who would have been asked.
-    let in_namespace = namespace_matches(&hook.namespaces, attributes, object);
-    if matches!(in_namespace, Ok(false)) || !object_matches(&hook.objects, object, old) {
+    let in_namespace = namespace_matches(&selection.namespaces, attributes, object);
+    if matches!(in_namespace, Ok(false)) || !object_matches(&selection.objects, object, old) {
         return Ok(None);
     }
-    let invocation = by_rules(hook, attributes).or_else(|| equivalent(hook, attributes));
+    let exact = selection.exact;
+    if by_rules(&selection.excluded, exact, attributes).is_some() {
+        return Ok(None);
+    }
+    let invocation = if selection.rules.is_empty() && selection.all_without_rules {
+        Some(as_requested(attributes))
+    } else {
+        by_rules(&selection.rules, exact, attributes)
+    };
     match invocation {
         None => Ok(None),
         found => in_namespace.map(|_| found),
@@ -112,24 +178,39 @@ fn asked<'a>(attributes: &'a Attributes<'_>) -> Asked<'a> {
     }
 }
 
-fn by_rules(hook: &Hook, attributes: &Attributes<'_>) -> Option<Invocation> {
+/// Asking in the words of the request.
+fn as_requested(attributes: &Attributes<'_>) -> Invocation {
+    let target = &attributes.target;
+    Invocation {
+        group: target.group.to_owned(),
+        version: target.version.to_owned(),
+        plural: target.plural.to_owned(),
+        kind: target.kind.clone(),
+        converted: None,
+    }
+}
+
+fn by_rules(rules: &[Rule], exact: bool, attributes: &Attributes<'_>) -> Option<Invocation> {
+    if rules.is_empty() {
+        return None;
+    }
     let asked = asked(attributes);
-    hook.rules
+    if rules
         .iter()
-        .any(|rule| rule.matches(&asked))
-        .then(|| Invocation {
-            group: asked.group.to_owned(),
-            version: asked.version.to_owned(),
-            plural: asked.plural.to_owned(),
-            kind: attributes.target.kind.clone(),
-            converted: None,
-        })
+        .any(|rule| rule.matches(&asked) && rule.names(attributes.name))
+    {
+        return Some(as_requested(attributes));
+    }
+    if exact {
+        return None;
+    }
+    equivalent(rules, attributes)
 }
 
 /// `matchPolicy: Equivalent`: the same objects are served under other versions, and a rule for one
 /// of these is meant for them all.
-fn equivalent(hook: &Hook, attributes: &Attributes<'_>) -> Option<Invocation> {
-    let own = attributes.target.resource.filter(|_| !hook.exact)?;
+fn equivalent(rules: &[Rule], attributes: &Attributes<'_>) -> Option<Invocation> {
+    let own = attributes.target.resource?;
     let snapshot = attributes.context.state.registry.snapshot();
     let others: Vec<&Arc<Resource>> = snapshot
         .groups()
@@ -140,7 +221,7 @@ fn equivalent(hook: &Hook, attributes: &Attributes<'_>) -> Option<Invocation> {
         .collect();
     let asked = asked(attributes);
     let subresource = asked.subresource;
-    for rule in &hook.rules {
+    for rule in rules.iter().filter(|rule| rule.names(attributes.name)) {
         for other in &others {
             let info = &other.info;
             let same = Asked {
