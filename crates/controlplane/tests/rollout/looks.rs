@@ -24,16 +24,12 @@ fn plain<K: Serialize>(object: &K) -> anyhow::Result<Value> {
             meta.remove(volatile);
         }
     }
-    for times in object
-        .pointer_mut("/status/conditions")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        let times = times.as_object_mut();
-        times
-            .into_iter()
-            .for_each(|times| times.retain(|key, _| !key.starts_with("last")));
+    let conditions = object.pointer_mut("/status/conditions");
+    let conditions = conditions.and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if let Some(condition) = condition.as_object_mut() {
+            condition.retain(|key, _| !key.starts_with("last"));
+        }
     }
     Ok(object)
 }
