@@ -1,4 +1,7 @@
 //! DaemonSets: one pod on every node that suits them.
+//!
+//! Different from kube-controller-manager: a node that goes is noticed at once, not with the next
+//! change of something else, and nodes are worked on in the order of their names.
 
 mod backoff;
 mod decide;

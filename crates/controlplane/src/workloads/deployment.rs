@@ -1,4 +1,8 @@
 //! Deployments: ReplicaSets, one for each template, between which pods move.
+//!
+//! Different from kube-controller-manager: the hash in the names of sets is another one (theirs is
+//! taken over Go's way to print a struct), everything one look leads to is written once instead of
+//! in steps, and rollbacks asked for by the annotation of `extensions/v1beta1` are not known.
 
 mod decide;
 mod notes;
@@ -245,8 +249,10 @@ impl DeploymentController {
                 Timestamp::now(),
             );
             status::put(changed.status.get_or_insert_default(), failed);
-            // The failure itself is what counts; it is tried again, and so is this.
-            let _ = self.report(&changed).await;
+            if changed != *deployment {
+                // The failure itself is what counts; it is tried again, and so is this.
+                let _ = self.report(&changed).await;
+            }
         }
         self.events
             .warning(deployment, status::CREATE_FAILED, message);

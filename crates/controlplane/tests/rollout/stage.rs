@@ -18,7 +18,7 @@ use testkit::{Process, ServedCluster, TestCluster, wait_until};
 use tokio::task::JoinHandle;
 
 /// Longer than anything takes, also where others use the machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What runs until it is dropped.
 enum Controllers {
@@ -251,7 +251,7 @@ pub(crate) fn revision<K: Resource>(object: &K) -> String {
 
 /// The images of the first containers of pods.
 pub(crate) fn images(pods: &[Pod]) -> Vec<String> {
-    let image = |pod: &Pod| Some(pod.spec.as_ref()?.containers.first()?.image.clone()?);
+    let image = |pod: &Pod| pod.spec.as_ref()?.containers.first()?.image.clone();
     pods.iter().filter_map(image).collect()
 }
 
