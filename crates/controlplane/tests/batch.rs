@@ -8,6 +8,10 @@ mod cron_job;
 mod disruption;
 #[path = "batch/job.rs"]
 mod job;
+#[path = "batch/kubectl.rs"]
+mod kubectl;
+#[path = "batch/looks.rs"]
+mod looks;
 #[path = "batch/stateful_set.rs"]
 mod stateful_set;
 #[path = "batch/world.rs"]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::{Absent, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
-use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, StatefulSet, StatefulSetSpec, StatefulSetStatus,
@@ -22,7 +21,7 @@ use kube::{Api, Client, ResourceExt as _};
 use super::history::{self, History, Owner};
 use super::pods::{
     PodControl, available_in, concerned, controller_reference, namespace_is_terminating, said,
-    selector,
+    selector, slow_start,
 };
 use decide::{Decision, Revision, Step, World, decide, differs};
 
@@ -155,11 +154,13 @@ impl Controller {
     }
 
     async fn apply(&self, set: &StatefulSet, decision: &Decision) -> Result<(), Error> {
+        let steps = &decision.steps;
         if decision.together {
-            let all = decision.steps.iter().map(|step| self.take(set, step));
-            return join_all(all).await.into_iter().collect();
+            let (_, failure) =
+                slow_start(steps.len(), |number| self.take(set, &steps[number])).await;
+            return failure.map_or(Ok(()), Err);
         }
-        for step in &decision.steps {
+        for step in steps {
             self.take(set, step).await?;
         }
         Ok(())

@@ -52,7 +52,6 @@ pub(super) fn render_pod(
 ) -> Pod {
     let mut pod = pod_from_template(set, template);
     let name = pod_name(set, ordinal);
-    pod.metadata.generate_name = None;
     pod.metadata.name = Some(name.clone());
     let spec = pod.spec.get_or_insert_default();
     spec.hostname = Some(name);
