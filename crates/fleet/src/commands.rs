@@ -16,6 +16,7 @@ pub use drain::{DrainOptions, drain};
 
 /// What there is to say about a node in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a column of its own")]
 pub struct NodeLine {
     /// Name.
     pub name: String,

@@ -177,18 +177,14 @@ impl Shared {
         if next.gone {
             return self.delete(&pod, key).await;
         }
-        match next.wake {
-            Some(wake) => {
-                self.exact.lock().insert(uid.to_owned(), next.status);
-                let wait = wake.duration_since(Timestamp::now());
-                let wait = Duration::try_from(wait).unwrap_or_default();
-                Ok(Next::After(wait.max(Duration::from_millis(1))))
-            }
-            None => {
-                self.exact.lock().remove(uid);
-                Ok(Next::Wait)
-            }
-        }
+        let Some(wake) = next.wake else {
+            self.exact.lock().remove(uid);
+            return Ok(Next::Wait);
+        };
+        self.exact.lock().insert(uid.to_owned(), next.status);
+        let wait = wake.duration_since(Timestamp::now());
+        let wait = Duration::try_from(wait).unwrap_or_default();
+        Ok(Next::After(wait.max(Duration::from_millis(1))))
     }
 
     /// What comes next for a pod.
@@ -198,7 +194,7 @@ impl Shared {
         let mut status = self.exact.lock().get(uid).cloned();
         if let Some(exact) = &mut status {
             // Others may have said something meanwhile, and what they say about the whole counts.
-            exact.conditions = there.conditions.clone();
+            exact.conditions.clone_from(&there.conditions);
             let ended = |status: &PodStatus| {
                 matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
             };
@@ -256,9 +252,9 @@ impl Shared {
         let message = said.message.clone();
         if said.kind == "Normal" {
             self.events
-                .from_node(name, pod, said.part.as_deref(), said.reason, message);
+                .from_node(name, pod, said.part.as_deref(), &said.reason, message);
         } else {
-            self.events.warning(pod, said.reason, message);
+            self.events.warning(pod, &said.reason, message);
         }
     }
 }

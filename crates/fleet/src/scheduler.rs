@@ -43,9 +43,9 @@ const NAME: &str = "default-scheduler";
 /// Decisions that may be on their way to the server at the same time.
 const IN_FLIGHT: usize = 64;
 /// How long a pod waits for its volumes (upstream's bind timeout).
-const VOLUMES_WITHIN: Duration = Duration::from_secs(600);
+const VOLUMES_WITHIN: Duration = Duration::from_mins(10);
 /// How long a scheduler with nothing to do sleeps at most.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 
 /// Starts the scheduler; it writes with `client`.
 pub(crate) async fn start(manager: &Manager, client: Client) {
@@ -148,7 +148,7 @@ impl Actor {
             if self.tasks.len() < IN_FLIGHT
                 && let Some(pod) = self.waiting.pop()
             {
-                self.schedule(pod);
+                self.schedule(&pod);
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -200,7 +200,7 @@ impl Actor {
                 self.look_at_supplies();
             }
             Message::Volume(change) => {
-                let volumes = &mut self.cluster.volumes.volumes;
+                let volumes = &mut self.cluster.volumes.existing;
                 if let Some(volume) = change.object() {
                     let name = volume.metadata.name.clone().unwrap_or_default();
                     match &change.new {
@@ -298,12 +298,12 @@ impl Actor {
         }
     }
 
-    fn schedule(&mut self, pod: Arc<PodInfo>) {
-        let placement = match decide(&mut self.cluster, &pod) {
+    fn schedule(&mut self, pod: &Arc<PodInfo>) {
+        let placement = match decide(&mut self.cluster, pod) {
             Ok(placement) => placement,
             Err(unfit) => {
                 let message = unfit.to_string();
-                if let Some(object) = self.current(&pod) {
+                if let Some(object) = self.current(pod) {
                     self.events
                         .warning(&*object, "FailedScheduling", message.clone());
                     self.report(&object, "Unschedulable", message);
@@ -312,7 +312,7 @@ impl Actor {
                 return;
             }
         };
-        self.cluster.place(&pod, &placement.node);
+        self.cluster.place(pod, &placement.node);
         for supply in &placement.supplies {
             if let volumes::Source::Existing(name) = &supply.source {
                 self.cluster.volumes.promised.insert(name.clone());
@@ -321,7 +321,7 @@ impl Actor {
         let client = self.client.clone();
         let uid = pod.uid.clone();
         let flying = Flying {
-            pod: Arc::clone(&pod),
+            pod: Arc::clone(pod),
             placement: placement.clone(),
             until: None,
         };
@@ -374,6 +374,8 @@ impl Actor {
             }
             (Step::Bind, Ok(())) => {
                 if let Some(flying) = self.flying.remove(&done.uid) {
+                    // Others may have waited for company.
+                    self.waiting.changed(Hope::PodCame, Instant::now());
                     self.unpromise(&flying.placement.supplies);
                     self.waiting.remove(&flying.pod.key);
                     if let Some(object) = self.current(&flying.pod) {

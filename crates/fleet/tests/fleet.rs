@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A cluster with a running fleet.
 struct World {
@@ -90,7 +90,7 @@ impl World {
 
     async fn annotated(&self, name: &str, annotations: Value, spec: Value) -> anyhow::Result<Pod> {
         let mut pod = json!({
-            "metadata": { "name": name, "annotations": annotations },
+            "metadata": { "name": name, "annotations": annotations, "labels": { "app": name } },
             "spec": { "containers": [{ "name": "main", "image": "registry.example/app:1" }] },
         });
         if let (Some(whole), Some(more)) = (pod["spec"].as_object_mut(), spec.as_object()) {
@@ -313,6 +313,24 @@ async fn a_gated_pod_waits_and_then_runs() -> anyhow::Result<()> {
         .patch("gated", &PatchParams::default(), &open)
         .await?;
     world.until_ready("gated").await?;
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wants_company_waits_for_it() -> anyhow::Result<()> {
+    let world = World::start(MIXED, 50.0).await?;
+    let company = json!({ "affinity": { "podAffinity": {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "host" } } },
+    ]}}});
+    world.pod("guest", company).await?;
+    world
+        .until("guest", "waits", |pod| says(pod, "PodScheduled", "False"))
+        .await?;
+    let arm = json!({ "nodeSelector": { "kubernetes.io/arch": "arm64" } });
+    world.pod("host", arm).await?;
+    assert_eq!(node_of(&world.until_ready("guest").await?), "arm-1");
     world.manager.stop().await;
     Ok(())
 }

@@ -84,17 +84,16 @@ fn comes_before(other: &Pod, pod: &Pod) -> bool {
 }
 
 fn out_of(reason: &Reason, pod: &PodInfo, node: &NodeInfo) -> Rejection {
-    let (name, wanted, used, has) = match reason {
-        Reason::Insufficient { resource, .. } => (
+    let (name, wanted, used, has) = if let Reason::Insufficient { resource, .. } = reason {
+        (
             resource.as_str(),
             pod.requests.amount(resource),
             node.used.amount(resource),
             node.has.amount(resource),
-        ),
-        _ => {
-            let pods = i64::try_from(node.pods.len()).unwrap_or(i64::MAX);
-            ("pods", 1, pods, node.has.pods)
-        }
+        )
+    } else {
+        let pods = i64::try_from(node.pods.len()).unwrap_or(i64::MAX);
+        ("pods", 1, pods, node.has.pods)
     };
     Rejection {
         reason: format!("OutOf{name}"),

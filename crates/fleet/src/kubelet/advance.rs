@@ -2,6 +2,7 @@
 //! status says next. All that is to be remembered is in the status, so a restart of the process goes
 //! on where it stopped.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
@@ -37,7 +38,7 @@ impl Clock {
 
     /// Whether a simulated while has passed since then; if not, wakes up when it will have.
     pub(super) fn reached(&mut self, since: Timestamp, after: Duration) -> bool {
-        let after = after.div_f64(self.speed.max(f64::MIN_POSITIVE).min(1e9));
+        let after = after.div_f64(self.speed.clamp(1e-6, 1e9));
         self.passed(since, after)
     }
 
@@ -60,7 +61,7 @@ impl Clock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) kind: &'static str,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) part: Option<String>,
 }
@@ -129,8 +130,8 @@ fn live(
             status.message = Some(format!("Pod was rejected: {}", rejection.message));
             said.push(Said {
                 kind: "Warning",
-                reason: "Rejected",
-                message: format!("{}: {}", rejection.reason, rejection.message),
+                reason: rejection.reason.into(),
+                message: rejection.message,
                 part: None,
             });
             conditions::set(status, pod, spec, clock.now);
@@ -333,12 +334,9 @@ fn phase(status: &PodStatus, spec: &PodSpec) -> &'static str {
         }
     }
     match (waiting, running, succeeded, failed) {
-        (1.., _, _, _) => "Pending",
-        (0, 1.., _, _) => "Running",
-        (0, 0, _, _) if policy == Restarts::Always => "Running",
-        (0, 0, 1.., 0) => "Succeeded",
+        (1.., _, _, _) | (0, 0, 0, 0) => "Pending",
+        (0, 0, 1.., 0) if policy != Restarts::Always => "Succeeded",
         (0, 0, _, 1..) if policy == Restarts::Never => "Failed",
-        (0, 0, 0, 0) => "Pending",
         _ => "Running",
     }
 }
@@ -393,7 +391,7 @@ fn stop(
             if runs(own) {
                 said.push(Said {
                     kind: "Normal",
-                    reason: "Killing",
+                    reason: "Killing".into(),
                     message: format!("Stopping container {}", own.name),
                     part: Some(format!("spec.containers{{{}}}", own.name)),
                 });

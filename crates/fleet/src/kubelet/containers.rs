@@ -15,7 +15,7 @@ use crate::hash;
 
 /// Waits before a container that ended runs again (the kubelet's 10 s, doubling to 5 min).
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
-const LAST_BACKOFF: Duration = Duration::from_secs(300);
+const LAST_BACKOFF: Duration = Duration::from_mins(5);
 
 /// How a container is meant to behave.
 pub(super) struct Plan<'a> {
@@ -193,7 +193,7 @@ fn start(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &Clock, said: &mu
     let instance = format!("{uid}/{}/{}", status.name, status.restart_count);
     status.container_id = Some(format!("containerd://{}", digest(&instance)));
     let image = plan.container.image.as_deref().unwrap_or_default();
-    status.image = image.to_owned();
+    image.clone_into(&mut status.image);
     status.image_id = format!("{}@sha256:{}", repository(image), digest(image));
     status.state = Some(ContainerState {
         running: Some(ContainerStateRunning {
@@ -332,7 +332,7 @@ impl Plan<'_> {
     pub(super) fn say(&self, kind: &'static str, reason: &'static str, message: String) -> Said {
         Said {
             kind,
-            reason,
+            reason: reason.into(),
             message,
             part: Some(format!("spec.{}{{{}}}", self.list, self.container.name)),
         }

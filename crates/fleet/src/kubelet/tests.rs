@@ -124,7 +124,7 @@ fn a_pod_is_created_runs_and_is_ready() {
         assert_eq!(holds(&second.status, kind), Some(true), "{kind}");
     }
     assert_eq!(second.status.pod_ip.as_deref(), Some("10.128.0.2"));
-    let reasons: Vec<&str> = second.said.iter().map(|said| said.reason).collect();
+    let reasons: Vec<&str> = second.said.iter().map(|said| &*said.reason).collect();
     assert_eq!(reasons, ["Pulling", "Pulled", "Created", "Started"]);
 }
 

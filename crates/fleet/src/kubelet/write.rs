@@ -56,5 +56,5 @@ pub(super) fn difference(there: &PodStatus, wanted: &PodStatus) -> Option<Value>
     if !conditions.is_empty() {
         changed.insert("conditions".into(), json!(conditions));
     }
-    (!changed.is_empty()).then(|| Value::Object(changed))
+    (!changed.is_empty()).then_some(Value::Object(changed))
 }

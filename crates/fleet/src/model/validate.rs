@@ -109,7 +109,7 @@ fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::not_supported(
                 &path,
                 taint.effect.as_str(),
-                &EFFECTS,
+                EFFECTS,
             ));
         }
     }
@@ -117,14 +117,14 @@ fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::not_supported(
             &at.child("arch"),
             pool.arch.as_str(),
-            &ARCHITECTURES,
+            ARCHITECTURES,
         ));
     }
     if !SYSTEMS.contains(&pool.os.as_str()) {
         errors.push(FieldError::not_supported(
             &at.child("os"),
             pool.os.as_str(),
-            &SYSTEMS,
+            SYSTEMS,
         ));
     }
     windows_build(pool, at, errors);

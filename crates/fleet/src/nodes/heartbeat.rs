@@ -17,7 +17,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// Renewals a second, of all nodes together: more nodes renew less often.
 const RENEWALS: u64 = 50;
 /// How often a kubelet reports a status that has not changed.
-const REPORT_EVERY: Duration = Duration::from_secs(300);
+const REPORT_EVERY: Duration = Duration::from_mins(5);
 /// Such reports a second, of all nodes together.
 const REPORTS: u64 = 10;
 /// A lease holds for so many renewals, as a kubelet's 40 s do.

@@ -70,7 +70,7 @@ fn a_node_keeps_its_number_and_a_freed_one_is_used_again() {
 #[test]
 fn a_bare_node_gets_a_whole_status_and_a_whole_one_is_left_alone() {
     let now = Timestamp::now();
-    let every = Duration::from_secs(300);
+    let every = Duration::from_mins(5);
     let mut bare = node("bare");
     bare.metadata.labels = Some([("kubernetes.io/arch".to_owned(), "arm64".to_owned())].into());
     let wanted = status::refreshed(&bare, now, every).expect("there is much to say");
@@ -104,7 +104,7 @@ fn a_node_others_gave_up_says_at_once_that_it_is_back() {
         condition.status = "Unknown".into();
     }
     lost.status.get_or_insert_default().conditions = Some(conditions);
-    let wanted = status::refreshed(&lost, now, Duration::from_secs(300)).expect("it is back");
+    let wanted = status::refreshed(&lost, now, Duration::from_mins(5)).expect("it is back");
     assert_eq!(wanted["conditions"][3]["status"], "True");
 }
 

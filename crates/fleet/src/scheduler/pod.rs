@@ -274,10 +274,10 @@ fn named(affinity: &NodeAffinity) -> Option<BTreeSet<String>> {
     (!required.node_selector_terms.is_empty()).then_some(all)
 }
 
-fn pod_terms(
-    affinity: Option<&Affinity>,
-    own: &str,
-) -> (Vec<Term>, Vec<Arc<Term>>, Vec<(i64, Term)>) {
+/// Required nearness, required distance, and wishes.
+type PodTerms = (Vec<Term>, Vec<Arc<Term>>, Vec<(i64, Term)>);
+
+fn pod_terms(affinity: Option<&Affinity>, own: &str) -> PodTerms {
     let Some(affinity) = affinity else {
         return Default::default();
     };

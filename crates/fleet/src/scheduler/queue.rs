@@ -16,7 +16,7 @@ use super::reason::{Hope, Unfit};
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(10);
 /// A pod is tried again after so long whatever happens (upstream's 5 min).
-const FORGOTTEN: Duration = Duration::from_secs(300);
+const FORGOTTEN: Duration = Duration::from_mins(5);
 
 /// The waiting pods.
 #[derive(Debug, Default)]

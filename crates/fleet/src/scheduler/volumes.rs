@@ -23,7 +23,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     pub(crate) claims: HashMap<Key, Arc<PersistentVolumeClaim>>,
-    pub(crate) volumes: HashMap<String, Arc<PersistentVolume>>,
+    pub(crate) existing: HashMap<String, Arc<PersistentVolume>>,
     pub(crate) classes: HashMap<String, Arc<StorageClass>>,
     /// Volumes promised to claims, by decisions that are being carried out.
     pub(crate) promised: HashSet<String>,
@@ -98,7 +98,7 @@ impl Volumes {
                 let volume = claim
                     .spec
                     .as_ref()
-                    .and_then(|spec| self.volumes.get(spec.volume_name.as_deref()?));
+                    .and_then(|spec| self.existing.get(spec.volume_name.as_deref()?));
                 needs.bound.push(volume.map(|volume| affinity(volume)));
             } else if self.waits_for_consumer(claim) {
                 let selected = selected_node(claim).filter(|name| node_exists(name));
@@ -180,7 +180,7 @@ impl Volumes {
             })
     }
 
-    /// The smallest volume that would do for a claim on a node.
+    /// The smallest volume that would do for a claim on a node; one it has been given already first.
     fn smallest_match(
         &self,
         claim: &PersistentVolumeClaim,
@@ -229,13 +229,14 @@ impl Volumes {
                 && volume_matches(&affinity(volume), &node.view).unwrap_or(false);
             fits.then_some(size)
         };
-        self.volumes
+        self.existing
             .iter()
-            .filter_map(|(name, volume)| Some((fits(name, volume)?, name)))
-            .min_by(|(size, name), (other, other_name)| {
-                size.cmp(other).then_with(|| name.cmp(other_name))
+            .filter_map(|(name, volume)| {
+                let given = volume.spec.as_ref()?.claim_ref.is_some();
+                Some((!given, fits(name, volume)?, name))
             })
-            .map(|(_, name)| name.clone())
+            .min()
+            .map(|(_, _, name)| name.clone())
     }
 }
 

@@ -287,7 +287,7 @@ fn with_volumes(
     }
     for volume in volumes {
         let name = volume.metadata.name.clone().unwrap_or_default();
-        all.volumes.insert(name, Arc::clone(volume));
+        all.existing.insert(name, Arc::clone(volume));
     }
     cluster
 }
@@ -332,6 +332,18 @@ fn a_claim_gets_the_smallest_volume_that_is_large_enough() {
     assert_eq!(found.supplies[0].source, Source::Existing("right".into()));
     cluster.volumes.promised.insert("right".into());
     let found = decide(&mut cluster, &pod("q", &nothing(), &using())).expect("still a2");
+    assert_eq!(found.supplies[0].source, Source::Existing("huge".into()));
+
+    // One that was given to the claim before, by a scheduler that did not get further, goes first.
+    cluster.volumes.promised.clear();
+    let mut given = PersistentVolume::clone(&volumes[1]);
+    let reference = json!({ "namespace": "ns", "name": "data", "uid": "c" });
+    given.spec.get_or_insert_default().claim_ref = serde_json::from_value(reference).ok();
+    cluster
+        .volumes
+        .existing
+        .insert("huge".into(), Arc::new(given));
+    let found = decide(&mut cluster, &pod("r", &nothing(), &using())).expect("still a2");
     assert_eq!(found.supplies[0].source, Source::Existing("huge".into()));
 }
 
@@ -431,13 +443,13 @@ fn tries_are_not_too_often_and_never_end() {
     waiting.flush(now + Duration::from_secs(1));
     assert!(waiting.pop().is_some(), "a second later");
     waiting.unschedulable(&pod.key, unfit(Reason::Taint), now);
-    waiting.flush(now + Duration::from_secs(300));
+    waiting.flush(now + Duration::from_mins(5));
     assert!(
         waiting.pop().is_some(),
         "after five minutes whatever happens"
     );
     waiting.failed(&pod.key, now);
     waiting.remove(&pod.key);
-    waiting.flush(now + Duration::from_secs(900));
+    waiting.flush(now + Duration::from_mins(15));
     assert!(waiting.pop().is_none(), "it is gone");
 }
