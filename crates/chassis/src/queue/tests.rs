@@ -34,7 +34,7 @@ async fn what_a_worker_has_comes_again_only_when_it_is_done() {
 #[tokio::test]
 async fn the_earlier_of_two_times_counts() {
     let queue = Queue::new();
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     queue.add_after("a", hour);
     queue.add_after("a", Duration::from_millis(1));
     queue.add_after("a", hour);
