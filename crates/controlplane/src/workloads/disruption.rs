@@ -1,6 +1,7 @@
 //! How many pods a budget lets go.
 
 mod decide;
+mod memory;
 mod scale;
 mod stale;
 
@@ -16,6 +17,7 @@ use kube::{Api, Client};
 
 use super::pods::{Selector, matches, selector};
 use decide::{Counted, Wanted};
+use memory::Memory;
 use scale::Scales;
 
 const COMPONENT: &str = "controllermanager";
@@ -30,13 +32,15 @@ pub(crate) async fn start(manager: &Manager) {
     let scales = Scales::new(manager);
     tokio::join!(budgets.synced(), pods.synced(), scales.synced());
     let queue = Queue::<Key>::new();
-    let changed = queue.clone();
+    let memory = Arc::new(Memory::default());
+    let (changed, noted) = (queue.clone(), Arc::clone(&memory));
     budgets.on_change(move |change| {
+        noted.note(change);
         if let Some(budget) = &change.new {
             changed.add(Key::of(&budget.metadata));
         }
     });
-    let (changed, known) = (queue.clone(), budgets.clone());
+    let (changed, known, seen) = (queue.clone(), budgets.clone(), Arc::clone(&memory));
     pods.on_change(move |change| {
         let namespace = change
             .object()
@@ -46,6 +50,7 @@ pub(crate) async fn start(manager: &Manager) {
                 continue;
             };
             if change.sides().any(|pod| matches(&selector, &pod.metadata)) {
+                seen.see(change, Timestamp::now());
                 changed.add_after(Key::of(&budget.metadata), GATHER);
             }
         }
@@ -57,6 +62,7 @@ pub(crate) async fn start(manager: &Manager) {
         budgets,
         pods,
         scales,
+        memory,
     };
     manager.start(controller, &queue, WORKERS);
 }
@@ -73,6 +79,7 @@ struct Controller {
     budgets: Cache<PodDisruptionBudget>,
     pods: Cache<Pod>,
     scales: Scales,
+    memory: Arc<Memory>,
 }
 
 impl Reconcile for Controller {
@@ -114,8 +121,10 @@ impl Controller {
             self.events
                 .warning(budget, "CalculateExpectedPodCountFailed", message);
         })?;
+        let key = Key::of(&budget.metadata);
+        // What is noted about pods that are gone is not about those that took their names.
+        let budget = &decide::without(budget, &self.memory.outlived(&key));
         for pod in decide::overdue(budget, &pods, now) {
-            let key = Key::of(&budget.metadata);
             let message = format!("Pod was expected by PDB {key} to be deleted but it wasn't");
             self.events.warning(&**pod, "NotDeleted", message);
         }

@@ -279,3 +279,104 @@ async fn a_job_that_is_over_goes_when_it_is_not_to_stay() -> anyhow::Result<()> 
     assert!(holds(&going, "Complete"));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_fails() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "activeDeadlineSeconds": 1 })))
+        .await?;
+    let failed = until_over(&world, "Failed").await?;
+    let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
+    assert_eq!(why["reason"], "DeadlineExceeded");
+    assert_eq!(
+        why["message"],
+        "Job was active longer than specified deadline"
+    );
+    world.until_pods("none is left", <[Pod]>::is_empty).await?;
+    assert_eq!(
+        world.until_event("work", "DeadlineExceeded").await?,
+        "Job was active longer than specified deadline"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_index_is_tried_again_until_its_limit() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({
+            "completionMode": "Indexed", "completions": 2, "parallelism": 2,
+            "backoffLimitPerIndex": 1, "maxFailedIndexes": 0,
+        })))
+        .await?;
+    let count = "batch.kubernetes.io/job-index-failure-count";
+    for failures in ["0", "1"] {
+        let pods = world
+            .until_pods("both indexes run", |pods| active(pods).len() == 2)
+            .await?;
+        let first = active(&pods)
+            .into_iter()
+            .find(|pod| pod.name_any().starts_with("work-0-"))
+            .map(|pod| (pod.name_any(), pod.annotations()[count].clone()))
+            .unwrap_or_default();
+        assert_eq!(first.1, failures);
+        world.report(&first.0, "Failed").await?;
+    }
+    let failed = until_over(&world, "Failed").await?;
+    let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
+    assert_eq!(why["reason"], "MaxFailedIndexesExceeded");
+    assert_eq!(failed["status"]["failedIndexes"], "0");
+    assert_eq!(
+        failed["status"]["failed"], 3,
+        "two tries, and the other index"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_on_its_way_out_is_waited_for_where_the_job_says_so() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "podReplacementPolicy": "Failed" })))
+        .await?;
+    let pods = world.until_pods("one pod", |pods| pods.len() == 1).await?;
+    let first = pods[0].name_any();
+    world.delete::<Pod>(&first).await?;
+    let waiting = world
+        .until::<Job>("work", "it waits", |job| job["status"]["terminating"] == 1)
+        .await?;
+    assert!(waiting["status"]["active"].is_null());
+    assert!(waiting["status"]["failed"].is_null());
+    world.report(&first, "Failed").await?;
+    world
+        .until_pods("another one", |pods| {
+            pods.len() == 1 && pods[0].name_any() != first
+        })
+        .await?;
+    world
+        .until::<Job>("work", "it counts the first", |job| {
+            job["status"]["failed"] == 1 && job["status"]["active"] == 1
+        })
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_job_of_another_controller_is_left_alone() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world
+        .create::<Job>(job(json!({ "managedBy": "example.com/queue" })))
+        .await?;
+    let mut other = job(json!({}));
+    other["metadata"]["name"] = json!("other");
+    world.create::<Job>(other).await?;
+    // The one made later has its pod: this one would have, too.
+    let pods = world.until_pods("one pod", |pods| !pods.is_empty()).await?;
+    assert!(pods.iter().all(|pod| pod.name_any().starts_with("other-")));
+    let left = world
+        .until::<Job>("work", "it is there", Value::is_object)
+        .await?;
+    assert_eq!(left["status"], json!({}));
+    Ok(())
+}

@@ -1,7 +1,7 @@
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::Api;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::world::{World, names, template};
@@ -172,5 +172,93 @@ async fn scaling_down_takes_the_highest_and_keeps_or_hands_over_claims() -> anyh
         .await?;
     let claims: Api<PersistentVolumeClaim> = world.api();
     assert_eq!(claims.list(&ListParams::default()).await?.items.len(), 3);
+    Ok(())
+}
+
+fn updated(set: &Value) -> (Option<i64>, Option<i64>) {
+    let status = &set["status"];
+    (
+        status["updatedReplicas"].as_i64(),
+        status["currentReplicas"].as_i64(),
+    )
+}
+
+#[tokio::test]
+async fn an_update_stops_at_the_partition() -> anyhow::Result<()> {
+    let mut world = World::start().await?;
+    world.run_pods();
+    let mut object = set(3, "one");
+    object["spec"]["ordinals"] = json!({ "start": 5 });
+    object["spec"]["updateStrategy"] =
+        json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 2 } });
+    world.create::<StatefulSet>(object).await?;
+    world
+        .until::<StatefulSet>("web", "three pods", rolled_out(3))
+        .await?;
+    let sets: Api<StatefulSet> = world.api();
+    let change = Patch::Strategic(image("two"));
+    sets.patch("web", &PatchParams::default(), &change).await?;
+    world
+        .until::<StatefulSet>("web", "one is updated", |set| {
+            updated(set) == (Some(1), Some(2)) && set["status"]["readyReplicas"] == 3
+        })
+        .await?;
+    let images = async || -> anyhow::Result<Vec<(String, String)>> {
+        let pods = world.pods().await?;
+        let image = |pod: &Pod| pod.spec.as_ref()?.containers.first()?.image.clone();
+        Ok(pods
+            .iter()
+            .map(|pod| (pod.name_any(), image(pod).unwrap_or_default()))
+            .collect())
+    };
+    let pair = |name: &str, image: &str| (name.to_owned(), image.to_owned());
+    assert_eq!(
+        images().await?,
+        [
+            pair("web-5", "one"),
+            pair("web-6", "one"),
+            pair("web-7", "two")
+        ]
+    );
+    // One below the partition comes back as it was.
+    world.delete::<Pod>("web-5").await?;
+    world
+        .until::<StatefulSet>("web", "it is back", |set| {
+            updated(set) == (Some(1), Some(2)) && set["status"]["readyReplicas"] == 3
+        })
+        .await?;
+    world
+        .until_pods("three pods", |pods| pods.len() == 3)
+        .await?;
+    assert_eq!(images().await?[0], pair("web-5", "one"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_updates_by_hand_deletes_by_hand() -> anyhow::Result<()> {
+    let mut world = World::start().await?;
+    world.run_pods();
+    let mut object = set(2, "one");
+    object["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
+    world.create::<StatefulSet>(object).await?;
+    world
+        .until::<StatefulSet>("web", "two pods", |set| set["status"]["readyReplicas"] == 2)
+        .await?;
+    let sets: Api<StatefulSet> = world.api();
+    let change = Patch::Strategic(image("two"));
+    sets.patch("web", &PatchParams::default(), &change).await?;
+    let seen = world
+        .until::<StatefulSet>("web", "it has been seen", |set| {
+            set["status"]["observedGeneration"] == set["metadata"]["generation"]
+        })
+        .await?;
+    assert_eq!(updated(&seen), (None, Some(2)));
+    world.delete::<Pod>("web-1").await?;
+    let half = world
+        .until::<StatefulSet>("web", "one is updated", |set| {
+            updated(set).0 == Some(1) && set["status"]["readyReplicas"] == 2
+        })
+        .await?;
+    assert_eq!(updated(&half), (Some(1), Some(1)));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What a budget comes to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +108,20 @@ pub(super) fn count(
         // A moment later, so that it is over then.
         look_again: look_again.map(|wait| wait.unsigned_abs() + Duration::from_secs(1)),
     }
+}
+
+/// A budget that does not name these pods.
+pub(super) fn without(
+    budget: &PodDisruptionBudget,
+    names: &HashSet<String>,
+) -> PodDisruptionBudget {
+    let mut budget = budget.clone();
+    if let Some(status) = &mut budget.status
+        && let Some(disrupted) = &mut status.disrupted_pods
+    {
+        disrupted.retain(|name, _| !names.contains(name));
+    }
+    budget
 }
 
 /// Pods that were let go long ago and have not been told to end.

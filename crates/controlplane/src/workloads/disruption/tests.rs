@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chassis::{Change, Key};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -8,6 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, from_value, json};
 
 use super::decide::{self, Wanted};
+use super::memory::Memory;
 use super::stale::stale_in;
 
 const NOW: &str = "2026-01-01T00:10:00Z";
@@ -116,6 +118,39 @@ fn a_pod_that_was_let_go_is_looked_at_again_when_its_time_is_over() {
         ["a"],
         "those that are gone are forgotten"
     );
+}
+
+fn at<K: serde::de::DeserializeOwned>(object: &Value, revision: u64) -> Option<Arc<K>> {
+    let mut object = object.clone();
+    object["metadata"]["resourceVersion"] = json!(revision.to_string());
+    Some(Arc::new(from_value(object).unwrap()))
+}
+
+#[test]
+fn a_pod_is_not_taken_for_the_one_that_had_its_name() {
+    let memory = Memory::default();
+    let key = Key::new("here", "web");
+    let quiet = json!({ "metadata": { "namespace": "here", "name": "web" } });
+    let mut naming = quiet.clone();
+    naming["status"] = json!({ "disruptedPods": { "web-0": NOW } });
+    let first = json!({ "metadata": { "namespace": "here", "name": "web-0", "uid": "first" } });
+    let note = |old, new| memory.note(&Change { old, new });
+
+    note(at(&quiet, 1), at(&naming, 5));
+    assert!(memory.outlived(&key).is_empty(), "it is still there");
+    // Written again meanwhile, with the same in it.
+    note(at(&naming, 5), at(&naming, 9));
+    let gone = Change {
+        old: at(&first, 6),
+        new: None,
+    };
+    memory.see(&gone, now());
+    assert_eq!(memory.outlived(&key), ["web-0".to_owned()].into());
+
+    // The next one of that name is let go, too, in the same second.
+    note(at(&naming, 9), at(&quiet, 10));
+    note(at(&quiet, 10), at(&naming, 11));
+    assert!(memory.outlived(&key).is_empty());
 }
 
 #[test]
