@@ -11,6 +11,7 @@ pub(crate) mod cluster;
 mod decide;
 pub(crate) mod filter;
 pub(crate) mod pod;
+mod preempt;
 mod queue;
 pub(crate) mod reason;
 pub(crate) mod resources;
@@ -34,6 +35,7 @@ use tracing::debug;
 use cluster::Cluster;
 use decide::{Placement, decide};
 use pod::PodInfo;
+use preempt::Displacement;
 use queue::Waiting;
 use reason::Hope;
 use volumes::Supply;
@@ -42,7 +44,7 @@ use volumes::Supply;
 const NAME: &str = "default-scheduler";
 /// Decisions that may be on their way to the server at the same time.
 const IN_FLIGHT: usize = 64;
-/// How long a pod waits for its volumes (upstream's bind timeout).
+/// How long a pod waits for its volumes, or for others to leave (upstream's bind timeout).
 const VOLUMES_WITHIN: Duration = Duration::from_mins(10);
 /// How long a scheduler with nothing to do sleeps at most.
 const IDLE: Duration = Duration::from_hours(1);
@@ -111,6 +113,7 @@ struct Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Supply,
+    Displace,
     Bind,
     Report,
 }
@@ -119,7 +122,9 @@ enum Step {
 struct Flying {
     pod: Arc<PodInfo>,
     placement: Placement,
-    /// Set while the volumes are on their way.
+    /// Who has to leave the node first.
+    victims: Vec<String>,
+    /// Set while volumes are on their way, or others on their way out.
     until: Option<Instant>,
 }
 
@@ -143,7 +148,7 @@ impl Actor {
                 self.carried_out(done.ok());
             }
             let now = Instant::now();
-            self.give_up_on_volumes(now);
+            self.give_up(now);
             let due = self.waiting.flush(now);
             if self.tasks.len() < IN_FLIGHT
                 && let Some(pod) = self.waiting.pop()
@@ -295,6 +300,7 @@ impl Actor {
         }
         if self.cluster.remove(uid).is_some() {
             self.waiting.changed(Hope::PodGone, now);
+            self.look_at_supplies();
         }
     }
 
@@ -302,13 +308,20 @@ impl Actor {
         let placement = match decide(&mut self.cluster, pod) {
             Ok(placement) => placement,
             Err(unfit) => {
-                let message = unfit.to_string();
+                let displacement = preempt::displace(&mut self.cluster, pod);
+                let message = match &displacement {
+                    Some(_) => unfit.reasons(),
+                    None => unfit.to_string(),
+                };
                 if let Some(object) = self.current(pod) {
                     self.events
                         .warning(&*object, "FailedScheduling", message.clone());
                     self.report(&object, "Unschedulable", message);
                 }
-                self.waiting.unschedulable(&pod.key, unfit, Instant::now());
+                match displacement {
+                    Some(displacement) => self.displace(pod, displacement),
+                    None => self.waiting.unschedulable(&pod.key, unfit, Instant::now()),
+                }
                 return;
             }
         };
@@ -323,6 +336,7 @@ impl Actor {
         let flying = Flying {
             pod: Arc::clone(pod),
             placement: placement.clone(),
+            victims: Vec::new(),
             until: None,
         };
         self.flying.insert(uid.clone(), flying);
@@ -338,6 +352,37 @@ impl Actor {
                 }
             });
         }
+    }
+
+    /// Has others leave a node for a pod, which has its place from now on and comes when they are gone.
+    fn displace(&mut self, pod: &Arc<PodInfo>, displacement: Displacement) {
+        let Displacement { node, victims } = displacement;
+        self.cluster.place(pod, &node);
+        for victim in &victims {
+            if let Some(object) = self.current(victim) {
+                let message = format!("Preempted by pod {} on node {node}", pod.uid);
+                self.events.normal(&*object, "Preempted", message);
+            }
+        }
+        let flying = Flying {
+            pod: Arc::clone(pod),
+            placement: Placement {
+                node: node.clone(),
+                supplies: Vec::new(),
+            },
+            victims: victims.iter().map(|victim| victim.uid.clone()).collect(),
+            until: Some(Instant::now() + VOLUMES_WITHIN),
+        };
+        self.flying.insert(pod.uid.clone(), flying);
+        let (client, pod) = (self.client.clone(), Arc::clone(pod));
+        self.tasks.spawn(async move {
+            let result = write::displace(&client, &pod, &node, &victims).await;
+            Done {
+                uid: pod.uid.clone(),
+                step: Step::Displace,
+                result,
+            }
+        });
     }
 
     fn bind(&mut self, uid: &str) {
@@ -362,7 +407,7 @@ impl Actor {
             return;
         };
         match (done.step, done.result) {
-            (Step::Report, Ok(())) => {}
+            (Step::Report | Step::Displace, Ok(())) => {}
             (Step::Report, Err(error)) => {
                 debug!(error = %error.chain(), "a condition is not written");
             }
@@ -385,7 +430,7 @@ impl Actor {
                     }
                 }
             }
-            (Step::Supply | Step::Bind, Err(error)) => {
+            (Step::Supply | Step::Displace | Step::Bind, Err(error)) => {
                 debug!(error = %error.chain(), "a decision is not carried out");
                 self.take_back(&done.uid);
             }
@@ -419,7 +464,7 @@ impl Actor {
         }
     }
 
-    /// Binds pods whose volumes have come; takes back decisions a provisioner could not follow.
+    /// Binds pods whose volumes have come and whose victims have gone; takes back decisions a provisioner could not follow.
     fn look_at_supplies(&mut self) {
         let (mut come, mut lost) = (Vec::new(), Vec::new());
         for (uid, flying) in &self.flying {
@@ -435,6 +480,10 @@ impl Actor {
                 })
             };
             let node = flying.placement.node.as_str();
+            let stays = |uid: &String| self.cluster.placed(uid).is_some();
+            if flying.victims.iter().any(stays) {
+                continue;
+            }
             if all(&|_, claim| volumes::is_bound(claim)) {
                 come.push(uid.clone());
             } else if !all(&|supply, claim| {
@@ -453,7 +502,7 @@ impl Actor {
         }
     }
 
-    fn give_up_on_volumes(&mut self, now: Instant) {
+    fn give_up(&mut self, now: Instant) {
         let late: Vec<String> = self
             .flying
             .iter()

@@ -10,6 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
 };
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -331,6 +332,44 @@ async fn who_wants_company_waits_for_it() -> anyhow::Result<()> {
     let arm = json!({ "nodeSelector": { "kubernetes.io/arch": "arm64" } });
     world.pod("host", arm).await?;
     assert_eq!(node_of(&world.until_ready("guest").await?), "arm-1");
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_important_displace_the_unimportant() -> anyhow::Result<()> {
+    let world = World::start(MIXED, 50.0).await?;
+    let class: PriorityClass = serde_json::from_value(json!({
+        "metadata": { "name": format!("high-{}", world.namespace) }, "value": 1000,
+    }))?;
+    let high = class.metadata.name.clone();
+    Api::all(world.client())
+        .create(&PostParams::default(), &class)
+        .await?;
+    let asking = |class: Option<&String>| {
+        json!({
+            "priorityClassName": class,
+            "nodeSelector": { "kubernetes.io/hostname": "amd-1" },
+            "containers": [{
+                "name": "main", "image": "registry.example/app:1",
+                "resources": { "requests": { "cpu": "3" } },
+            }],
+        })
+    };
+    world.pod("low", asking(None)).await?;
+    world.until_ready("low").await?;
+    world.pod("other", asking(None)).await?;
+    world
+        .until("other", "waits", |pod| says(pod, "PodScheduled", "False"))
+        .await?;
+    world.pod("high", asking(high.as_ref())).await?;
+    world.until_gone("low").await?;
+    assert_eq!(node_of(&world.until_ready("high").await?), "amd-1");
+    assert_eq!(
+        node_of(&world.pods().get("other").await?),
+        "",
+        "it has not jumped the queue"
+    );
     world.manager.stop().await;
     Ok(())
 }

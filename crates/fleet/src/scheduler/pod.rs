@@ -27,6 +27,8 @@ pub(crate) struct PodInfo {
     pub(crate) owner: Option<String>,
     pub(crate) priority: i32,
     pub(crate) leaving: bool,
+    /// Whether it may displace others.
+    pub(crate) preempts: bool,
     pub(crate) requests: Resources,
     pub(crate) usual: (i64, i64),
     pub(crate) ports: Vec<HostPort>,
@@ -205,6 +207,7 @@ impl PodInfo {
                 .map(|owner| owner.uid.clone()),
             priority: spec.priority.unwrap_or_default(),
             leaving: pod.metadata.deletion_timestamp.is_some(),
+            preempts: spec.preemption_policy.as_deref() != Some("Never"),
             requests: resources::of_pod(spec),
             usual: resources::usual_of_pod(spec),
             ports: host_ports(spec),

@@ -128,19 +128,13 @@ impl Unfit {
     }
 }
 
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (nodes, hopeless) = match self {
-            Self::NoNodes => return f.write_str("no nodes available to schedule pods"),
-            Self::Pod { nodes, why } => {
-                write!(f, "0/{nodes} nodes are available: {why}.")?;
-                (*nodes, *nodes)
-            }
-            Self::Nodes {
-                nodes,
-                reasons,
-                hopeless,
-            } => {
+impl Unfit {
+    /// What nodes say, without what displacing others could do about it.
+    pub(crate) fn reasons(&self) -> String {
+        match self {
+            Self::NoNodes => "no nodes available to schedule pods".to_owned(),
+            Self::Pod { nodes, why } => format!("0/{nodes} nodes are available: {why}."),
+            Self::Nodes { nodes, reasons, .. } => {
                 // A whole node that is too small says the same as a full one.
                 let mut said: BTreeMap<String, usize> = BTreeMap::new();
                 for (reason, count) in reasons {
@@ -151,9 +145,21 @@ impl fmt::Display for Unfit {
                     .map(|(reason, count)| format!("{count} {reason}"))
                     .collect();
                 said.sort();
-                write!(f, "0/{nodes} nodes are available: {}.", said.join(", "))?;
-                (*nodes, *hopeless)
+                format!("0/{nodes} nodes are available: {}.", said.join(", "))
             }
+        }
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reasons())?;
+        let (nodes, hopeless) = match self {
+            Self::NoNodes => return Ok(()),
+            Self::Pod { nodes, .. } => (*nodes, *nodes),
+            Self::Nodes {
+                nodes, hopeless, ..
+            } => (*nodes, *hopeless),
         };
         let mut preemption = Vec::new();
         if nodes > hopeless {

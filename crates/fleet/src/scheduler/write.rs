@@ -1,10 +1,12 @@
 //! What the scheduler writes.
 
-use chassis::{Error, Key};
+use std::sync::Arc;
+
+use chassis::{Absent, Error, Key};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -77,6 +79,55 @@ pub(super) async fn supply(client: &Client, node: &str, supplies: &[Supply]) -> 
         }
     }
     Ok(())
+}
+
+/// Has pods leave a node for another, and says of that one where it is going to be.
+pub(super) async fn displace(
+    client: &Client,
+    pod: &PodInfo,
+    node: &str,
+    victims: &[Arc<PodInfo>],
+) -> Result<(), Error> {
+    for victim in victims {
+        let key = &victim.key;
+        let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+        let patch = json!({
+            "metadata": { "uid": victim.uid },
+            "status": { "conditions": [{
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": "default-scheduler: preempting to accommodate a higher priority pod",
+                "lastTransitionTime": Time(Timestamp::now()),
+            }]},
+        });
+        let told = api
+            .patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("patch status of pod {key}")))?;
+        if told.is_none() {
+            continue;
+        }
+        let options = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(victim.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        api.delete(&key.name, &options)
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("delete pod {key}")))?;
+    }
+    let key = &pod.key;
+    let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    let patch = json!({ "metadata": { "uid": pod.uid }, "status": { "nominatedNodeName": node } });
+    api.patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch))
+        .await
+        .map(drop)
+        .map_err(Error::api(format!("nominate node {node} for pod {key}")))
 }
 
 /// What a pod says about being scheduled.

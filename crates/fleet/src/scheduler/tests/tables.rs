@@ -12,6 +12,8 @@ use tokio::time::Instant;
 use super::{asking, cluster, node, pod, put};
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::decide::decide;
+use crate::scheduler::pod::PodInfo;
+use crate::scheduler::preempt::displace;
 use crate::scheduler::queue::Waiting;
 use crate::scheduler::reason::{Hope, Reason, Unfit};
 use crate::scheduler::resources::{Resources, of_pod};
@@ -233,6 +235,63 @@ fn without_nodes_that_is_what_is_said() {
     let unfit = decide(&mut Cluster::default(), &pod("p", &nothing(), &nothing())).expect_err("no");
     assert_eq!(unfit, Unfit::NoNodes);
     assert_eq!(unfit.to_string(), "no nodes available to schedule pods");
+}
+
+fn ranked(name: &str, priority: i32, cpu: &str) -> Arc<PodInfo> {
+    let mut spec = asking(cpu, "1Mi");
+    spec["priority"] = json!(priority);
+    pod(name, &nothing(), &spec)
+}
+
+#[test]
+fn the_least_important_leave_and_no_more_than_needed() {
+    let mut cluster = zones();
+    for (name, priority, cpu, node) in [
+        ("a", 5, "3", "a1"),
+        ("b", 1, "2", "a2"),
+        ("c", 2, "2", "a2"),
+        ("d", 9, "1", "b1"),
+        ("e", 9, "3", "b1"),
+    ] {
+        cluster.place(&ranked(name, priority, cpu), node);
+    }
+    let victims = |cluster: &mut Cluster, pod: &PodInfo| {
+        displace(cluster, pod).map(|found| {
+            let names = found.victims.iter().map(|pod| pod.uid.clone());
+            (found.node, names.collect::<Vec<_>>())
+        })
+    };
+    let two = victims(&mut cluster, &ranked("p", 7, "2"));
+    assert_eq!(two, Some(("a2".to_owned(), vec!["b".to_owned()])));
+    let four = victims(&mut cluster, &ranked("p", 7, "4"));
+    let both = vec!["b".to_owned(), "c".to_owned()];
+    assert_eq!(
+        four.map(|(node, mut who)| {
+            who.sort();
+            (node, who)
+        }),
+        Some(("a2".to_owned(), both))
+    );
+    assert_eq!(
+        victims(&mut cluster, &ranked("p", 1, "4")),
+        None,
+        "equals stay"
+    );
+    assert_eq!(
+        victims(&mut cluster, &ranked("p", 7, "5")),
+        None,
+        "it would not help"
+    );
+    let mut spec = asking("2", "1Mi");
+    spec["priority"] = json!(7);
+    spec["preemptionPolicy"] = json!("Never");
+    assert_eq!(
+        victims(&mut cluster, &pod("p", &nothing(), &spec)),
+        None,
+        "it does not want to"
+    );
+    let still: usize = cluster.nodes().map(|node| node.pods.len()).sum();
+    assert_eq!(still, 5, "deciding displaces nobody");
 }
 
 fn claim(class: Option<&str>, more: &Value) -> Arc<PersistentVolumeClaim> {
