@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-use crate::{SOON, api, create, pod, restarted, say, service_account, until, until_gone};
+use crate::{SOON, api, create, pod, say, service_account, until, until_gone};
 
 /// Kubernetes' rules at a test's speed.
 fn quick() -> Timing {
@@ -175,7 +175,8 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
     .await?;
 
     // The time a pod has left goes on while nobody counts.
-    let manager = restarted(&cluster, manager).await;
+    manager.stop().await;
+    let manager = Manager::new(cluster.client());
     nodes::start_with(&manager, quick()).await;
     until_gone(&pods, "goes").await?;
     let events: Api<Event> = api(&cluster, &namespace);
