@@ -9,6 +9,10 @@
 //! Service, Pods        --> endpoints  --> Endpoints
 //! Endpoints by hand    --> mirror     --> EndpointSlices (endpointslicemirroring-controller.k8s.io)
 //! ```
+//!
+//! Two things kube-controller-manager does are left out: the annotation with the time of the change
+//! that led to a write, which only measures latencies, and hints that share out zones by their CPUs
+//! (`topology-mode: Auto`), which `trafficDistribution` replaces.
 
 mod backends;
 mod controllers;

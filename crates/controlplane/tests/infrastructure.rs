@@ -97,14 +97,47 @@ fn pod(name: &str, spec: Value) -> Value {
 /// The service account that every pod has.
 async fn service_account(cluster: &TestCluster, namespace: &str) -> anyhow::Result<()> {
     let api: Api<k8s_openapi::api::core::v1::ServiceAccount> = api(cluster, namespace);
-    if api.get_opt("default").await?.is_none() {
+    if cluster.has_controllers() {
+        until(&api, "default", "is there", |_| true).await?;
+    } else {
         create(&api, json!({ "metadata": { "name": "default" } })).await?;
     }
     Ok(())
 }
 
-/// Stops a manager and starts another: nothing may depend on what the first one remembered.
-async fn restarted(cluster: &TestCluster, manager: Manager) -> Manager {
-    manager.stop().await;
-    Manager::new(cluster.client())
+/// Some controllers: ours, or on a genuine control plane its own, which show what ours should do.
+struct Controllers<F> {
+    cluster: TestCluster,
+    manager: Option<Manager>,
+    start: F,
+}
+
+impl<F: AsyncFn(&Manager)> Controllers<F> {
+    /// Starts a server and controllers.
+    async fn start(start: F) -> anyhow::Result<Self> {
+        let cluster = TestCluster::controlled().await?;
+        let mut controllers = Self {
+            cluster,
+            manager: None,
+            start,
+        };
+        controllers.resume().await;
+        Ok(controllers)
+    }
+
+    /// Stops the controllers. Those that start next know nothing of what these remembered.
+    async fn stop(&mut self) {
+        if let Some(manager) = self.manager.take() {
+            manager.stop().await;
+        }
+    }
+
+    /// Starts the controllers again.
+    async fn resume(&mut self) {
+        if !self.cluster.has_controllers() {
+            let manager = Manager::new(self.cluster.client());
+            (self.start)(&manager).await;
+            self.manager = Some(manager);
+        }
+    }
 }

@@ -143,6 +143,7 @@ impl Evictor {
         let patch = json!({
             "metadata": { "uid": pod.metadata.uid },
             "status": { "conditions": [disruption(
+                pod,
                 "DeletionByTaintManager",
                 "Taint manager: deleting due to NoExecute taint",
             )] },
@@ -176,9 +177,10 @@ impl Evictor {
 }
 
 /// The condition that says why a pod is deleted.
-pub(super) fn disruption(reason: &str, message: &str) -> serde_json::Value {
+pub(super) fn disruption(pod: &Pod, reason: &str, message: &str) -> serde_json::Value {
     json!({
         "type": "DisruptionTarget",
+        "observedGeneration": pod.metadata.generation,
         "status": "True",
         "reason": reason,
         "message": message,

@@ -74,7 +74,8 @@ impl Reconcile for Orphans {
             .map_err(Error::api(format!("get node {key}")))?;
         if node.is_none() {
             for pod in self.caches.pods_by_node.find(&key.name) {
-                let why = evictor::disruption("DeletionByPodGC", "PodGC: node no longer exists");
+                let why =
+                    evictor::disruption(&pod, "DeletionByPodGC", "PodGC: node no longer exists");
                 remove(&self.client, &pod, Some(why)).await?;
             }
         }
@@ -165,7 +166,8 @@ async fn remove(
     let key = Key::of(&pod.metadata);
     let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
     if !has_ended(pod) {
-        let mut status = json!({ "phase": "Failed" });
+        let mut status =
+            json!({ "phase": "Failed", "observedGeneration": pod.metadata.generation });
         if let Some(condition) = condition {
             status["conditions"] = json!([condition]);
         }

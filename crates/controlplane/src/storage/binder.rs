@@ -268,14 +268,13 @@ impl Binder {
             volume = self.write_phase(&volume, "Released", None).await?;
         }
         match then {
-            Reclaim::Leave => {}
             Reclaim::Delete => self.delete(&volume).await?,
             Reclaim::Fail(note) if volume_phase(&volume) != Some("Failed") => {
                 self.write_phase(&volume, "Failed", Some(note.message.clone()))
                     .await?;
                 self.tell(volume.as_ref(), &note);
             }
-            Reclaim::Fail(_) => {}
+            Reclaim::Leave | Reclaim::Fail(_) => {}
         }
         Ok(())
     }

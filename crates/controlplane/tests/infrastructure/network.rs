@@ -1,6 +1,5 @@
 //! Endpoints behind services.
 
-use chassis::Manager;
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
@@ -8,7 +7,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
 
-use crate::{SOON, api, create, pod, restarted, say, service_account, until, until_gone};
+use crate::{Controllers, SOON, api, create, pod, say, service_account, until, until_gone};
 
 async fn ready_pod(
     cluster: &TestCluster,
@@ -69,19 +68,18 @@ async fn until_addresses(
 
 #[tokio::test]
 async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
-    let cluster = TestCluster::start().await?;
+    let mut controllers = Controllers::start(controlplane::network::start).await?;
+    let cluster = &controllers.cluster;
     let namespace = cluster.namespace("net").await?;
-    service_account(&cluster, &namespace).await?;
-    let manager = Manager::new(cluster.client());
-    controlplane::network::start(&manager).await;
+    service_account(cluster, &namespace).await?;
 
     let (pods, services) = (
-        api::<Pod>(&cluster, &namespace),
-        api::<Service>(&cluster, &namespace),
+        api::<Pod>(cluster, &namespace),
+        api::<Service>(cluster, &namespace),
     );
     let (slices, endpoints) = (
-        api(&cluster, &namespace),
-        api::<Endpoints>(&cluster, &namespace),
+        api(cluster, &namespace),
+        api::<Endpoints>(cluster, &namespace),
     );
     create(&services, json!({
         "metadata": { "name": "web", "labels": { "team": "a" } },
@@ -89,7 +87,7 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
     }))
     .await?;
     // A pod may be seen before its node.
-    ready_pod(&cluster, &namespace, "web-1", "10.1.0.1").await?;
+    ready_pod(cluster, &namespace, "web-1", "10.1.0.1").await?;
     let nodes: Api<Node> = Api::all(cluster.client());
     let zone = json!({ "topology.kubernetes.io/zone": "z1" });
     create(
@@ -129,15 +127,16 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
     );
 
     // What happens while nobody looks is found afterwards, and nothing is made twice.
-    let manager = restarted(&cluster, manager).await;
-    ready_pod(&cluster, &namespace, "web-2", "10.1.0.2").await?;
+    controllers.stop().await;
+    let cluster = &controllers.cluster;
+    ready_pod(cluster, &namespace, "web-2", "10.1.0.2").await?;
     say(
         &pods,
         "web-1",
         json!({ "conditions": [{ "type": "Ready", "status": "False" }] }),
     )
     .await?;
-    controlplane::network::start(&manager).await;
+    controllers.resume().await;
     until_addresses(&slices, "web", &[("10.1.0.1", false), ("10.1.0.2", true)]).await?;
     assert_eq!(slices.list(&ListParams::default()).await?.items.len(), 1);
     until(
@@ -155,21 +154,20 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
 
     services.delete("web", &DeleteParams::default()).await?;
     until_gone(&endpoints, "web").await?;
-    manager.stop().await;
+    controllers.stop().await;
     Ok(())
 }
 
 #[tokio::test]
 async fn endpoints_written_by_hand_are_mirrored_and_left_alone() -> anyhow::Result<()> {
-    let cluster = TestCluster::start().await?;
+    let mut controllers = Controllers::start(controlplane::network::start).await?;
+    let cluster = &controllers.cluster;
     let namespace = cluster.namespace("net").await?;
-    let manager = Manager::new(cluster.client());
-    controlplane::network::start(&manager).await;
 
-    let services = api::<Service>(&cluster, &namespace);
+    let services = api::<Service>(cluster, &namespace);
     let (slices, endpoints) = (
-        api(&cluster, &namespace),
-        api::<Endpoints>(&cluster, &namespace),
+        api(cluster, &namespace),
+        api::<Endpoints>(cluster, &namespace),
     );
     create(
         &services,
@@ -203,6 +201,6 @@ async fn endpoints_written_by_hand_are_mirrored_and_left_alone() -> anyhow::Resu
         Ok(slices.list(&rest).await?.items.is_empty().then_some(()))
     })
     .await?;
-    manager.stop().await;
+    controllers.stop().await;
     Ok(())
 }

@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-use crate::{SOON, api, create, pod, restarted, say, service_account, until, until_gone};
+use crate::{SOON, api, create, pod, say, service_account, until, until_gone};
 
 /// Kubernetes' rules at a test's speed.
 fn quick() -> Timing {
@@ -116,6 +116,21 @@ fn conditions(object: &impl serde::Serialize) -> Vec<(String, String, String)> {
         .collect()
 }
 
+fn gives(object: &impl serde::Serialize, (type_, status, reason): (&str, &str, &str)) -> bool {
+    let wanted = (type_.to_owned(), status.to_owned(), reason.to_owned());
+    conditions(object).contains(&wanted)
+}
+
+/// What is to be seen of a pod after its end needs a finalizer.
+fn kept(mut pod: Value) -> Value {
+    pod["metadata"]["finalizers"] = json!(["example.com/look"]);
+    pod
+}
+
+fn released() -> Patch<Value> {
+    Patch::Merge(json!({ "metadata": { "finalizers": null } }))
+}
+
 fn says(object: &impl serde::Serialize, type_: &str, status: &str) -> bool {
     conditions(object)
         .iter()
@@ -147,7 +162,12 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
     let forever = json!([{ "operator": "Exists" }]);
     let moment = json!([{ "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1 }]);
     for (name, tolerations) in [("stays", forever), ("goes", moment)] {
-        create(&pods, pod(name, json!({ "nodeName": "silent", "tolerations": tolerations, "terminationGracePeriodSeconds": 0 }))).await?;
+        let spec = json!({
+            "nodeName": "silent",
+            "tolerations": tolerations,
+            "terminationGracePeriodSeconds": 0,
+        });
+        create(&pods, kept(pod(name, spec))).await?;
         let status =
             json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
         say(&pods, name, status).await?;
@@ -175,8 +195,16 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
     .await?;
 
     // The time a pod has left goes on while nobody counts.
-    let manager = restarted(&cluster, manager).await;
+    manager.stop().await;
+    let manager = Manager::new(cluster.client());
     nodes::start_with(&manager, quick()).await;
+    until(&pods, "goes", "is evicted", |pod: &Pod| {
+        let why = ("DisruptionTarget", "True", "DeletionByTaintManager");
+        pod.metadata.deletion_timestamp.is_some() && gives(pod, why)
+    })
+    .await?;
+    pods.patch("goes", &PatchParams::default(), &released())
+        .await?;
     until_gone(&pods, "goes").await?;
     let events: Api<Event> = api(&cluster, &namespace);
     wait_until("it was said why", SOON, || async {
@@ -244,7 +272,7 @@ async fn pods_of_a_node_that_is_gone_go_too() -> anyhow::Result<()> {
         node(&cluster, name).await?;
         create(
             &pods,
-            pod(&format!("on-{name}"), json!({ "nodeName": name })),
+            kept(pod(&format!("on-{name}"), json!({ "nodeName": name }))),
         )
         .await?;
     }
@@ -252,6 +280,14 @@ async fn pods_of_a_node_that_is_gone_go_too() -> anyhow::Result<()> {
     // It happened before anybody looked.
     let manager = Manager::new(cluster.client());
     nodes::start_with(&manager, quick()).await;
+    let failed = until(&pods, "on-gone", "is deleted", |pod: &Pod| {
+        let why = ("DisruptionTarget", "True", "DeletionByPodGC");
+        pod.metadata.deletion_timestamp.is_some() && gives(pod, why)
+    })
+    .await?;
+    assert_eq!(json!(failed.status)["phase"], json!("Failed"));
+    pods.patch("on-gone", &PatchParams::default(), &released())
+        .await?;
     until_gone(&pods, "on-gone").await?;
     assert!(pods.get_opt("on-here").await?.is_some());
     manager.stop().await;

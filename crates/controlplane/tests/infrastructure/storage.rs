@@ -1,14 +1,13 @@
 //! Claims and volumes.
 
-use chassis::Manager;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::wait_until;
 
-use crate::{SOON, api, create, pod, restarted, service_account, until, until_gone};
+use crate::{Controllers, SOON, api, create, pod, service_account, until, until_gone};
 
 fn volume(name: &str, size: &str, claim_ref: &Value) -> Value {
     json!({
@@ -19,7 +18,8 @@ fn volume(name: &str, size: &str, claim_ref: &Value) -> Value {
             "storageClassName": "shelf",
             "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": claim_ref,
-            "hostPath": { "path": "/tmp/x" },
+            // The genuine controllers delete it where they run: it must be nobody's.
+            "hostPath": { "path": "/tmp/medley-has-no-such-folder" },
         },
     })
 }
@@ -63,14 +63,13 @@ async fn until_said(
 
 #[tokio::test]
 async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
-    let cluster = TestCluster::start().await?;
+    let mut controllers = Controllers::start(controlplane::storage::start).await?;
+    let cluster = &controllers.cluster;
     let namespace = cluster.namespace("storage").await?;
-    service_account(&cluster, &namespace).await?;
-    let manager = Manager::new(cluster.client());
-    controlplane::storage::start(&manager).await;
+    service_account(cluster, &namespace).await?;
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
-    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
-    let events: Api<Event> = api(&cluster, &namespace);
+    let claims: Api<PersistentVolumeClaim> = api(cluster, &namespace);
+    let events: Api<Event> = api(cluster, &namespace);
 
     create(&volumes, volume("large", "9Gi", &Value::Null)).await?;
     create(&volumes, volume("fitting", "3Gi", &Value::Null)).await?;
@@ -92,9 +91,10 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
     );
 
     // A restart between the halves of a binding changes nothing.
-    let manager = restarted(&cluster, manager).await;
+    controllers.stop().await;
     create(&claims, claim("second", &json!("shelf"))).await?;
-    controlplane::storage::start(&manager).await;
+    controllers.resume().await;
+    let cluster = &controllers.cluster;
     let bound = until(&claims, "second", "is bound", is("Bound")).await?;
     assert_eq!(json!(bound.spec)["volumeName"], json!("meant"));
     let volume_of_second = until(&volumes, "meant", "is bound", volume_is("Bound")).await?;
@@ -109,7 +109,7 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
     until_said(&events, "third", "FailedBinding", text).await?;
 
     // A claim a pod uses stays until the pod is gone; then its volume is released and kept.
-    let pods: Api<Pod> = api(&cluster, &namespace);
+    let pods: Api<Pod> = api(cluster, &namespace);
     let uses = json!({ "nodeName": "n", "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "first" } }] });
     create(&pods, pod("user", uses)).await?;
     claims.delete("first", &DeleteParams::default()).await?;
@@ -135,20 +135,19 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
         .patch("large", &PatchParams::default(), &gone)
         .await?;
     until(&claims, "fourth", "is lost", is("Lost")).await?;
-    manager.stop().await;
+    controllers.stop().await;
     Ok(())
 }
 
 #[tokio::test]
 async fn pods_bring_claims_along_and_temporary_folders_go_with_theirs() -> anyhow::Result<()> {
-    let cluster = TestCluster::start().await?;
+    let mut controllers = Controllers::start(controlplane::storage::start).await?;
+    let cluster = &controllers.cluster;
     let namespace = cluster.namespace("storage").await?;
-    service_account(&cluster, &namespace).await?;
-    let manager = Manager::new(cluster.client());
-    controlplane::storage::start(&manager).await;
+    service_account(cluster, &namespace).await?;
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
-    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
-    let pods: Api<Pod> = api(&cluster, &namespace);
+    let claims: Api<PersistentVolumeClaim> = api(cluster, &namespace);
+    let pods: Api<Pod> = api(cluster, &namespace);
     let mut folder = volume("folder", "3Gi", &Value::Null);
     folder["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
     create(&volumes, folder).await?;
@@ -171,19 +170,18 @@ async fn pods_bring_claims_along_and_temporary_folders_go_with_theirs() -> anyho
         .await?;
     until_gone(&volumes, "folder").await?;
     assert!(claims.get_opt("user-scratch").await?.is_none());
-    manager.stop().await;
+    controllers.stop().await;
     Ok(())
 }
 
 #[tokio::test]
 async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
-    let cluster = TestCluster::start().await?;
+    let mut controllers = Controllers::start(controlplane::storage::start).await?;
+    let cluster = &controllers.cluster;
     let namespace = cluster.namespace("storage").await?;
-    let manager = Manager::new(cluster.client());
-    controlplane::storage::start(&manager).await;
     let classes: Api<StorageClass> = Api::all(cluster.client());
-    let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
-    let events: Api<Event> = api(&cluster, &namespace);
+    let claims: Api<PersistentVolumeClaim> = api(cluster, &namespace);
+    let events: Api<Event> = api(cluster, &namespace);
 
     // The default class is for claims that were there before it, too.
     create(&claims, claim("early", &Value::Null)).await?;
@@ -246,6 +244,6 @@ async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
         .await?;
     let text = "Waiting for a volume to be created either by the external provisioner 'example.com/disk' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.";
     until_said(&events, "patient", "ExternalProvisioning", text).await?;
-    manager.stop().await;
+    controllers.stop().await;
     Ok(())
 }

@@ -106,7 +106,7 @@ fn snapshots() -> Value {
     definition(
         "VolumeSnapshot",
         "volumesnapshots",
-        "vs",
+        &["vs"],
         "Namespaced",
         schema,
         &columns,
@@ -186,7 +186,7 @@ fn contents() -> Value {
     definition(
         "VolumeSnapshotContent",
         "volumesnapshotcontents",
-        "vsc",
+        &["vsc", "vscs"],
         "Cluster",
         schema,
         &columns,
@@ -208,7 +208,7 @@ fn classes() -> Value {
     definition(
         "VolumeSnapshotClass",
         "volumesnapshotclasses",
-        "vsclass",
+        &["vsclass", "vsclasses"],
         "Cluster",
         schema,
         &columns,
@@ -219,7 +219,7 @@ fn classes() -> Value {
 fn definition(
     kind: &str,
     plural: &str,
-    short: &str,
+    short: &[&str],
     scope: &str,
     mut schema: Value,
     columns: &Value,
@@ -253,7 +253,7 @@ fn definition(
                 "kind": kind,
                 "listKind": format!("{kind}List"),
                 "plural": plural,
-                "shortNames": [short, format!("{short}s").replace("classs", "classes")],
+                "shortNames": short,
                 "singular": kind.to_lowercase(),
             },
             "scope": scope,
