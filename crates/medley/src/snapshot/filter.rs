@@ -8,17 +8,16 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Whether objects of a resource are worth keeping: not what is only ever news (events, leases),
 /// nor what the server computes when asked (metrics, component statuses).
 pub(super) fn is_kept(group: &str, plural: &str) -> bool {
-    !matches!(
-        (group, plural),
-        ("" | "events.k8s.io", "events")
-            | ("coordination.k8s.io", "leases" | "leasecandidates")
-            | ("", "componentstatuses")
-            | (
-                "metrics.k8s.io" | "custom.metrics.k8s.io" | "external.metrics.k8s.io",
-                _
-            )
-            | ("packages.operators.coreos.com", _)
-    )
+    let is_news = matches!(plural, "events" | "leases" | "leasecandidates");
+    let is_computed = plural == "componentstatuses"
+        || group == "packages.operators.coreos.com"
+        || group.ends_with("metrics.k8s.io");
+    !(is_news && is_of_kubernetes(group) || is_computed)
+}
+
+/// Whether a group is one of Kubernetes' own, as opposed to somebody's whose plural is the same.
+fn is_of_kubernetes(group: &str) -> bool {
+    group.is_empty() || group.ends_with(".k8s.io")
 }
 
 /// Takes out what must not leave the cluster: everything a Secret holds, wherever it is held.
