@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use testkit::Process;
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) fn medley(arguments: &[&str]) -> Output {
     Command::new(MEDLEY).args(arguments).output().unwrap()

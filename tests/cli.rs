@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use binary::{MEDLEY, PATIENCE, Server, medley, stop, text, until};
+use binary::{MEDLEY, Server, medley, stop, text, until};
 use testkit::{Fsync, Process, TestCluster, free_port};
 
 #[test]

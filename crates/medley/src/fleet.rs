@@ -198,11 +198,10 @@ impl Add {
 }
 
 fn added(names: &[String]) -> anyhow::Result<()> {
-    let lines: String = names
-        .iter()
-        .map(|name| format!("node/{name} added\n"))
-        .collect();
-    exit::print(&lines)
+    for name in names {
+        exit::print(&format!("node/{name} added\n"))?;
+    }
+    Ok(())
 }
 
 impl Drain {

@@ -17,10 +17,10 @@ pub(super) fn render(nodes: &[NodeLine]) -> String {
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(&widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:<width$}   "))
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
             .collect();
-        text.push_str(line.trim_end());
+        text.push_str(cells.join("   ").trim_end());
         text.push('\n');
     }
     text

@@ -12,7 +12,7 @@ pub(super) fn is_kept(group: &str, plural: &str) -> bool {
     let is_computed = plural == "componentstatuses"
         || group == "packages.operators.coreos.com"
         || group.ends_with("metrics.k8s.io");
-    !(is_news && is_of_kubernetes(group) || is_computed)
+    !(is_computed || (is_news && is_of_kubernetes(group)))
 }
 
 /// Whether a group is one of Kubernetes' own, as opposed to somebody's whose plural is the same.
