@@ -39,7 +39,7 @@ enum Command {
     /// Have nodes take new pods again.
     Uncordon(Nodes),
     Drain(Drain),
-    /// Have nodes fall silent, as if their power was cut: NotReady after 40 s.
+    /// Have nodes fall silent, as if their power was cut: NotReady after 50 s.
     Fail(Nodes),
     /// Have nodes that failed come back.
     Recover(Nodes),
