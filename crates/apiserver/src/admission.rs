@@ -54,13 +54,28 @@ pub(crate) async fn admit(
     }
     let owners = meta::managed_fields(object).to_vec();
     let mut rounds = Rounds::default();
-    dispatch::mutate(attributes, &hooks.mutating, object, old, &mut rounds).await?;
+    // Boxed, as below: what it takes to ask somebody is not to make every write larger.
+    Box::pin(dispatch::mutate(
+        attributes,
+        &hooks.mutating,
+        object,
+        old,
+        &mut rounds,
+    ))
+    .await?;
     if rounds.changed {
         rounds.begin_second();
         plugins::admit(attributes, object, old)?;
         // Containers that a webhook added need the token too.
         accounts::admit(attributes, object).await?;
-        dispatch::mutate(attributes, &hooks.mutating, object, old, &mut rounds).await?;
+        Box::pin(dispatch::mutate(
+            attributes,
+            &hooks.mutating,
+            object,
+            old,
+            &mut rounds,
+        ))
+        .await?;
     }
     keep_valid_owners(attributes, object, owners);
     Ok(())
@@ -80,7 +95,13 @@ pub(crate) async fn validate(
     if hooks.validating.is_empty() {
         return Ok(());
     }
-    dispatch::validate(attributes, &hooks.validating, object, old).await
+    Box::pin(dispatch::validate(
+        attributes,
+        &hooks.validating,
+        object,
+        old,
+    ))
+    .await
 }
 
 /// A webhook that breaks the list of owners is not heard on that.

@@ -108,3 +108,53 @@ fn endpoint_addresses(endpoints: &Value, port: &str) -> Vec<(String, u16)> {
     }
     addresses
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{endpoint_addresses, port_name, port_number, ready_addresses};
+
+    #[test]
+    fn ports_of_services_are_ports_of_endpoints_by_name() {
+        let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [
+            {"name": "web", "port": 443}, {"name": "metrics", "port": 9090}]}});
+        assert_eq!(port_name(&service, 443), Ok("web"));
+        assert_eq!(
+            port_name(&service, 1),
+            Err("no service port 1 found for service \"s\"".to_owned())
+        );
+        let ports = [
+            json!({"name": "metrics", "port": 1}),
+            json!({"name": "web", "port": 8443}),
+        ];
+        assert_eq!(port_number(&ports, "web"), Some(8443));
+    }
+
+    #[test]
+    fn only_endpoints_that_are_ready_are_asked() {
+        let slice = json!({"endpoints": [
+            {"addresses": ["192.0.2.1", "192.0.2.9"], "conditions": {"ready": true}},
+            {"addresses": ["192.0.2.2"], "conditions": {"ready": false}},
+            {"addresses": ["192.0.2.3"]},
+        ]});
+        let ready = ready_addresses(&slice, 8443);
+        assert_eq!(
+            ready,
+            [
+                ("192.0.2.1".to_owned(), 8443),
+                ("192.0.2.3".to_owned(), 8443)
+            ]
+        );
+        let endpoints = json!({"subsets": [{
+            "addresses": [{"ip": "192.0.2.1"}],
+            "notReadyAddresses": [{"ip": "192.0.2.2"}],
+            "ports": [{"name": "web", "port": 8443}],
+        }]});
+        assert_eq!(
+            endpoint_addresses(&endpoints, "web"),
+            [("192.0.2.1".to_owned(), 8443)]
+        );
+        assert_eq!(endpoint_addresses(&endpoints, "other"), []);
+    }
+}
