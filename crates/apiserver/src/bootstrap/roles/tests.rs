@@ -188,6 +188,7 @@ async fn start(store: &Store) -> ApiServer {
         tokens: StaticTokens::default(),
         host: "127.0.0.1".to_owned(),
         port: 6443,
+        service_accounts: false,
     };
     ApiServer::start(options).await.unwrap()
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use super::{DEFAULT, MOUNT, Wants, admit, wants};
 use crate::builtin::value::Read;
 
-fn pod(spec: Value) -> Value {
+fn pod(spec: &Value) -> Value {
     json!({"metadata": {"name": "pod"}, "spec": spec})
 }
 
 fn plain() -> Value {
-    pod(json!({
+    pod(&json!({
         "initContainers": [{"name": "init"}],
         "containers": [{"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
         "volumes": [{"name": "data", "emptyDir": {}}],
@@ -64,7 +64,7 @@ fn a_second_round_changes_nothing() {
 #[test]
 fn what_is_mounted_in_its_place_stays() {
     let own = json!([{"name": "data", "mountPath": MOUNT}]);
-    let given = pod(json!({
+    let given = pod(&json!({
         "containers": [{"name": "main", "volumeMounts": own}],
         "volumes": [{"name": "data", "emptyDir": {}}],
     }));
@@ -107,17 +107,17 @@ fn pull_secrets_come_from_the_account_unless_the_pod_has_some() {
 #[test]
 fn pods_name_an_account_or_have_the_default_one() {
     assert_eq!(wants(&plain()), Ok(Wants::Account("default".into())));
-    let named = pod(json!({"serviceAccountName": "robot"}));
+    let named = pod(&json!({"serviceAccountName": "robot"}));
     assert_eq!(wants(&named), Ok(Wants::Account("robot".into())));
 }
 
 #[rstest]
-#[case::nothing(json!({}), None)]
-#[case::account(json!({"serviceAccountName": "a"}), Some("a mirror pod may not reference service accounts"))]
-#[case::secret(json!({"volumes": [{"secret": {"secretName": "a"}}]}), Some("a mirror pod may not reference secrets"))]
-#[case::variable(json!({"containers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "a"}}}]}]}), Some("a mirror pod may not reference secrets"))]
-#[case::token(json!({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}), Some("a mirror pod may not use ServiceAccountToken volume projections"))]
-fn mirrors_have_no_account_and_no_secrets(#[case] spec: Value, #[case] refused: Option<&str>) {
+#[case::nothing(&json!({}), None)]
+#[case::account(&json!({"serviceAccountName": "a"}), Some("a mirror pod may not reference service accounts"))]
+#[case::secret(&json!({"volumes": [{"secret": {"secretName": "a"}}]}), Some("a mirror pod may not reference secrets"))]
+#[case::variable(&json!({"containers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "a"}}}]}]}), Some("a mirror pod may not reference secrets"))]
+#[case::token(&json!({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}), Some("a mirror pod may not use ServiceAccountToken volume projections"))]
+fn mirrors_have_no_account_and_no_secrets(#[case] spec: &Value, #[case] refused: Option<&str>) {
     let mut pod = pod(spec);
     pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     match refused {
@@ -128,27 +128,27 @@ fn mirrors_have_no_account_and_no_secrets(#[case] spec: Value, #[case] refused: 
 
 #[rstest]
 #[case::volume(
-    json!({"volumes": [{"name": "v", "secret": {"secretName": "odd"}}]}),
+    &json!({"volumes": [{"name": "v", "secret": {"secretName": "odd"}}]}),
     "volume with secret.secretName=\"odd\" is not allowed because service account robot does not reference that secret"
 )]
 #[case::variable(
-    json!({"containers": [{"name": "c", "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": "odd", "key": "k"}}}]}]}),
+    &json!({"containers": [{"name": "c", "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": "odd", "key": "k"}}}]}]}),
     "container c with envVar E referencing secret.secretName=\"odd\" is not allowed because service account robot does not reference that secret"
 )]
 #[case::source(
-    json!({"initContainers": [{"name": "c", "envFrom": [{"secretRef": {"name": "odd"}}]}]}),
+    &json!({"initContainers": [{"name": "c", "envFrom": [{"secretRef": {"name": "odd"}}]}]}),
     "init container c with envFrom referencing secret.secretName=\"odd\" is not allowed because service account robot does not reference that secret"
 )]
 #[case::pull(
-    json!({"imagePullSecrets": [{"name": "known"}]}),
+    &json!({"imagePullSecrets": [{"name": "known"}]}),
     "imagePullSecrets[0].name=\"known\" is not allowed because service account robot does not reference that imagePullSecret"
 )]
-fn an_account_may_limit_the_secrets_of_its_pods(#[case] spec: Value, #[case] why: &str) {
+fn an_account_may_limit_the_secrets_of_its_pods(#[case] spec: &Value, #[case] why: &str) {
     let mut account = json!({
         "metadata": {"name": "robot", "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},
         "secrets": [{"name": "known"}],
     });
-    let refused = admit(&mut pod(spec.clone()), "robot", &account, || 0);
+    let refused = admit(&mut pod(spec), "robot", &account, || 0);
     assert_eq!(refused, Err(why.to_owned()));
     account["metadata"]["annotations"] = json!({});
     assert_eq!(admit(&mut pod(spec), "robot", &account, || 0), Ok(()));
