@@ -8,7 +8,7 @@ fn next(schedule: &str, after: &str, zone: &str) -> String {
     let zone = TimeZone::get(zone).unwrap();
     let after: Timestamp = after.parse().unwrap();
     let next = Schedule::parse(schedule).unwrap().next(after, &zone);
-    next.map_or("never".to_owned(), |time| time.to_string())
+    next.map_or_else(|| "never".to_owned(), |time| time.to_string())
 }
 
 /// The cases of `robfig/cron`'s own tests, where they are about the standard form, and some more.

@@ -120,10 +120,10 @@ fn a_pod_that_was_let_go_is_looked_at_again_when_its_time_is_over() {
     );
 }
 
-fn at<K: serde::de::DeserializeOwned>(object: &Value, revision: u64) -> Option<Arc<K>> {
+fn at<K: serde::de::DeserializeOwned>(object: &Value, revision: u64) -> Arc<K> {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"] = json!(revision.to_string());
-    Some(Arc::new(from_value(object).unwrap()))
+    Arc::new(from_value(object).unwrap())
 }
 
 #[test]
@@ -134,14 +134,19 @@ fn a_pod_is_not_taken_for_the_one_that_had_its_name() {
     let mut naming = quiet.clone();
     naming["status"] = json!({ "disruptedPods": { "web-0": NOW } });
     let first = json!({ "metadata": { "namespace": "here", "name": "web-0", "uid": "first" } });
-    let note = |old, new| memory.note(&Change { old, new });
+    let note = |old, new| {
+        memory.note(&Change {
+            old: Some(old),
+            new: Some(new),
+        });
+    };
 
     note(at(&quiet, 1), at(&naming, 5));
     assert!(memory.outlived(&key).is_empty(), "it is still there");
     // Written again meanwhile, with the same in it.
     note(at(&naming, 5), at(&naming, 9));
     let gone = Change {
-        old: at(&first, 6),
+        old: Some(at(&first, 6)),
         new: None,
     };
     memory.see(&gone, now());
