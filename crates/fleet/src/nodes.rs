@@ -27,8 +27,8 @@ use crate::model::{Fleet, complete};
 use crate::names::{FAILED, SIMULATED, says_yes};
 use address::Addresses;
 
-/// Workers that write about nodes.
-const WORKERS: usize = 16;
+/// Workers that write about nodes: few, for heartbeats can wait and pods should not.
+const WORKERS: usize = 6;
 
 /// Registers the nodes of a fleet that are new and keeps all simulated nodes alive.
 pub(crate) async fn start(

@@ -46,6 +46,9 @@ const NAME: &str = "default-scheduler";
 const IN_FLIGHT: usize = 64;
 /// How long a pod waits for its volumes, or for others to leave (upstream's bind timeout).
 const VOLUMES_WITHIN: Duration = Duration::from_mins(10);
+/// How long it decides before others have their turn: one decision a turn would starve it when there
+/// are many others.
+const TURN: Duration = Duration::from_millis(5);
 /// How long a scheduler with nothing to do sleeps at most.
 const IDLE: Duration = Duration::from_hours(1);
 
@@ -150,10 +153,7 @@ impl Actor {
             let now = Instant::now();
             self.give_up(now);
             let due = self.waiting.flush(now);
-            if self.tasks.len() < IN_FLIGHT
-                && let Some(pod) = self.waiting.pop()
-            {
-                self.schedule(&pod);
+            if self.take_a_turn(now) {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -171,6 +171,19 @@ impl Actor {
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
+    }
+
+    /// Decides for some pods; says whether there were any.
+    fn take_a_turn(&mut self, began: Instant) -> bool {
+        let mut any = false;
+        while self.tasks.len() < IN_FLIGHT && began.elapsed() < TURN {
+            let Some(pod) = self.waiting.pop() else {
+                break;
+            };
+            self.schedule(&pod);
+            any = true;
+        }
+        any
     }
 
     fn hear(&mut self, message: Message) {
