@@ -1,3 +1,5 @@
+//! CronJobs on a cluster.
+
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::ResourceExt as _;
 use kube::api::ListParams;

@@ -1,3 +1,5 @@
+//! Jobs on a cluster.
+
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;

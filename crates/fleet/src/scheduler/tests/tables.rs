@@ -1,3 +1,5 @@
+//! What the scheduler decides, case by case.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

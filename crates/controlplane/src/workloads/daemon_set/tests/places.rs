@@ -1,3 +1,5 @@
+//! Which nodes a DaemonSet is meant for.
+
 use std::sync::Arc;
 
 use chassis::{Change, Key};

@@ -1,3 +1,5 @@
+//! What is done about the pods of a DaemonSet.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

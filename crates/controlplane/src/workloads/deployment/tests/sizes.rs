@@ -1,3 +1,5 @@
+//! How many pods each ReplicaSet of a Deployment is to have.
+
 use proptest::prelude::*;
 use rstest::rstest;
 
