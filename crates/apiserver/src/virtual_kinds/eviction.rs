@@ -72,6 +72,24 @@ fn ignores_budget(pod: &Value) -> bool {
     matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_deleting(pod)
 }
 
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Whether pods that are not ready may go without counting: always, or while there are enough that
+/// are ready (`unhealthyPodEvictionPolicy`).
+fn spares_unhealthy(budget: &Value) -> bool {
+    if budget.pointer("/spec/unhealthyPodEvictionPolicy") == Some(&json!("AlwaysAllow")) {
+        return true;
+    }
+    let status = |field: &str| budget["status"][field].as_i64().unwrap_or_default();
+    status("desiredHealthy") > 0 && status("currentHealthy") >= status("desiredHealthy")
+}
+
 async fn take_from_budget(
     context: &Context,
     namespace: &str,
@@ -93,6 +111,9 @@ async fn take_from_budget(
             ));
         }
     };
+    if !is_ready(pod) && spares_unhealthy(budget) {
+        return Ok(());
+    }
     let budget_name = meta::name(budget).to_owned();
     let job = UpdateJob::new(budgets, namespace, &budget_name, Part::Status, dry_run);
     let change = |live: &Value| {
