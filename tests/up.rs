@@ -335,6 +335,46 @@ fn a_copy_of_a_cluster_is_like_it_and_apart_from_it() {
     rolled_out(&copy, "deployment/web");
     assert_eq!(list(&cluster, &["pods"]).len(), 3);
 
+    // Nodes come and go while it runs.
+    let kubeconfig = copy.kubeconfig.to_str().unwrap().to_owned();
+    let fleet = |arguments: &[&str]| {
+        let mut all = vec!["fleet"];
+        all.extend(arguments);
+        all.extend(["--kubeconfig", &kubeconfig]);
+        let output = medley(&all);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        (output.status.success(), said)
+    };
+    let before = list(&copy, &["nodes"]).len();
+    assert_eq!(
+        fleet(&["add", "big", "--arch", "arm64", "--count", "2"]),
+        (true, "node/big-1 added\nnode/big-2 added\n".to_owned())
+    );
+    assert!(fleet(&["add", "twin", "--like", "win2022-1"]).0);
+    copy.ask(&[
+        "wait",
+        "nodes",
+        "--all",
+        "--for=condition=Ready",
+        "--timeout=60s",
+    ]);
+    assert!(fleet(&["fail", "big-1"]).0);
+    assert!(fleet(&["cordon", "twin"]).0);
+    let (_, table) = fleet(&["list"]);
+    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line("big-1").contains("Failed"), "{table}");
+    assert!(line("twin").contains("SchedulingDisabled"), "{table}");
+    assert!(line("twin").contains("10.0.20348"), "{table}");
+    assert!(fleet(&["remove", "big-1", "big-2", "twin"]).0);
+    assert_eq!(list(&copy, &["nodes"]).len(), before);
+    assert_eq!(
+        fleet(&["cordon", "nobody"]),
+        (
+            false,
+            "error: patch node nobody: nodes \"nobody\" not found\n".to_owned()
+        )
+    );
+
     // A folder that holds a cluster is no place for a copy.
     let data = folder.path().join("data");
     let refused = medley(&["up", "--from", file, "--data", data.to_str().unwrap()]);

@@ -4,13 +4,12 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused or could not be asked.
-    #[error("{operation}")]
+    #[error("{operation}: {}", said(cause))]
     Api {
         /// The operation and its object.
         operation: String,
-        /// What the server said.
-        #[source]
-        source: Box<kube::Error>,
+        /// What the server said; the message tells it.
+        cause: Box<kube::Error>,
     },
     /// An object says something that nobody can act upon.
     #[error("{0}")]
@@ -21,25 +20,17 @@ impl Error {
     /// Wraps what the server said with the operation that asked.
     pub fn api(operation: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let operation = operation.into();
-        move |source| Self::Api {
+        move |cause| Self::Api {
             operation,
-            source: Box::new(source),
+            cause: Box::new(cause),
         }
     }
 
     /// The code of the server's answer.
     pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Api { source, .. } => code(source),
+            Self::Api { cause, .. } => code(cause),
             Self::Invalid(_) => None,
-        }
-    }
-
-    /// The error and what caused it, in one line.
-    pub fn chain(&self) -> String {
-        match self {
-            Self::Api { operation, source } => format!("{operation}: {source}"),
-            Self::Invalid(text) => text.clone(),
         }
     }
 
@@ -47,6 +38,14 @@ impl Error {
     /// is there now, is expected to pass.
     pub fn is_race(&self) -> bool {
         matches!(self.code(), Some(404 | 409))
+    }
+}
+
+/// What the server said, in its own words.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

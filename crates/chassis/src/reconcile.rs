@@ -62,9 +62,9 @@ pub(crate) async fn work<T, C>(
             }
             Ok(Err(error)) => {
                 if error.is_race() {
-                    debug!(controller = name, object = %what, error = %error.chain(), "overtaken; trying again");
+                    debug!(controller = name, object = %what, %error, "overtaken; trying again");
                 } else {
-                    warn!(controller = name, object = %what, error = %error.chain(), "failed; trying again");
+                    warn!(controller = name, object = %what, %error, "failed; trying again");
                 }
                 queue.add_failed(what.clone());
             }

@@ -422,7 +422,7 @@ impl Actor {
         match (done.step, done.result) {
             (Step::Report | Step::Displace, Ok(())) => {}
             (Step::Report, Err(error)) => {
-                debug!(error = %error.chain(), "a condition is not written");
+                debug!(%error, "a condition is not written");
             }
             (Step::Supply, Ok(())) => {
                 if let Some(flying) = self.flying.get_mut(&done.uid) {
@@ -444,7 +444,7 @@ impl Actor {
                 }
             }
             (Step::Supply | Step::Displace | Step::Bind, Err(error)) => {
-                debug!(error = %error.chain(), "a decision is not carried out");
+                debug!(%error, "a decision is not carried out");
                 self.take_back(&done.uid);
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ::fleet::commands::{self, DrainOptions};
 use ::fleet::model::{Fleet, Pool};
 use anyhow::{Context as _, ensure};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use kube::Client;
 
 use crate::cluster::ClusterArguments;
@@ -54,7 +54,8 @@ struct Nodes {
 
 /// Add nodes: like one there is, of an architecture, or as a file describes them.
 #[derive(Debug, Args)]
-#[group(id = "what", required = true, multiple = false, args = ["like", "arch", "file"])]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).args(["like", "arch", "file"]))]
 struct Add {
     /// Names of the new nodes, or of the pool with --arch.
     #[arg(value_name = "NAME", conflicts_with = "file")]

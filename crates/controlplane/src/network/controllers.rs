@@ -69,7 +69,7 @@ impl Reconcile for SliceController {
         {
             let text = format!(
                 "Error updating Endpoint Slices for Service {key}: {}",
-                error.chain()
+                error
             );
             let service = service.as_ref();
             self.events
@@ -208,7 +208,7 @@ impl Reconcile for EndpointsController {
                 };
                 let error = Error::api(format!("{verb} endpoints {key}"))(error);
                 if !error.is_race() {
-                    let text = format!("Failed to {verb} endpoint {key}: {}", error.chain());
+                    let text = format!("Failed to {verb} endpoint {key}: {}", error);
                     self.events.warning(&wanted, reason, text);
                 }
                 return Err(error);

@@ -101,7 +101,7 @@ impl Reconcile for Sweep {
         let node = |name: &str| self.caches.nodes.get("", name);
         for pod in condemned(&pods, &node, KEPT) {
             if let Err(error) = remove(&self.client, &pod, None).await {
-                warn!(error = %error.chain(), "a pod nobody looks after stays");
+                warn!(%error, "a pod nobody looks after stays");
             }
         }
         Ok(Next::After(self.timing.sweep))

@@ -97,7 +97,7 @@ impl Reconcile for Controller {
             Err(error) if error.is_race() => return Err(error),
             // Nobody knows how many may go: none.
             Err(error) => Counted {
-                status: decide::unknown(&budget, &error.chain(), now),
+                status: decide::unknown(&budget, &error.to_string(), now),
                 look_again: None,
             },
         };
@@ -114,10 +114,7 @@ impl Controller {
                 .normal(budget, "NoPods", "No matching pods found");
         }
         let wanted = self.wanted(budget, &pods).await.inspect_err(|error| {
-            let message = format!(
-                "Failed to calculate the number of expected pods: {}",
-                error.chain()
-            );
+            let message = format!("Failed to calculate the number of expected pods: {}", error);
             self.events
                 .warning(budget, "CalculateExpectedPodCountFailed", message);
         })?;

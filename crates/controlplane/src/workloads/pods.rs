@@ -199,7 +199,7 @@ pub(crate) fn said(error: &kube::Error) -> String {
 /// What the server said about a failure, or else what failed.
 pub(crate) fn explain(error: &Error) -> String {
     match error {
-        Error::Api { source, .. } => said(source),
+        Error::Api { cause, .. } => said(cause),
         Error::Invalid(text) => text.clone(),
     }
 }

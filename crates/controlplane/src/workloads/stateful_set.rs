@@ -304,7 +304,7 @@ impl Controller {
             }
             Err(error) => {
                 let why = match error {
-                    Error::Api { source, .. } => said(source),
+                    Error::Api { cause, .. } => said(cause),
                     Error::Invalid(why) => why.clone(),
                 };
                 let reason = format!("Failed{verb}");
