@@ -67,10 +67,7 @@ impl Reconcile for SliceController {
         if let Err(error) = &applied
             && !error.is_race()
         {
-            let text = format!(
-                "Error updating Endpoint Slices for Service {key}: {}",
-                error
-            );
+            let text = format!("Error updating Endpoint Slices for Service {key}: {error}");
             let service = service.as_ref();
             self.events
                 .warning(service, "FailedToUpdateEndpointSlices", text);
@@ -208,7 +205,7 @@ impl Reconcile for EndpointsController {
                 };
                 let error = Error::api(format!("{verb} endpoints {key}"))(error);
                 if !error.is_race() {
-                    let text = format!("Failed to {verb} endpoint {key}: {}", error);
+                    let text = format!("Failed to {verb} endpoint {key}: {error}");
                     self.events.warning(&wanted, reason, text);
                 }
                 return Err(error);

@@ -91,7 +91,7 @@ impl Reconcile for Ephemeral {
         };
         for (volume, claim) in wanted(&pod) {
             if let Err(error) = self.ensure(key, &pod, &claim).await {
-                let text = format!("ephemeral volume {volume}: {}", error);
+                let text = format!("ephemeral volume {volume}: {error}");
                 self.events.warning(pod.as_ref(), "FailedBinding", text);
                 return Err(error);
             }

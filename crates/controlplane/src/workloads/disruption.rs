@@ -114,7 +114,7 @@ impl Controller {
                 .normal(budget, "NoPods", "No matching pods found");
         }
         let wanted = self.wanted(budget, &pods).await.inspect_err(|error| {
-            let message = format!("Failed to calculate the number of expected pods: {}", error);
+            let message = format!("Failed to calculate the number of expected pods: {error}");
             self.events
                 .warning(budget, "CalculateExpectedPodCountFailed", message);
         })?;
