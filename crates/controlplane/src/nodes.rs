@@ -14,6 +14,7 @@ mod evictor;
 mod garbage;
 mod health;
 mod lifecycle;
+mod pods;
 mod taints;
 mod zones;
 

@@ -4,17 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chassis::{Absent as _, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use chassis::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::eviction::{Verdict, verdict};
-use super::{Caches, node_name};
+use super::{Caches, node_name, pods};
 
 const WORKERS: usize = 8;
 
@@ -139,38 +138,15 @@ impl Evictor {
     async fn evict(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
         let text = format!("Marking for deletion Pod {key}");
         self.events.normal(pod, "TaintManagerEviction", text);
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        let patch = json!({
-            "metadata": { "uid": pod.metadata.uid },
-            "status": { "conditions": [disruption(
-                pod,
-                "DeletionByTaintManager",
-                "Taint manager: deleting due to NoExecute taint",
-            )] },
-        });
-        let patched = api
-            .patch_status(
-                &key.name,
-                &PatchParams::default(),
-                &Patch::Strategic(&patch),
-            )
-            .await
-            .or_absent()
-            .map_err(Error::api(format!("mark pod {key} for eviction")))?;
-        if patched.is_none() {
+        let status = json!({ "conditions": [disruption(
+            pod,
+            "DeletionByTaintManager",
+            "Taint manager: deleting due to NoExecute taint",
+        )] });
+        if !pods::say(&self.client, pod, status, "for eviction").await? {
             return Ok(());
         }
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: pod.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        api.delete(&key.name, &params)
-            .await
-            .or_absent()
-            .map_err(Error::api(format!("evict pod {key}")))?;
+        pods::delete(&self.client, pod, None).await?;
         self.caches.pods.saw_deletion(&pod.metadata).await;
         Ok(())
     }

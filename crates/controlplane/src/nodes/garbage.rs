@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use chassis::{Absent as _, Error, Key, Manager, Next, Queue, Reconcile};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::json;
 use tracing::warn;
 
-use super::{Caches, Timing, evictor, node_name, readiness};
+use super::{Caches, Timing, evictor, node_name, pods, readiness};
 
 /// Pods that have ended and are kept (`--terminated-pod-gc-threshold`).
 const KEPT: usize = 12_500;
@@ -163,41 +162,17 @@ async fn remove(
     pod: &Pod,
     condition: Option<serde_json::Value>,
 ) -> Result<(), Error> {
-    let key = Key::of(&pod.metadata);
-    let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
     if !has_ended(pod) {
         let mut status =
             json!({ "phase": "Failed", "observedGeneration": pod.metadata.generation });
         if let Some(condition) = condition {
             status["conditions"] = json!([condition]);
         }
-        let patch = json!({ "metadata": { "uid": pod.metadata.uid }, "status": status });
-        let patched = api
-            .patch_status(
-                &key.name,
-                &PatchParams::default(),
-                &Patch::Strategic(&patch),
-            )
-            .await
-            .or_absent()
-            .map_err(Error::api(format!("mark pod {key} as failed")))?;
-        if patched.is_none() {
+        if !pods::say(client, pod, status, "as failed").await? {
             return Ok(());
         }
     }
-    let params = DeleteParams {
-        grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions {
-            uid: pod.metadata.uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    api.delete(&key.name, &params)
-        .await
-        .or_absent()
-        .map_err(Error::api(format!("delete pod {key}")))?;
-    Ok(())
+    pods::delete(client, pod, Some(0)).await
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::taints::{self, Expulsion};
 use super::zones::{self, Pace, Zones};
-use super::{Caches, Timing, condition, health, readiness};
+use super::{Caches, Timing, condition, health, pods, readiness};
 
 const LEASES: &str = "kube-node-lease";
 const WORKERS: usize = 8;
@@ -239,24 +239,10 @@ impl Lifecycle {
             if !is_ready(&pod) {
                 continue;
             }
-            let key = Key::of(&pod.metadata);
-            let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-            let patch = json!({
-                "metadata": { "uid": pod.metadata.uid },
-                "status": { "conditions": [
-                    { "type": "Ready", "status": "False", "lastTransitionTime": now() },
-                ] },
-            });
-            let patched = api
-                .patch_status(
-                    &key.name,
-                    &PatchParams::default(),
-                    &Patch::Strategic(&patch),
-                )
-                .await
-                .or_absent()
-                .map_err(Error::api(format!("mark pod {key} as not ready")))?;
-            if patched.is_some() {
+            let status = json!({ "conditions": [
+                { "type": "Ready", "status": "False", "lastTransitionTime": now() },
+            ] });
+            if pods::say(&self.client, &pod, status, "as not ready").await? {
                 self.events
                     .warning(pod.as_ref(), "NodeNotReady", "Node is not ready");
             }
