@@ -1,0 +1,517 @@
+//! What the API server accepts as a VirtPlatformConfig.
+//!
+//! Names, enums, defaults, rules and their messages are those of the published definition. What
+//! Medley adds is optional: a manifest written for the original is accepted, and means the same.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+use super::status::Phase;
+use super::{GROUP, PLURAL, VERSION};
+
+/// The definition of the kind.
+pub fn definition() -> CustomResourceDefinition {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{PLURAL}.{GROUP}") },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": "VirtPlatformConfig",
+                "listKind": "VirtPlatformConfigList",
+                "plural": PLURAL,
+                "singular": "virtplatformconfig",
+            },
+            "scope": "Cluster",
+            "versions": [{
+                "name": VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": [
+                    { "name": "Action", "type": "string", "jsonPath": ".spec.action" },
+                    { "name": "Impact", "type": "string", "jsonPath": ".status.impactSeverity" },
+                    { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "schema": { "openAPIV3Schema": root() },
+            }],
+        },
+    });
+    // The text above is a definition, as the tests prove; an empty one would be refused by any server.
+    serde_json::from_value(definition).unwrap_or_default()
+}
+
+fn root() -> Value {
+    json!({
+        "description": "VirtPlatformConfig asks for a profile: a set of changes to operators that others own. It is planned, reviewed, applied and watched.",
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": spec(),
+            "status": status(),
+        },
+        "x-kubernetes-validations": [{
+            "rule": "self.metadata.name == self.spec.profile",
+            "message": "To ensure a singleton pattern, the VirtPlatformConfig name must exactly match the spec.profile.",
+        }],
+    })
+}
+
+fn spec() -> Value {
+    json!({
+        "description": "What is asked for.",
+        "type": "object",
+        "required": ["profile"],
+        "properties": {
+            "profile": {
+                "description": "The named capability. It cannot be changed, and the object has its name.",
+                "type": "string",
+                "enum": ["load-aware-rebalancing", "virt-higher-density", "example-profile", "node-health-remediation"],
+                "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": "Profile is immutable" }],
+            },
+            "action": {
+                "description": "DryRun makes a plan and waits; Apply carries it out; Ignore does nothing, and takes nothing back.",
+                "type": "string",
+                "enum": ["DryRun", "Apply", "Ignore"],
+                "default": "DryRun",
+            },
+            "failurePolicy": {
+                "description": "Whether to stop (Abort) or to go on (Continue) when an item of the plan fails.",
+                "type": "string",
+                "enum": ["Abort", "Continue"],
+                "default": "Abort",
+            },
+            "bypassOptimisticLock": {
+                "description": "Dangerous: applies the plan even if its targets changed since it was made, takes fields from any manager, and applies again whenever they change.",
+                "type": "boolean",
+                "default": false,
+            },
+            "waitTimeout": {
+                "description": "How long an item may take to become healthy, as a Go duration such as 30m or 2h. Without it, for ever.",
+                "type": "string",
+            },
+            "options": options(),
+            "approval": approval(),
+            "approvalPolicy": {
+                "description": "How many have to approve a plan before it is carried out.",
+                "type": "object",
+                "properties": {
+                    "requiredApprovals": {
+                        "description": "The number of approvers by the impact of the plan.",
+                        "type": "object",
+                        "properties": { "low": count(), "medium": count(), "high": count() },
+                    },
+                    "authorMayApprove": {
+                        "description": "Whether the approval of whoever last changed the specification counts.",
+                        "type": "boolean",
+                        "default": false,
+                    },
+                },
+            },
+            "maintenanceWindows": {
+                "description": "When items of high impact may start. Other items do not wait. Without windows they may start at any time.",
+                "type": "array",
+                "maxItems": 32,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["schedule", "duration"],
+                    "properties": {
+                        "schedule": { "description": "When the window opens: a cron schedule of five fields.", "type": "string", "minLength": 1 },
+                        "duration": { "description": "How long it stays open: a Go duration such as 4h.", "type": "string", "minLength": 1 },
+                        "timeZone": { "description": "The clocks that count, as an IANA name such as Europe/Rome. Without it, UTC.", "type": "string" },
+                    },
+                },
+            },
+            "rollbackTo": {
+                "description": "Undoes the plan of this revision of the history and all later ones: what was changed gets its former value, what was created is deleted. The undoing is a plan, too, and needs approval.",
+                "type": "integer",
+                "format": "int64",
+                "minimum": 1,
+            },
+        },
+        "x-kubernetes-validations": [
+            {
+                "rule": "!has(self.options) || self.profile != 'load-aware-rebalancing' || (has(self.options.loadAware) && !has(self.options.virtHigherDensity) && !has(self.options.nodeHealth))",
+                "message": "When profile is 'load-aware-rebalancing', only options.loadAware may be set",
+            },
+            {
+                "rule": "!has(self.options) || self.profile != 'virt-higher-density' || (has(self.options.virtHigherDensity) && !has(self.options.loadAware) && !has(self.options.nodeHealth))",
+                "message": "When profile is 'virt-higher-density', only options.virtHigherDensity may be set",
+            },
+            {
+                "rule": "!has(self.options) || !has(self.options.loadAware) || self.profile == 'load-aware-rebalancing'",
+                "message": "options.loadAware can only be used with profile 'load-aware-rebalancing'",
+            },
+            {
+                "rule": "!has(self.options) || !has(self.options.virtHigherDensity) || self.profile == 'virt-higher-density'",
+                "message": "options.virtHigherDensity can only be used with profile 'virt-higher-density'",
+            },
+            {
+                "rule": "!has(self.options) || !has(self.options.nodeHealth) || self.profile == 'node-health-remediation'",
+                "message": "options.nodeHealth can only be used with profile 'node-health-remediation'",
+            },
+        ],
+    })
+}
+
+/// A number of approvers.
+fn count() -> Value {
+    json!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 10, "default": 0 })
+}
+
+fn approval() -> Value {
+    json!({
+        "description": "What exactly is approved. Without it, action Apply approves the plan that follows from the specification.",
+        "type": "object",
+        "properties": {
+            "planDigest": {
+                "description": "The status.planDigest of the plan that was reviewed. Nothing but this plan is carried out.",
+                "type": "string",
+                "pattern": "^sha256:[0-9a-f]{64}$",
+            },
+            "items": {
+                "description": "Items to carry out, with those they depend on. Without it, all.",
+                "type": "array",
+                "items": { "type": "string" },
+                "x-kubernetes-list-type": "set",
+            },
+            "takeovers": {
+                "description": "Fields that may be taken from the managers that own them.",
+                "type": "array",
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["item"],
+                    "properties": {
+                        "item": { "description": "The item of the plan.", "type": "string" },
+                        "path": { "description": "The field as the plan lists it. Without it, all fields that the item lists.", "type": "string" },
+                    },
+                },
+            },
+            "rejected": {
+                "description": "A plan that was reviewed and refused: it is not carried out.",
+                "type": "object",
+                "required": ["planDigest"],
+                "properties": {
+                    "planDigest": { "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" },
+                    "reason": { "type": "string", "maxLength": 1024 },
+                },
+            },
+        },
+    })
+}
+
+fn options() -> Value {
+    json!({
+        "description": "What can be tuned about the profile. Only the member of the selected profile may be set.",
+        "type": "object",
+        "properties": {
+            "loadAware": load_aware(),
+            "virtHigherDensity": virt_higher_density(),
+            "nodeHealth": node_health(),
+        },
+    })
+}
+
+fn load_aware() -> Value {
+    json!({
+        "description": "Options of the profile load-aware-rebalancing.",
+        "type": "object",
+        "properties": {
+            "deschedulingIntervalSeconds": {
+                "description": "How often the descheduler looks for VMs to move.",
+                "type": "integer", "format": "int32", "minimum": 60, "maximum": 86400, "default": 60,
+            },
+            "mode": {
+                "description": "Whether VMs are moved (Automatic) or moves only simulated (Predictive).",
+                "type": "string", "enum": ["Automatic", "Predictive"], "default": "Automatic",
+            },
+            "enablePSIMetrics": {
+                "description": "Whether worker nodes get the kernel argument psi=1, for which they reboot.",
+                "type": "boolean", "default": true,
+            },
+            "devDeviationThresholds": {
+                "description": "How far the use of a node may be from the average.",
+                "type": "string",
+                "enum": ["Low", "Medium", "High", "AsymmetricLow", "AsymmetricMedium", "AsymmetricHigh"],
+                "default": "AsymmetricLow",
+            },
+            "evictionLimitTotal": {
+                "description": "Evictions at the same time in the cluster. Without it, derived from the migration limits of the HyperConverged.",
+                "type": "integer", "format": "int32", "minimum": 1, "maximum": 1000,
+            },
+            "evictionLimitNode": {
+                "description": "Evictions at the same time from one node. Without it, derived from the migration limits of the HyperConverged.",
+                "type": "integer", "format": "int32", "minimum": 1, "maximum": 100,
+            },
+        },
+    })
+}
+
+fn virt_higher_density() -> Value {
+    json!({
+        "description": "Options of the profile virt-higher-density.",
+        "type": "object",
+        "properties": {
+            "enableSwap": {
+                "description": "Whether kubelets on worker nodes may swap. Nodes need a partition labelled CNV_SWAP.",
+                "type": "boolean", "default": true,
+            },
+            "ksmConfiguration": {
+                "description": "Kernel samepage merging. Without it, on all nodes.",
+                "type": "object",
+                "properties": {
+                    "enabled": { "type": "boolean", "default": true },
+                    "nodeLabelSelector": {
+                        "description": "The nodes; an empty selector means all.",
+                        "type": "object",
+                        "x-kubernetes-map-type": "atomic",
+                        "properties": {
+                            "matchLabels": { "type": "object", "additionalProperties": { "type": "string" } },
+                            "matchExpressions": {
+                                "type": "array",
+                                "x-kubernetes-list-type": "atomic",
+                                "items": {
+                                    "type": "object",
+                                    "required": ["key", "operator"],
+                                    "properties": {
+                                        "key": { "type": "string" },
+                                        "operator": { "type": "string" },
+                                        "values": { "type": "array", "items": { "type": "string" }, "x-kubernetes-list-type": "atomic" },
+                                    },
+                                },
+                            },
+                        },
+                    },
+                },
+            },
+            "memoryToRequestRatio": {
+                "description": "Guest memory in percent of the memory that is requested for it.",
+                "type": "integer", "format": "int32", "minimum": 100, "maximum": 300, "default": 150,
+            },
+        },
+        "x-kubernetes-validations": [{
+            "rule": "!has(self.memoryToRequestRatio) || self.memoryToRequestRatio <= 120 || (has(self.enableSwap) && self.enableSwap)",
+            "message": "memoryToRequestRatio > 120 requires enableSwap=true",
+        }],
+    })
+}
+
+fn node_health() -> Value {
+    json!({
+        "description": "Options of the profile node-health-remediation.",
+        "type": "object",
+        "properties": {
+            "minHealthy": {
+                "description": "Nodes that must be healthy for remediation to go on: a number, or a percentage.",
+                "type": "string", "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$", "default": "51%",
+            },
+            "unhealthySeconds": {
+                "description": "How long a node may be unhealthy before it is remediated.",
+                "type": "integer", "format": "int32", "minimum": 1, "maximum": 86400, "default": 300,
+            },
+            "remediationTemplate": {
+                "description": "The remediation template.",
+                "type": "string", "minLength": 1, "default": "fenceagentsremediationtemplate-default",
+            },
+            "remediationKind": {
+                "description": "The kind of the remediation template.",
+                "type": "string", "minLength": 1, "default": "FenceAgentsRemediationTemplate",
+            },
+            "remediationNamespace": {
+                "description": "The namespace of the remediation template.",
+                "type": "string", "minLength": 1, "default": "openshift-workload-availability",
+            },
+        },
+    })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn time() -> Value {
+    json!({ "type": "string", "format": "date-time" })
+}
+
+/// Anything at all.
+fn anything() -> Value {
+    json!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+fn impact() -> Value {
+    json!({ "type": "string", "enum": ["Low", "Medium", "High"] })
+}
+
+/// Values by path.
+fn values() -> Value {
+    json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+fn target() -> Value {
+    json!({
+        "type": "object",
+        "required": ["apiVersion", "kind", "name"],
+        "properties": { "apiVersion": text(), "kind": text(), "name": text(), "namespace": text() },
+    })
+}
+
+fn status() -> Value {
+    json!({
+        "description": "What is planned, done and seen.",
+        "type": "object",
+        "properties": {
+            "phase": {
+                "description": "Where the configuration is on its way.",
+                "type": "string",
+                "enum": Phase::ALL,
+            },
+            "impactSeverity": impact(),
+            "observedGeneration": { "type": "integer", "format": "int64" },
+            "sourceSnapshotHash": text(),
+            "operatorVersion": text(),
+            "appliedOptions": options(),
+            "items": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": item(),
+            },
+            "conditions": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+                "items": condition(),
+            },
+            "planDigest": text(),
+            "inputs": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": {
+                    "type": "object",
+                    "required": ["name", "object", "path", "derived"],
+                    "properties": { "name": text(), "object": target(), "path": text(), "raw": anything(), "derived": anything() },
+                },
+            },
+            "warnings": { "type": "array", "items": text(), "x-kubernetes-list-type": "atomic" },
+            "revision": { "type": "integer", "format": "int64" },
+            "applied": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": {
+                    "type": "object",
+                    "required": ["name", "targetRef", "values", "revision"],
+                    "properties": {
+                        "name": text(),
+                        "targetRef": target(),
+                        "values": values(),
+                        "created": { "type": "boolean" },
+                        "appliedAt": time(),
+                        "revision": { "type": "integer", "format": "int64" },
+                    },
+                },
+            },
+            "drift": {
+                "type": "array",
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["item", "path", "class"],
+                    "properties": {
+                        "item": text(),
+                        "path": text(),
+                        "applied": anything(),
+                        "live": anything(),
+                        "manager": text(),
+                        "time": time(),
+                        "class": { "type": "string", "enum": ["ExternalEdit", "InputChange", "LogicUpgrade"] },
+                    },
+                },
+            },
+            "enforcement": {
+                "type": "object",
+                "properties": {
+                    "corrections": { "type": "array", "items": time(), "x-kubernetes-list-type": "atomic" },
+                    "paused": { "type": "boolean" },
+                    "against": text(),
+                },
+            },
+            "nextWindow": time(),
+            "rolledBackTo": { "type": "integer", "format": "int64" },
+        },
+    })
+}
+
+fn item() -> Value {
+    json!({
+        "type": "object",
+        "required": ["name", "targetRef"],
+        "properties": {
+            "name": text(),
+            "targetRef": target(),
+            "impactSeverity": impact(),
+            "diff": text(),
+            "desiredState": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+            "state": {
+                "type": "string",
+                "enum": ["Pending", "InProgress", "Completed", "Failed"],
+                "default": "Pending",
+            },
+            "message": text(),
+            "lastTransitionTime": time(),
+            "managedFields": { "type": "array", "items": text(), "x-kubernetes-list-type": "atomic" },
+            "operation": { "type": "string", "enum": ["Apply", "Restore", "Delete"] },
+            "dependsOn": { "type": "array", "items": text(), "x-kubernetes-list-type": "atomic" },
+            "base": values(),
+            "takeovers": {
+                "type": "array",
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["path", "manager"],
+                    "properties": {
+                        "path": text(),
+                        "manager": text(),
+                        "since": time(),
+                        "live": anything(),
+                        "wanted": anything(),
+                        "reclaimed": { "type": "boolean" },
+                    },
+                },
+            },
+        },
+    })
+}
+
+/// `metav1.Condition`, with its rules.
+fn condition() -> Value {
+    json!({
+        "type": "object",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "type": {
+                "type": "string",
+                "maxLength": 316,
+                "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            },
+            "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+            "reason": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1024,
+                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            },
+            "message": { "type": "string", "maxLength": 32768 },
+            "lastTransitionTime": time(),
+            "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
+        },
+    })
+}

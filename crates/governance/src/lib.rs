@@ -1,0 +1,18 @@
+//! Plans changes to operators that others own, and decides what becomes of the plans.
+//!
+//! ```text
+//! options + Snapshot --Profile--> Intents --previews--> plan (items, digest)
+//!                                                        |
+//! VirtPlatformConfig + Snapshot + time ---- decide ------+--> status, what to do, events, when to look again
+//! ```
+//!
+//! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
+//! make of an intent comes as a preview, and what is to be done goes out as data.
+
+pub mod intent;
+pub mod profile;
+pub mod snapshot;
+
+pub use intent::{Intent, Intents};
+pub use profile::{Profile, Registry};
+pub use snapshot::Snapshot;

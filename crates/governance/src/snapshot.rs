@@ -1,0 +1,84 @@
+//! What there is in the cluster, of the kinds that a profile reads or writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::advisor::TargetRef;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::DynamicObject;
+use serde_json::Value;
+
+/// A kind, whatever the version: what an administrator installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKind {
+    /// The group; empty for the core group.
+    pub group: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+}
+
+/// The objects of one kind, in the version that is read.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// The version that the objects are in.
+    pub version: String,
+    /// What the kind is called in URLs.
+    pub plural: String,
+    /// The definition, unless the kind is built in.
+    pub definition: Option<Arc<CustomResourceDefinition>>,
+    /// By namespace (empty for none) and name.
+    pub objects: BTreeMap<(String, String), Arc<DynamicObject>>,
+}
+
+/// What there is; a kind that is not installed is absent.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    kinds: BTreeMap<GroupKind, Kind>,
+}
+
+impl Snapshot {
+    /// Adds a kind that is installed.
+    pub fn insert(&mut self, of: GroupKind, kind: Kind) {
+        self.kinds.insert(of, kind);
+    }
+
+    /// A kind, if it is installed.
+    pub fn kind(&self, of: GroupKind) -> Option<&Kind> {
+        self.kinds.get(&of)
+    }
+
+    /// An object of a kind.
+    pub fn get(&self, of: GroupKind, namespace: &str, name: &str) -> Option<&Arc<DynamicObject>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.kinds.get(&of)?.objects.get(&key)
+    }
+
+    /// All objects of a kind, by namespace and name.
+    pub fn list(&self, of: GroupKind) -> impl Iterator<Item = &Arc<DynamicObject>> {
+        self.kinds
+            .get(&of)
+            .into_iter()
+            .flat_map(|kind| kind.objects.values())
+    }
+
+    /// The object that an item is about.
+    pub fn target(&self, target: &TargetRef) -> Option<&Arc<DynamicObject>> {
+        let group = target
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        let kind = self
+            .kinds
+            .iter()
+            .find(|(of, _)| of.group == group && of.kind == target.kind)?
+            .1;
+        let namespace = target.namespace.clone().unwrap_or_default();
+        kind.objects.get(&(namespace, target.name.clone()))
+    }
+}
+
+/// An object as one JSON value, metadata and all.
+pub fn whole(object: &DynamicObject) -> Value {
+    // Serialising fails for maps with keys that are no strings; objects have none.
+    serde_json::to_value(object).unwrap_or_default()
+}
