@@ -1,0 +1,175 @@
+//! Conditions: one for every phase, of which exactly one is true, and some that cut across phases.
+//!
+//! Types, reasons and messages are those of the prototype that users know. Unlike there, a condition
+//! never outlives its phase, and `lastTransitionTime` moves only when the status does, as
+//! `metav1.Condition` says.
+
+use api::advisor::Phase;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// This version plans differently.
+pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
+/// Something that the plan was derived from has changed.
+pub const INPUT_DEPENDENCY_DRIFT: &str = "InputDependencyDrift";
+/// Everything that the profile needs is installed.
+pub const PREREQUISITES_MET: &str = "PrerequisitesMet";
+/// The targets are not any more what the plan was made from.
+pub const PLAN_STALE: &str = "PlanStale";
+/// What the profile wants is in force.
+pub const PROFILE_ACTIVE: &str = "ProfileActive";
+/// The plan may be carried out.
+pub const APPROVED: &str = "Approved";
+
+/// Sets one condition; the others stay as they are.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    kind: &str,
+    status: bool,
+    reason: &str,
+    message: &str,
+    at: &Moment,
+) {
+    let status = if status { "True" } else { "False" };
+    let known = conditions.iter_mut().find(|condition| condition.type_ == kind);
+    match known {
+        Some(condition) => {
+            if condition.status != status {
+                status.clone_into(&mut condition.status);
+                condition.last_transition_time = Time(at.now);
+            }
+            reason.clone_into(&mut condition.reason);
+            message.clone_into(&mut condition.message);
+            condition.observed_generation = at.generation;
+        }
+        None => conditions.push(Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: Time(at.now),
+            observed_generation: at.generation,
+        }),
+    }
+}
+
+/// Whether a condition is true.
+pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+/// A condition by its type.
+pub fn get<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// When, and about which generation, something is said.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// When.
+    pub now: Timestamp,
+    /// The generation that was looked at.
+    pub generation: Option<i64>,
+}
+
+/// Says that a phase has come, and that it is none of the others.
+///
+/// `reason` is the phase's own unless told otherwise (`PlanStale` for Failed).
+pub fn enter(
+    conditions: &mut Vec<Condition>,
+    phase: Phase,
+    reason: Option<&str>,
+    message: &str,
+    at: &Moment,
+) {
+    for other in Phase::ALL {
+        if other == phase {
+            let reason = reason.unwrap_or_else(|| reason_of(phase));
+            set(conditions, phase.as_str(), true, reason, message, at);
+        } else {
+            let (reason, message) = otherwise(phase, other, message);
+            set(conditions, other.as_str(), false, reason, message, at);
+        }
+    }
+    let (active, reason, message) = active(phase, message);
+    set(conditions, PROFILE_ACTIVE, active, reason, message, at);
+}
+
+/// The reason of the condition of the phase itself.
+fn reason_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Drifted => "DriftDetected",
+        other => other.as_str(),
+    }
+}
+
+/// What a phase says by itself.
+pub fn message_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Pending => "Waiting for a plan to be made",
+        Phase::Drafting => "Generating plan from profile",
+        Phase::PrerequisiteFailed => "Prerequisites are not met",
+        Phase::ReviewRequired => "Plan ready for review. Change action to 'Apply' to execute.",
+        Phase::InProgress => "Applying plan configuration",
+        Phase::Completed => "Configuration successfully applied and in sync",
+        Phase::CompletedWithErrors => "Plan completed but some items failed",
+        Phase::CompletedWithUpgrade => {
+            "Configuration in sync, but this version of the operator would plan differently. Change action to 'DryRun' to review."
+        }
+        Phase::Failed => "Plan failed",
+        Phase::Drifted => "Configuration has drifted from desired state",
+        Phase::Ignored => {
+            "Configuration is ignored - no management actions will be performed. Resources remain in their current state and are now under manual control. Change action to 'DryRun' or 'Apply' to resume operator management."
+        }
+    }
+}
+
+/// What the condition of another phase says while in a phase.
+fn otherwise(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) {
+    use Phase::{
+        Completed, CompletedWithErrors, Drafting, Drifted, Failed, Ignored, InProgress,
+        PrerequisiteFailed, ReviewRequired,
+    };
+    match (phase, other) {
+        (Ignored, _) => ("Ignored", "Not applicable - configuration is ignored"),
+        (_, Ignored) => ("NotIgnored", "Configuration is being managed"),
+        (PrerequisiteFailed, _) => ("PrerequisitesFailed", message),
+        (Failed, _) => ("Failed", message),
+        (InProgress, _) => ("InProgress", "Plan is being applied"),
+        (Completed, PrerequisiteFailed) => ("Completed", "All prerequisites met"),
+        (Completed, Failed) => ("Completed", "No failures occurred"),
+        (Completed | CompletedWithErrors, InProgress) => {
+            ("NotInProgress", "Plan application completed")
+        }
+        (_, InProgress) => ("NotInProgress", "Plan is not being applied"),
+        (ReviewRequired, Completed) => ("NotCompleted", "Plan not yet applied"),
+        (Drifted, Completed) => (
+            "ConfigurationDrifted",
+            "Configuration is no longer in sync - drift detected",
+        ),
+        (CompletedWithErrors, Completed) => {
+            ("CompletedWithErrors", "Plan completed but some items failed")
+        }
+        (_, Drifted) => ("NoDrift", "Configuration is in sync with desired state"),
+        (_, Drafting) => ("NotDrafting", "Plan generation completed"),
+        (_, Completed) => ("NotCompleted", "Plan not yet applied"),
+        (_, ReviewRequired) => ("NotReviewRequired", "No plan waits for review"),
+        _ => (phase.as_str(), message_of(phase)),
+    }
+}
+
+/// Whether what the profile wants is in force.
+fn active(phase: Phase, message: &str) -> (bool, &'static str, &str) {
+    match phase {
+        Phase::Completed => (true, "Completed", message_of(Phase::Completed)),
+        Phase::CompletedWithUpgrade => (true, "UpgradeAvailable", message_of(Phase::CompletedWithUpgrade)),
+        Phase::Drifted => (false, "DriftDetected", message),
+        Phase::Ignored => (false, "Ignored", "Not applicable - configuration is ignored"),
+        other => (false, other.as_str(), message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,440 @@
+//! InProgress: the items are carried out, one after the other.
+//!
+//! An item is begun when the one before it is completed, and not before. What an item finds just
+//! before it is applied must be what its plan was made from; the write itself fails if the object
+//! changes in between. A target that bears our mark was reached before the operator was stopped: it
+//! is not applied twice.
+
+use std::collections::BTreeMap;
+
+use api::advisor::{
+    Action, ConsentedTakeover, FailurePolicy, Impact, Item, ItemState, Operation, Phase, Takeover,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_core::ResourceExt as _;
+use serde_json::Value;
+
+use super::{Decision, Facts, Todo, Turn, draft, review};
+use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, message_of};
+use crate::health::{self, Health};
+use crate::record::{Ending, Outcome, Record, RecordedItem};
+use crate::timeout::{self, Verdict};
+use crate::window::{State as Window, Windows};
+use crate::{approval, ownership, plan, values};
+
+/// An item to be carried out.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// Its place in the plan.
+    pub index: usize,
+    /// The item.
+    pub item: Item,
+    /// Whether the lock is not to be looked at, and every field may be taken.
+    pub bypass: bool,
+    /// The fields that may be taken from others.
+    pub consent: Vec<ConsentedTakeover>,
+    /// Who owned the fields of before, for those that are given back.
+    pub owners: BTreeMap<String, String>,
+}
+
+/// How carrying out an item went.
+#[derive(Debug, Clone)]
+pub enum Result {
+    /// It is done; or it had been done.
+    Done,
+    /// The target is not what the plan was made from.
+    Stale(String),
+    /// It would take fields from others that nobody agreed to.
+    Unagreed(Vec<Takeover>),
+    /// The server refuses.
+    Refused(String),
+}
+
+/// Whether an item may be carried out on a target.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lock {
+    /// The target is what the plan was made from.
+    Free,
+    /// The item had been carried out.
+    Done,
+    /// The target is something else, and this is how.
+    Stale(String),
+}
+
+/// Compares a target, read just now, with what the plan was made from.
+pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lock {
+    match (item.operation, live) {
+        (Operation::Delete, None) => return Lock::Done,
+        (Operation::Apply, Some(live)) => {
+            let wanted = plan::wanted_values(item);
+            if plan::bears_our_mark(item, live, config) && values::differences(&wanted, live).is_empty() {
+                return Lock::Done;
+            }
+        }
+        _ => {}
+    }
+    if bypass {
+        return Lock::Free;
+    }
+    match review::moved(item, live) {
+        None => Lock::Free,
+        // Values that are given back may have arrived before their ownership.
+        Some(_) if item.operation == Operation::Restore && given_back(item, live) => Lock::Free,
+        Some(why) => Lock::Stale(why),
+    }
+}
+
+/// Whether the managed fields are what they are to be given back as.
+fn given_back(item: &Item, live: Option<&Value>) -> bool {
+    live.and_then(|live| values::managed(live, &item.managed_fields).ok())
+        .is_some_and(|now| now == plan::wanted_values(item))
+}
+
+/// Goes on where the plan is.
+pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
+    let facts = turn.facts;
+    let unfinished = turn.status.items.iter().any(|item| item.state == ItemState::Pending);
+    if turn.facts.spec_changed() {
+        if turn.wants_another_plan() || (unfinished && facts.config.spec.action != Action::Apply) {
+            return supersede(turn, "The specification was changed while the plan was being applied");
+        }
+        turn.observe();
+    }
+    if !unfinished {
+        return watch_or_finish(turn, None);
+    }
+    if facts.config.spec.action != Action::Apply {
+        return supersede(turn, "action is not 'Apply' any more");
+    }
+    if let Ok(draft) = plan::draft(&facts)
+        && review::inputs_changed(&mut turn, &draft.inputs)
+    {
+        return supersede(turn, "What the plan was derived from changed while it was being applied");
+    }
+    let granted = match review::granted(&facts, &turn.status.items, turn.status.plan_digest.as_deref()) {
+        Ok(granted) => granted,
+        Err(withheld) => return supersede(turn, &withheld.to_string()),
+    };
+    let on_record = turn.record().is_some_and(|record| {
+        record.outcome.is_none() && Some(&record.plan_digest) == turn.status.plan_digest.as_ref()
+    });
+    if !on_record {
+        let record = record(&turn, granted.by);
+        return turn.end(Todo::Record(Box::new(record)));
+    }
+    watch_or_finish(turn, Some(&granted.items))
+}
+
+/// Stops before the next item, and plans again.
+fn supersede(turn: Turn<'_>, why: &str) -> Decision {
+    let open = turn.record().filter(|record| record.outcome.is_none());
+    if let Some(revision) = open.map(|record| record.revision) {
+        let outcome = Outcome {
+            result: Ending::Superseded,
+            finished: Time(turn.facts.now),
+            message: why.to_owned(),
+        };
+        return turn.end(Todo::Close(revision, outcome));
+    }
+    turn.start_over(Some(why))
+}
+
+/// Does the next thing that is to be done.
+fn watch_or_finish(mut turn: Turn<'_>, granted: Option<&std::collections::BTreeSet<String>>) -> Decision {
+    let facts = turn.facts;
+    let spec = &facts.config.spec;
+    let mut left_out = false;
+    for index in 0..turn.status.items.len() {
+        let item = turn.status.items[index].clone();
+        match item.state {
+            ItemState::Completed => {}
+            ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => {}
+            ItemState::Failed => return fail(turn, index),
+            ItemState::InProgress => {
+                let wait = look_after(&mut turn, index);
+                match turn.status.items[index].state {
+                    ItemState::Completed => continue,
+                    ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => continue,
+                    ItemState::Failed => return fail(turn, index),
+                    _ => return turn.rest(wait),
+                }
+            }
+            ItemState::Pending => {
+                if !granted.is_some_and(|granted| granted.contains(&item.name)) {
+                    left_out = true;
+                    continue;
+                }
+                if let Some(opens) = closed(&facts, &item) {
+                    return wait_for_window(turn, index, opens);
+                }
+                turn.status.next_window = None;
+                let execution = execution(&turn, index, item);
+                return turn.end(Todo::Execute(Box::new(execution)));
+            }
+        }
+    }
+    if left_out {
+        return leave_the_rest(turn);
+    }
+    complete(turn)
+}
+
+fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
+    let spec = &turn.facts.config.spec;
+    let owners = turn
+        .facts
+        .records
+        .iter()
+        .flat_map(|record| &record.items)
+        .find(|recorded| recorded.target_ref == item.target_ref && recorded.operation == Operation::Apply)
+        .map(|recorded| recorded.owners.clone())
+        .unwrap_or_default();
+    Execution {
+        index,
+        item,
+        bypass: spec.bypass_optimistic_lock,
+        consent: spec.approval.clone().unwrap_or_default().takeovers,
+        owners,
+    }
+}
+
+/// The items that nobody approved wait for somebody who does.
+fn leave_the_rest(turn: Turn<'_>) -> Decision {
+    supersede(turn, "The approved items are applied; the others are not approved")
+}
+
+/// When the window opens that a disruptive item has to wait for; outer `None` if it need not wait.
+fn closed(facts: &Facts<'_>, item: &Item) -> Option<Option<Timestamp>> {
+    if item.impact_severity != Some(Impact::High) {
+        return None;
+    }
+    let windows = Windows::parse(&facts.config.spec.maintenance_windows).ok()?;
+    match windows.state(facts.now) {
+        Window::Closed { next } => Some(next),
+        Window::Open { .. } | Window::Unrestricted => None,
+    }
+}
+
+fn wait_for_window(mut turn: Turn<'_>, index: usize, opens: Option<Timestamp>) -> Decision {
+    let message = match opens {
+        Some(opens) => format!(
+            "Waiting for a maintenance window (the next one opens at {})",
+            machinery::time::format_time(opens)
+        ),
+        None => "Waiting for a maintenance window, but none ever opens".to_owned(),
+    };
+    turn.touch(index, |item| item.message = Some(message));
+    turn.status.next_window = opens.map(Time);
+    turn.rest(opens)
+}
+
+/// How an item is doing.
+pub(super) fn health_of(turn: &Turn<'_>, index: usize) -> Health {
+    let Some(item) = turn.status.items.get(index) else {
+        return Health::Healthy(String::new());
+    };
+    let snapshot = turn.facts.snapshot;
+    let live = snapshot.target(&item.target_ref).map(|live| &**live);
+    match item.operation {
+        Operation::Delete => health::gone(item, live, snapshot),
+        Operation::Apply | Operation::Restore => health::health(&item.target_ref, live, snapshot),
+    }
+}
+
+/// Looks after an item that has been applied; when to look again if it is not done.
+fn look_after(turn: &mut Turn<'_>, index: usize) -> Option<Timestamp> {
+    let facts = turn.facts;
+    let health = health_of(turn, index);
+    let since = turn.status.items[index].last_transition_time.clone();
+    match health {
+        Health::Healthy(message) => {
+            turn.touch(index, |item| {
+                item.state = ItemState::Completed;
+                item.message = Some(message);
+            });
+            None
+        }
+        Health::Failed(message) => {
+            turn.touch(index, |item| {
+                item.state = ItemState::Failed;
+                item.message = Some(format!("Health check failed: {message}"));
+            });
+            None
+        }
+        Health::Waiting { message, .. } => {
+            let limit = facts.config.spec.wait_timeout.as_deref().and_then(|text| timeout::parse(text).ok());
+            let since = since.map_or(facts.now, |since| since.0);
+            match timeout::verdict(since, facts.now, limit, &message) {
+                Verdict::Expired(message) => {
+                    turn.touch(index, |item| {
+                        item.state = ItemState::Failed;
+                        item.message = Some(message);
+                    });
+                    None
+                }
+                Verdict::Wait(remaining) => {
+                    turn.touch(index, |item| item.message = Some(message));
+                    remaining.and_then(|remaining: SignedDuration| facts.now.checked_add(remaining).ok())
+                }
+            }
+        }
+    }
+}
+
+/// The plan ends where an item failed; those behind it stay pending.
+fn fail(mut turn: Turn<'_>, index: usize) -> Decision {
+    let item = &turn.status.items[index];
+    let message = format!(
+        "Item '{}' failed: {}",
+        item.name,
+        item.message.as_deref().unwrap_or("no reason is known")
+    );
+    turn.enter(Phase::Failed, None, &message);
+    turn.end(Todo::Again)
+}
+
+/// All items have come to their end.
+pub(super) fn complete(mut turn: Turn<'_>) -> Decision {
+    let failed = turn.status.items.iter().filter(|item| item.state == ItemState::Failed).count();
+    turn.status.next_window = None;
+    turn.observe();
+    if let Some(hash) = plan::live_hash(&turn.status.items, turn.facts.snapshot) {
+        turn.status.source_snapshot_hash = Some(hash);
+    }
+    turn.clear(UPGRADE_AVAILABLE, "Applied", "What this version of the operator plans is applied");
+    turn.clear(INPUT_DEPENDENCY_DRIFT, "Acknowledged", "The plan with the new inputs was applied");
+    turn.clear(PLAN_STALE, "Applied", "The plan was applied");
+    turn.status.rolled_back_to = turn.facts.config.spec.rollback_to;
+    if failed > 0 {
+        let message = format!("{} ({failed} failed)", message_of(Phase::CompletedWithErrors));
+        turn.enter(Phase::CompletedWithErrors, None, &message);
+    } else if let Some(revision) = turn.facts.config.spec.rollback_to {
+        let message = format!("Everything since revision {revision} is undone");
+        turn.enter(Phase::Completed, Some("RolledBack"), &message);
+    } else {
+        turn.enter(Phase::Completed, None, message_of(Phase::Completed));
+    }
+    turn.end(Todo::Again)
+}
+
+/// How a plan that is over ended.
+pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Timestamp) -> Outcome {
+    let result = match status.phase {
+        Some(Phase::Failed) => Ending::Failed,
+        Some(Phase::CompletedWithErrors) => Ending::CompletedWithErrors,
+        Some(Phase::Completed | Phase::CompletedWithUpgrade | Phase::Drifted) => Ending::Completed,
+        _ => Ending::Superseded,
+    };
+    let message = status
+        .phase
+        .and_then(|phase| crate::conditions::get(&status.conditions, phase.as_str()))
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default();
+    Outcome {
+        result,
+        finished: Time(now),
+        message,
+    }
+}
+
+/// The entry of the history for the plan that begins.
+fn record(turn: &Turn<'_>, approved_by: Vec<String>) -> Record {
+    let facts = turn.facts;
+    let last = facts.records.iter().map(|record| record.revision).max().unwrap_or_default();
+    let items = turn.status.items.iter().filter(|item| item.state == ItemState::Pending);
+    Record {
+        revision: last.max(turn.status.revision.unwrap_or_default()) + 1,
+        plan_digest: turn.status.plan_digest.clone().unwrap_or_default(),
+        rollback_to: facts.rollback(),
+        approved_by,
+        impact: turn.status.impact_severity.unwrap_or(Impact::Low),
+        operator_version: facts.version.to_owned(),
+        options: facts.config.spec.options.clone(),
+        inputs: turn.status.inputs.clone(),
+        items: items.map(|item| recorded_item(item, &facts)).collect(),
+        started: Time(facts.now),
+        outcome: None,
+    }
+}
+
+fn recorded_item(item: &Item, facts: &Facts<'_>) -> RecordedItem {
+    let live = facts.snapshot.target(&item.target_ref);
+    let owners = item.managed_fields.iter().filter_map(|path| {
+        let owner = ownership::last_writer(&live?.metadata, path)?;
+        Some((path.clone(), owner.0))
+    });
+    RecordedItem {
+        name: item.name.clone(),
+        target_ref: item.target_ref.clone(),
+        operation: item.operation,
+        desired_state: item.desired_state.clone(),
+        managed_fields: item.managed_fields.clone(),
+        before: item.base.clone(),
+        owners: owners.collect(),
+        diff: item.diff.clone(),
+    }
+}
+
+/// Goes on after an entry of the history was written.
+pub fn recorded(facts: &Facts<'_>, revision: i64) -> Decision {
+    let mut turn = Turn::new(*facts);
+    turn.status.revision = Some(revision);
+    turn.end(Todo::Again)
+}
+
+/// Goes on after an item was carried out, or was not.
+pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
+    let mut turn = Turn::new(*facts);
+    match result {
+        Result::Done => {
+            turn.touch(index, |item| {
+                item.state = ItemState::InProgress;
+                item.message = Some("Applying configuration...".to_owned());
+            });
+            draft::adopt(&mut turn, index);
+            // What needs no waiting is completed with the same write.
+            let wait = look_after(&mut turn, index);
+            if let Some(item) = turn.status.items.get(index) {
+                let (name, target) = (item.name.clone(), item.target_ref.to_string());
+                turn.notice(false, "ItemApplied", &format!("Item '{name}' is applied to {target}"));
+            }
+            if wait.is_some() {
+                return turn.rest(wait);
+            }
+            turn.end(Todo::Again)
+        }
+        Result::Stale(why) => review::stale(turn, &why),
+        Result::Unagreed(takeovers) => {
+            let paths: Vec<_> = takeovers
+                .iter()
+                .map(|takeover| format!("{} from {}", takeover.path, takeover.manager))
+                .collect();
+            let why = format!("Item {index} would take {}, to which nobody agreed", paths.join(", "));
+            supersede(turn, &why)
+        }
+        Result::Refused(why) => {
+            turn.touch(index, |item| {
+                item.state = ItemState::Failed;
+                item.message = Some(format!("Failed to apply: {why}"));
+            });
+            turn.end(Todo::Again)
+        }
+    }
+}
+
+/// The takeovers of an item that nobody agreed to.
+pub fn unagreed(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> {
+    if execution.bypass {
+        return Vec::new();
+    }
+    let item = Item {
+        takeovers: takeovers.to_vec(),
+        ..execution.item.clone()
+    };
+    approval::consented(std::slice::from_ref(&item), &execution.consent)
+        .into_iter()
+        .map(|missing| missing.takeover)
+        .collect()
+}
+

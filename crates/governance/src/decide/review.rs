@@ -1,0 +1,203 @@
+//! ReviewRequired: the plan waits for somebody.
+
+use api::advisor::{Action, Input, Item, ItemState, Phase};
+
+use super::{Decision, Facts, Todo, Turn, settled};
+use crate::approval::{self, Approvals, Withheld};
+use crate::conditions::{APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, is_true, message_of};
+use crate::snapshot::whole;
+use crate::{plan, values};
+
+/// What the prototype says about a stale plan; what changed is added.
+const STALE: &str = "Plan is stale: target resources have been modified since plan generation. Please regenerate the plan by changing action to DryRun, then review and re-approve.";
+
+/// Looks at a plan that waits: does it still hold, and has somebody approved it?
+pub(super) fn look(mut turn: Turn<'_>) -> Decision {
+    let asked_to_apply = turn.facts.config.spec.action == Action::Apply;
+    if turn.facts.spec_changed() {
+        turn.acknowledge();
+        if turn.wants_another_plan() || !asked_to_apply {
+            return turn.start_over(None);
+        }
+    }
+    match plan::draft(&turn.facts) {
+        Ok(draft) if draft.same_as(&turn.status.items) => {}
+        Ok(draft) => {
+            inputs_changed(&mut turn, &draft.inputs);
+            return turn.move_to(Phase::Drafting);
+        }
+        // Drafting says what is wrong.
+        Err(_) => return turn.move_to(Phase::Drafting),
+    }
+    settled::note_drift(&mut turn);
+    let stale = staleness(&turn.facts, &turn.status.items);
+    match &stale {
+        Some(why) => turn.condition(PLAN_STALE, true, "TargetChanged", why),
+        None => turn.clear(PLAN_STALE, "TargetUnchanged", "The targets are what the plan was made from"),
+    }
+    let forced = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
+    if asked_to_apply && !forced {
+        return ask(turn);
+    }
+    wait(turn)
+}
+
+/// Carries the plan out if it is approved.
+pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
+    match granted(&turn.facts, &turn.status.items, turn.status.plan_digest.as_deref()) {
+        Ok(granted) => {
+            turn.observe();
+            let by = if granted.by.is_empty() {
+                "The plan is approved by action 'Apply'".to_owned()
+            } else {
+                format!("The plan is approved by {}", granted.by.join(", "))
+            };
+            turn.condition(APPROVED, true, "Approved", &by);
+            if !turn.facts.config.spec.bypass_optimistic_lock
+                && let Some(why) = staleness(&turn.facts, &turn.status.items)
+            {
+                return stale(turn, &why);
+            }
+            turn.enter(Phase::InProgress, None, message_of(Phase::InProgress));
+            turn.end(Todo::Again)
+        }
+        Err(withheld) => hold(turn, &withheld),
+    }
+}
+
+/// The plan waits, and says for what.
+fn hold(mut turn: Turn<'_>, withheld: &Withheld) -> Decision {
+    turn.observe();
+    let why = withheld.to_string();
+    if !crate::conditions::get(&turn.status.conditions, APPROVED)
+        .is_some_and(|condition| condition.message == why)
+    {
+        turn.notice(false, withheld.reason(), &why);
+    }
+    turn.condition(APPROVED, false, withheld.reason(), &why);
+    let message = format!("Plan ready for review, but it is not carried out yet: {why}");
+    turn.enter(Phase::ReviewRequired, None, &message);
+    turn.rest(None)
+}
+
+/// The plan waits for somebody to ask for it.
+pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
+    turn.observe();
+    let forced = crate::conditions::get(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT)
+        .filter(|condition| condition.status == "True")
+        .map(|condition| condition.message.clone());
+    let message = match forced {
+        Some(change) => format!(
+            "{change}. Review the new plan and edit the specification to acknowledge: set action to 'Apply', or approve the digest."
+        ),
+        None => message_of(Phase::ReviewRequired).to_owned(),
+    };
+    let (reason, why) = if turn.facts.config.spec.action == Action::Apply {
+        ("InputChanged", "The plan changed by itself and has to be reviewed")
+    } else {
+        ("NotRequested", "action is 'DryRun'")
+    };
+    turn.condition(APPROVED, false, reason, why);
+    turn.enter(Phase::ReviewRequired, None, &message);
+    turn.rest(None)
+}
+
+/// Who lets which items of the plan be carried out.
+pub(super) fn granted(
+    facts: &Facts<'_>,
+    items: &[Item],
+    digest: Option<&str>,
+) -> Result<approval::Granted, Withheld> {
+    let annotations = facts.config.metadata.annotations.as_ref();
+    let annotation = |name| annotations.and_then(|all| all.get(name)).map(String::as_str);
+    let approvals = Approvals::parse(annotation(api::advisor::names::APPROVALS)).unwrap_or_default();
+    let impact = plan::worst(items).unwrap_or(api::advisor::Impact::Low);
+    approval::gate(
+        &facts.config.spec,
+        items,
+        digest.unwrap_or_default(),
+        impact,
+        &approvals,
+        annotation(api::advisor::names::AUTHOR),
+        facts.approvals_recorded,
+    )
+}
+
+/// The targets are not what the plan was made from.
+pub(super) fn stale(mut turn: Turn<'_>, why: &str) -> Decision {
+    turn.observe();
+    let message = format!("{STALE} {why}");
+    turn.condition(PLAN_STALE, true, "TargetChanged", why);
+    turn.enter(Phase::Failed, Some("PlanStale"), &message);
+    turn.end(Todo::Again)
+}
+
+/// What changed at the targets of items that are still to be carried out, if anything did.
+fn staleness(facts: &Facts<'_>, items: &[Item]) -> Option<String> {
+    let mut told = Vec::new();
+    for item in items.iter().filter(|item| item.state == ItemState::Pending) {
+        let live = facts.snapshot.target(&item.target_ref).map(|live| whole(live));
+        let done = live.as_ref().is_some_and(|live| {
+            plan::bears_our_mark(item, live, &facts.config.metadata.name.clone().unwrap_or_default())
+                && values::differences(&plan::wanted_values(item), live).is_empty()
+        });
+        if !done && let Some(why) = moved(item, live.as_ref()) {
+            told.push(why);
+        }
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// How a target differs from what the plan was made from: which path of which object, from what to
+/// what.
+pub(super) fn moved(item: &Item, live: Option<&serde_json::Value>) -> Option<String> {
+    let target = &item.target_ref;
+    match (&item.base, live) {
+        (None, None) => None,
+        (None, Some(_)) => Some(format!("{target} did not exist and does now")),
+        (Some(_), None) => Some(format!("{target} existed and does not any more")),
+        (Some(base), Some(live)) => {
+            let now = match values::managed(live, &item.managed_fields) {
+                Ok(now) => now,
+                Err(error) => return Some(format!("{target}: {error}")),
+            };
+            let changes: Vec<_> = values::changes(base, &now)
+                .iter()
+                .map(|change| {
+                    format!(
+                        "{target}: {} changed from {} to {}",
+                        change.path,
+                        values::short(change.from.as_ref()),
+                        values::short(change.to.as_ref())
+                    )
+                })
+                .collect();
+            (!changes.is_empty()).then(|| changes.join("; "))
+        }
+    }
+}
+
+/// Notes which inputs are not what the plan was derived from; whether there are any.
+pub(super) fn inputs_changed(turn: &mut Turn<'_>, now: &[Input]) -> bool {
+    let mut told = Vec::new();
+    for input in now {
+        let former = turn.status.inputs.iter().find(|former| former.name == input.name);
+        let Some(former) = former.filter(|former| former.derived != input.derived) else {
+            continue;
+        };
+        let field = input.path.rsplit('.').next().unwrap_or(&input.path);
+        let object = if input.object.kind == "HyperConverged" { "HCO" } else { input.object.kind.as_str() };
+        told.push(format!(
+            "{object} {field} changed (scaled {} -> {})",
+            values::short(Some(&former.derived)),
+            values::short(Some(&input.derived))
+        ));
+    }
+    if told.is_empty() {
+        return false;
+    }
+    let message = format!("Input dependency changed: {}", told.join("; "));
+    turn.notice(true, "InputChanged", &message);
+    turn.condition(INPUT_DEPENDENCY_DRIFT, true, "InputChanged", &message);
+    true
+}

@@ -1,0 +1,412 @@
+//! From what a profile wants to a plan that can be reviewed.
+//!
+//! ```text
+//! profile, options, snapshot --draft--> items without a diff
+//!      each item --(the server is asked)--> Preview
+//! items + previews --assemble--> Plan: diffs, takeovers, locks, impact, hash, digest
+//! ```
+
+use std::collections::BTreeMap;
+
+use api::advisor::{
+    Applied, FIELD_MANAGER, Impact, Input, Item, Operation, TargetRef, VirtPlatformConfig, names,
+};
+use kube_core::ResourceExt as _;
+use serde_json::{Value, json};
+
+use crate::decide::Facts;
+use crate::intent::Intent;
+use crate::ownership::Conflict;
+use crate::profile::{Prerequisite, Profile, Refusal, impact};
+use crate::snapshot::{Snapshot, whole};
+use crate::{diff, hash, ownership, rollback, timeout, values, window};
+
+/// What is to be planned, before the server has been asked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Draft {
+    /// Items without diff, base and takeovers.
+    pub items: Vec<Item>,
+    /// What they were derived from.
+    pub inputs: Vec<Input>,
+    /// What may go wrong although everything is applied.
+    pub warnings: Vec<String>,
+}
+
+impl Draft {
+    /// Whether other items would ask for the same.
+    pub fn same_as(&self, items: &[Item]) -> bool {
+        self.items.len() == items.len()
+            && self.items.iter().zip(items).all(|(new, old)| same(new, old))
+    }
+}
+
+/// Whether two items ask for the same. Impact and message do not count: they change by the mere fact
+/// that an item has been applied.
+fn same(a: &Item, b: &Item) -> bool {
+    a.name == b.name
+        && a.target_ref == b.target_ref
+        && a.operation == b.operation
+        && a.desired_state == b.desired_state
+        && a.managed_fields == b.managed_fields
+}
+
+/// Why nothing can be planned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Problem {
+    /// There is no such profile here.
+    NoProfile(String),
+    /// These kinds are not installed.
+    Missing(Vec<Prerequisite>),
+    /// The specification asks for something that makes no sense.
+    Invalid(String),
+    /// What is read cannot be understood.
+    Unplannable(String),
+}
+
+impl Problem {
+    /// What is told about it.
+    pub fn message(&self) -> String {
+        match self {
+            Self::NoProfile(name) => format!("Profile not found: {name}"),
+            Self::Missing(missing) => {
+                let mut text = "Missing required dependencies:".to_owned();
+                for one in missing {
+                    text.push_str(&format!(
+                        "\n  - {} ({}.{}): {}",
+                        one.of.kind, one.of.group, one.version, one.remedy
+                    ));
+                }
+                text
+            }
+            Self::Invalid(text) | Self::Unplannable(text) => text.clone(),
+        }
+    }
+
+    /// What is told to those who look for what is missing.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::Missing(missing) => missing
+                .iter()
+                .map(|one| format!("The CRD '{}' is not found. {}.", one.of.kind, one.remedy))
+                .collect::<Vec<_>>()
+                .join(" "),
+            other => other.message(),
+        }
+    }
+}
+
+/// What has to be done, given everything that is known.
+pub fn draft(facts: &Facts<'_>) -> Result<Draft, Problem> {
+    let spec = &facts.config.spec;
+    let profile = facts
+        .profile
+        .ok_or_else(|| Problem::NoProfile(spec.profile.clone()))?;
+    if let Some(text) = &spec.wait_timeout {
+        timeout::parse(text).map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
+    }
+    window::Windows::parse(&spec.maintenance_windows)
+        .map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
+    if let Some(revision) = facts.rollback() {
+        return rollback::draft(facts, revision);
+    }
+    let options = spec.options.clone().unwrap_or_default();
+    let missing: Vec<_> = profile
+        .prerequisites(&options)
+        .into_iter()
+        .filter(|one| facts.snapshot.kind(one.of).is_none())
+        .collect();
+    if !missing.is_empty() {
+        return Err(Problem::Missing(missing));
+    }
+    wanted(profile, facts)
+}
+
+/// What the profile wants, and the removal of what it does not want any more.
+fn wanted(profile: &dyn Profile, facts: &Facts<'_>) -> Result<Draft, Problem> {
+    let options = facts.config.spec.options.clone().unwrap_or_default();
+    let intents = profile
+        .intents(&options, facts.snapshot)
+        .map_err(|refusal| match refusal {
+            Refusal::Options(_) => Problem::Invalid(refusal.to_string()),
+            Refusal::Unreadable(why) => {
+                Problem::Unplannable(format!("Failed to generate plan items: {why}"))
+            }
+        })?;
+    let mut items = Vec::new();
+    for intent in &intents.items {
+        let item = decorate(intent, facts.config)
+            .map_err(|why| Problem::Unplannable(format!("Failed to generate plan items: {why}")))?;
+        items.push(item);
+    }
+    let kept: Vec<_> = items.iter().map(|item| item.target_ref.clone()).collect();
+    let status = facts.status();
+    let given_up = status
+        .applied
+        .iter()
+        .rev()
+        .filter(|applied| !kept.contains(&applied.target_ref));
+    for applied in given_up {
+        items.extend(removal(applied, facts));
+    }
+    Ok(Draft {
+        items,
+        inputs: intents.inputs,
+        warnings: intents.warnings,
+    })
+}
+
+/// An intent as an item that says on its target whose it is.
+fn decorate(intent: &Intent, config: &VirtPlatformConfig) -> Result<Item, String> {
+    let wanted = values::managed(&intent.desired, &intent.managed).map_err(|error| error.to_string())?;
+    let mut desired = intent.desired.clone();
+    mark(&mut desired, &config.name_any(), &wanted);
+    Ok(Item {
+        name: intent.name.to_owned(),
+        target_ref: intent.target.clone(),
+        impact_severity: Some(intent.impact),
+        desired_state: Some(desired),
+        message: Some(intent.message.clone()),
+        managed_fields: intent.managed.clone(),
+        depends_on: intent.depends_on.iter().map(|&name| name.to_owned()).collect(),
+        ..Item::default()
+    })
+}
+
+/// Marks an object as governed by a configuration, which wants these values.
+pub(crate) fn mark(desired: &mut Value, config: &str, wanted: &BTreeMap<String, Value>) {
+    let annotations = &mut desired["metadata"]["annotations"];
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    annotations[names::GOVERNED_BY] = json!(config);
+    annotations[names::APPLIED_PROFILE_HASH] = json!(hash::applied_hash(wanted));
+}
+
+/// What takes back something that was applied and is not wanted any more: an object of ours is
+/// deleted, other fields get the values of before.
+pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
+    let target = &applied.target_ref;
+    let live = facts.snapshot.target(target)?;
+    let ours = live.annotations().get(names::GOVERNED_BY) == Some(&facts.config.name_any());
+    let managed: Vec<_> = applied.values.keys().cloned().collect();
+    if applied.created && ours {
+        return Some(deletion(&applied.name, target, managed, facts.snapshot));
+    }
+    let before = facts
+        .records
+        .iter()
+        .filter(|record| record.revision == applied.revision)
+        .flat_map(|record| &record.items)
+        .find(|item| item.target_ref == *target)
+        .and_then(|item| item.before.clone())
+        .unwrap_or_default();
+    Some(restoration(&applied.name, target, managed, &before, facts.snapshot))
+}
+
+/// The deletion of an object that we created.
+pub(crate) fn deletion(
+    name: &str,
+    target: &TargetRef,
+    managed: Vec<String>,
+    snapshot: &Snapshot,
+) -> Item {
+    let labels = snapshot
+        .target(target)
+        .map(|live| live.labels().clone())
+        .unwrap_or_default();
+    Item {
+        name: format!("remove-{name}"),
+        target_ref: target.clone(),
+        impact_severity: Some(impact::of_deletion(target, snapshot)),
+        // What was there tells which pools have to let it go.
+        desired_state: Some(identity(target, &json!({ "labels": labels }))),
+        message: Some(format!("{target} was created by this profile and will be deleted")),
+        managed_fields: managed,
+        operation: Operation::Delete,
+        ..Item::default()
+    }
+}
+
+/// The return of fields to what they were.
+pub(crate) fn restoration(
+    name: &str,
+    target: &TargetRef,
+    managed: Vec<String>,
+    before: &BTreeMap<String, Value>,
+    snapshot: &Snapshot,
+) -> Item {
+    let mut desired = identity(target, &json!({}));
+    for (path, value) in before {
+        let mut place = &mut desired;
+        for segment in path.split('.').filter(|segment| !segment.is_empty()) {
+            place = &mut place[segment];
+        }
+        *place = value.clone();
+    }
+    let impact = match impact::of_deletion(target, snapshot) {
+        // Giving back fields of what reboots nodes reboots them as well.
+        Impact::High => Impact::High,
+        _ => Impact::Medium,
+    };
+    Item {
+        name: format!("restore-{name}"),
+        target_ref: target.clone(),
+        impact_severity: Some(impact),
+        desired_state: Some(desired),
+        message: Some(format!("{target} will get back the values of before")),
+        managed_fields: managed,
+        operation: Operation::Restore,
+        ..Item::default()
+    }
+}
+
+fn identity(target: &TargetRef, more: &Value) -> Value {
+    let mut metadata = more.clone();
+    metadata["name"] = json!(target.name);
+    if let Some(namespace) = &target.namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    json!({ "apiVersion": target.api_version, "kind": target.kind, "metadata": metadata })
+}
+
+/// What the server made of an item, without doing it.
+#[derive(Debug, Clone, Default)]
+pub struct Preview {
+    /// The target as it is.
+    pub live: Option<Value>,
+    /// The target as it would be; absent if it would be gone.
+    pub result: Option<Value>,
+    /// Who owns fields that the item wants otherwise.
+    pub conflicts: Vec<Conflict>,
+    /// Why the server would refuse.
+    pub refused: Option<String>,
+}
+
+/// A plan that can be reviewed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What is done, in this order.
+    pub items: Vec<Item>,
+    /// What it was derived from.
+    pub inputs: Vec<Input>,
+    /// What may go wrong although everything is applied.
+    pub warnings: Vec<String>,
+    /// The worst impact of all items.
+    pub impact: Impact,
+    /// The targets as they are.
+    pub hash: String,
+    /// What the plan is.
+    pub digest: String,
+    /// Whether nothing would change, but for our own marks on the targets.
+    pub changes_nothing: bool,
+}
+
+/// Makes a plan of a draft and of what the server said about each of its items.
+pub fn assemble(draft: Draft, previews: &[Preview], applied: &[Applied]) -> Result<Plan, String> {
+    let mut items = Vec::new();
+    let mut changes_nothing = true;
+    for (mut item, preview) in draft.items.into_iter().zip(previews) {
+        if let Some(why) = &preview.refused {
+            return Err(format!(
+                "Failed to generate plan items: {}: the server refuses {}: {why}",
+                item.name, item.target_ref
+            ));
+        }
+        let live = preview.live.as_ref();
+        item.base = live
+            .map(|live| values::managed(live, &item.managed_fields))
+            .transpose()
+            .map_err(|error| format!("Failed to generate plan items: {}: {error}", item.name))?;
+        let unchanged = bare(live) == bare(preview.result.as_ref());
+        if unchanged {
+            item.impact_severity = Some(Impact::Low);
+        }
+        changes_nothing &= unchanged;
+        item.diff = Some(diff::unified(
+            live,
+            preview.result.as_ref(),
+            &item.target_ref.name,
+            &item.target_ref.kind,
+        ));
+        if let (Some(live), Some(desired)) = (live, &item.desired_state) {
+            let ours = applied
+                .iter()
+                .find(|applied| applied.target_ref == item.target_ref)
+                .map(|applied| &applied.values);
+            item.takeovers = ownership::takeovers(&preview.conflicts, live, desired, ours);
+        }
+        items.push(item);
+    }
+    let impact = worst(&items).unwrap_or(Impact::Low);
+    let entries = items.iter().zip(previews).map(|(item, preview)| {
+        (
+            &item.target_ref,
+            item.managed_fields.as_slice(),
+            preview.live.as_ref(),
+        )
+    });
+    let hash = hash::snapshot_hash(entries)
+        .map_err(|error| format!("Failed to compute snapshot hash: {error}"))?;
+    let digest = hash::plan_digest(&items);
+    Ok(Plan {
+        items,
+        inputs: draft.inputs,
+        warnings: draft.warnings,
+        impact,
+        hash,
+        digest,
+        changes_nothing,
+    })
+}
+
+/// The worst impact of items.
+pub fn worst(items: &[Item]) -> Option<Impact> {
+    items.iter().filter_map(|item| item.impact_severity).max()
+}
+
+/// An object without noise and without our marks.
+fn bare(object: Option<&Value>) -> Option<Value> {
+    let mut object = object?.clone();
+    diff::sanitize(&mut object);
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(names::GOVERNED_BY);
+        annotations.remove(names::APPLIED_PROFILE_HASH);
+        if annotations.is_empty()
+            && let Some(metadata) = object["metadata"].as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+    Some(object)
+}
+
+/// The targets of items as they are, as a hash.
+pub(crate) fn live_hash(items: &[Item], snapshot: &Snapshot) -> Option<String> {
+    let live: Vec<_> = items
+        .iter()
+        .map(|item| snapshot.target(&item.target_ref).map(|live| whole(live)))
+        .collect();
+    let entries = items
+        .iter()
+        .zip(&live)
+        .map(|(item, live)| (&item.target_ref, item.managed_fields.as_slice(), live.as_ref()));
+    hash::snapshot_hash(entries).ok()
+}
+
+/// What an item wants at the fields it manages.
+pub fn wanted_values(item: &Item) -> BTreeMap<String, Value> {
+    let desired = item.desired_state.as_ref();
+    desired
+        .and_then(|desired| values::managed(desired, &item.managed_fields).ok())
+        .unwrap_or_default()
+}
+
+/// Whether a target shows that we applied this very item to it.
+pub fn bears_our_mark(item: &Item, live: &Value, config: &str) -> bool {
+    let annotations = &live["metadata"]["annotations"];
+    annotations[names::GOVERNED_BY] == config
+        && annotations[names::APPLIED_PROFILE_HASH] == hash::applied_hash(&wanted_values(item)).as_str()
+        && live["metadata"]["managedFields"].as_array().is_some_and(|entries| {
+            entries.iter().any(|entry| entry["manager"] == FIELD_MANAGER)
+        })
+}

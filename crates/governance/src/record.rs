@@ -1,0 +1,101 @@
+//! The history: what was carried out, who approved it, what was there before, and how it ended.
+//!
+//! A record is written before the first item is applied and never changed; how it ended is added
+//! when it has. So whatever happens to the operator, what it replaced is known.
+
+use std::collections::BTreeMap;
+
+use api::advisor::{Impact, Input, Operation, ProfileOptions, TargetRef};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How many plans are remembered.
+pub const REMEMBERED: usize = 10;
+
+/// A plan that was carried out, or is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Its number: one more than the one before.
+    pub revision: i64,
+    /// The digest of the plan.
+    pub plan_digest: String,
+    /// The revision that it undoes, with all later ones, if it is a rollback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_to: Option<i64>,
+    /// Who approved it, if anybody is on record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved_by: Vec<String>,
+    /// The worst impact of its items.
+    pub impact: Impact,
+    /// Whose logic made it.
+    pub operator_version: String,
+    /// The options that it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<ProfileOptions>,
+    /// What it was derived from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+    /// What it changes, with what was there before.
+    pub items: Vec<RecordedItem>,
+    /// When it began.
+    pub started: Time,
+    /// How it ended; kept beside the record, which never changes.
+    #[serde(skip)]
+    pub outcome: Option<Outcome>,
+}
+
+/// An item of a plan that was carried out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedItem {
+    /// What it is called.
+    pub name: String,
+    /// What it changes.
+    pub target_ref: TargetRef,
+    /// How.
+    #[serde(default)]
+    pub operation: Operation,
+    /// The object that is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired_state: Option<Value>,
+    /// The fields that it manages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managed_fields: Vec<String>,
+    /// What the managed fields were; absent if there was no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<BTreeMap<String, Value>>,
+    /// Who owned the managed fields, by path, as far as somebody did.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<String, String>,
+    /// What changed, as it was reviewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// How a plan ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// In a word.
+    pub result: Ending,
+    /// When.
+    pub finished: Time,
+    /// In words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How a plan ended, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// All items were applied and became healthy.
+    Completed,
+    /// Some items failed, the others were applied.
+    CompletedWithErrors,
+    /// It was stopped by a failure or by a stale lock.
+    Failed,
+    /// Somebody asked for something else before it was done.
+    Superseded,
+}

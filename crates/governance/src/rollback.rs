@@ -1,0 +1,94 @@
+//! Undoing: the inverse of everything that was done from a revision on, as a plan like any other.
+//!
+//! The state to go back to is that before the revision: of all records from there on, the first that
+//! touched a target knows what it was.
+
+use api::advisor::{Operation, TargetRef};
+
+use crate::decide::Facts;
+use crate::plan::{self, Draft, Problem};
+use crate::record::RecordedItem;
+
+/// What undoes a revision and all later ones.
+pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> {
+    let mut records: Vec<_> = facts
+        .records
+        .iter()
+        .filter(|record| record.revision >= revision)
+        .collect();
+    records.sort_by_key(|record| record.revision);
+    if records.first().is_none_or(|first| first.revision != revision) {
+        let mut known: Vec<_> = facts.records.iter().map(|record| record.revision).collect();
+        known.sort_unstable();
+        let known: Vec<_> = known.iter().map(i64::to_string).collect();
+        return Err(Problem::Invalid(format!(
+            "Invalid config: spec.rollbackTo: {revision} is not in the history; there is {}",
+            if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+        )));
+    }
+    // Who touched a target first knows what it was before; what was done last is undone first.
+    let mut firsts: Vec<&RecordedItem> = Vec::new();
+    for item in records.iter().flat_map(|record| &record.items) {
+        if !firsts.iter().any(|first| first.target_ref == item.target_ref) {
+            firsts.push(item);
+        }
+    }
+    let items = firsts
+        .into_iter()
+        .rev()
+        .filter_map(|first| undo(first, all_managed(&records, &first.target_ref), facts))
+        .collect();
+    Ok(Draft {
+        items,
+        ..Draft::default()
+    })
+}
+
+/// All fields of a target that any of the records manages.
+fn all_managed(records: &[&crate::record::Record], target: &TargetRef) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for item in records.iter().flat_map(|record| &record.items) {
+        if item.target_ref == *target {
+            for path in &item.managed_fields {
+                if !all.contains(path) {
+                    all.push(path.clone());
+                }
+            }
+        }
+    }
+    all
+}
+
+fn undo(first: &RecordedItem, managed: Vec<String>, facts: &Facts<'_>) -> Option<api::advisor::Item> {
+    use kube_core::ResourceExt as _;
+    let target = &first.target_ref;
+    let live = facts.snapshot.target(target);
+    let stem = first
+        .name
+        .strip_prefix("remove-")
+        .or_else(|| first.name.strip_prefix("restore-"))
+        .unwrap_or(&first.name);
+    match (&first.before, live) {
+        (None, None) => None,
+        (None, Some(live)) => {
+            // Somebody else's object of the same name is none of our business.
+            let governed = live.annotations().get(api::advisor::names::GOVERNED_BY);
+            (governed == Some(&facts.config.name_any()))
+                .then(|| plan::deletion(stem, target, managed, facts.snapshot))
+        }
+        (Some(before), Some(_)) => {
+            Some(plan::restoration(stem, target, managed, before, facts.snapshot))
+        }
+        // We deleted it: it comes back as it was, as far as we knew it.
+        (Some(before), None) => {
+            let mut item = plan::restoration(stem, target, managed, before, facts.snapshot);
+            item.operation = Operation::Apply;
+            let metadata = first.desired_state.as_ref().map(|state| &state["metadata"]);
+            if let (Some(metadata), Some(desired)) = (metadata, &mut item.desired_state) {
+                desired["metadata"] = metadata.clone();
+                plan::mark(desired, &facts.config.name_any(), before);
+            }
+            Some(item)
+        }
+    }
+}
