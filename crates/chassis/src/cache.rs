@@ -62,6 +62,8 @@ struct Progress {
     revision: u64,
     /// Grows with every change, also those without a revision of their own.
     changes: u64,
+    /// Whether nothing will be seen any more.
+    ended: bool,
 }
 
 /// The objects of one kind; clones share them.
@@ -88,13 +90,22 @@ impl<K: Kind> Cache<K> {
     /// [`Manager::cache`](crate::Manager::cache) does this for kinds known at compile time; a cache
     /// of kinds found at run time (`PartialObjectMeta<DynamicObject>`, say) is made here.
     pub fn follow(api: Api<K>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        // What hardly any controller reads: managed fields are half of an object.
+        Self::follow_with(api, |object| object.meta_mut().managed_fields = None)
+    }
+
+    /// The same, with a say in what is kept of an object.
+    pub(crate) fn follow_with(
+        api: Api<K>,
+        trim: impl Fn(&mut K) + Send + Sync + 'static,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let cache = Self {
             shared: Arc::new(Shared {
                 state: RwLock::new(State::default()),
                 progress: watch::Sender::new(Progress::default()),
             }),
         };
-        let running = reflect::run(cache.clone(), api);
+        let running = reflect::run(cache.clone(), api, trim);
         (cache, running)
     }
 
@@ -152,6 +163,17 @@ impl<K: Kind> Cache<K> {
         state.listeners.push(Arc::new(tell));
     }
 
+    /// Whether everything has been listed once.
+    pub fn is_synced(&self) -> bool {
+        self.shared.progress.borrow().listed
+    }
+
+    /// Whether nothing will be seen any more: the kind is not served. Who waits for such a cache
+    /// waits no longer.
+    pub fn has_ended(&self) -> bool {
+        self.shared.progress.borrow().ended
+    }
+
     /// Waits until everything has been listed once.
     pub async fn synced(&self) {
         self.wait(|progress| progress.listed).await;
@@ -186,9 +208,12 @@ impl<K: Kind> Cache<K> {
         .await;
     }
 
-    async fn wait(&self, enough: impl FnMut(&Progress) -> bool) {
+    async fn wait(&self, mut enough: impl FnMut(&Progress) -> bool) {
+        let mut progress = self.shared.progress.subscribe();
         // An error means that the sender is gone; this very cache holds it.
-        let _ = self.shared.progress.subscribe().wait_for(enough).await;
+        let _ = progress
+            .wait_for(|progress| progress.ended || enough(progress))
+            .await;
     }
 }
 

@@ -14,6 +14,9 @@ pub enum Error {
     /// An object says something that nobody can act upon.
     #[error("{0}")]
     Invalid(String),
+    /// Something that was waited for did not come in time.
+    #[error("{0}")]
+    Late(String),
 }
 
 impl Error {
@@ -30,7 +33,7 @@ impl Error {
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Api { cause, .. } => code(cause),
-            Self::Invalid(_) => None,
+            Self::Invalid(_) | Self::Late(_) => None,
         }
     }
 

@@ -14,6 +14,7 @@
 mod cache;
 mod error;
 mod events;
+mod foreign;
 mod key;
 mod manager;
 mod queue;
@@ -22,6 +23,7 @@ mod reconcile;
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
 pub use events::Events;
+pub use foreign::{Foreign, ForeignChange, Installed};
 pub use key::Key;
 pub use manager::Manager;
 pub use queue::Queue;

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::{Api, Client};
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::events::{self, Events};
 use crate::reconcile::{self, Reconcile};
-use crate::{Cache, Kind, Queue};
+use crate::{Cache, Foreign, Kind, Queue};
 
 /// How long controllers may take to bring what they have begun to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,6 +33,7 @@ struct Shared {
     /// Tasks that run for as long as anything runs.
     helpers: Mutex<JoinSet<()>>,
     events: events::Sender,
+    foreign: OnceLock<Foreign>,
     stopping: watch::Sender<bool>,
 }
 
@@ -49,6 +50,7 @@ impl Manager {
                 workers: Mutex::default(),
                 helpers: Mutex::new(helpers),
                 events,
+                foreign: OnceLock::new(),
                 stopping: watch::Sender::new(false),
             }),
         }
@@ -70,6 +72,15 @@ impl Manager {
         self.shared.helpers.lock().spawn(running);
         caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
         cache
+    }
+
+    /// Kinds that may not be installed. The first who asks has their definitions followed.
+    pub fn foreign(&self) -> &Foreign {
+        self.shared.foreign.get_or_init(|| {
+            let (foreign, keeping) = Foreign::new(self.client(), self.cache());
+            self.spawn(keeping);
+            foreign
+        })
     }
 
     /// Reports events in the name of a component.

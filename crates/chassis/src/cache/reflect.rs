@@ -19,13 +19,13 @@ const WATCH: u32 = 290;
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
 /// Runs until dropped.
-pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>) {
+pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>, trim: impl Fn(&mut K)) {
     let mut wait = RETRY.0;
     let mut from: Option<u64> = None;
     loop {
         let result = match from {
-            Some(at) => watch(&cache, &api, at, &mut wait).await,
-            None => list(&cache, &api).await,
+            Some(at) => watch(&cache, &api, at, &trim, &mut wait).await,
+            None => list(&cache, &api, &trim).await,
         };
         match result {
             Ok(at) => {
@@ -37,17 +37,20 @@ pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>) {
                 wait = RETRY.0;
             }
             Err(error) => {
-                let expired = matches!(&error, kube::Error::Api(status) if status.code == 410);
-                if expired {
-                    debug!(
-                        url = api.resource_url(),
-                        "the watch is too far behind; listing again"
-                    );
-                    from = None;
-                } else {
-                    warn!(url = api.resource_url(), %error, "cannot follow changes; trying again");
-                    from = from.map(|_| cache.seen());
+                let url = api.resource_url();
+                let code = match &error {
+                    kube::Error::Api(status) => status.code,
+                    _ => 0,
+                };
+                match code {
+                    410 => debug!(url, "the watch is too far behind; listing again"),
+                    // A kind that comes or goes; what there is afterwards is to be listed anew.
+                    404 => debug!(url, "not served at the moment; trying again"),
+                    _ => warn!(url, %error, "cannot follow changes; trying again"),
                 }
+                from = from
+                    .filter(|_| !matches!(code, 404 | 410))
+                    .map(|_| cache.seen());
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(RETRY.1);
             }
@@ -56,12 +59,17 @@ pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>) {
 }
 
 /// Lists everything; the revision it was listed at.
-async fn list<K: Kind>(cache: &Cache<K>, api: &Api<K>) -> Result<u64, kube::Error> {
+async fn list<K: Kind>(
+    cache: &Cache<K>,
+    api: &Api<K>,
+    trim: &impl Fn(&mut K),
+) -> Result<u64, kube::Error> {
     let mut params = ListParams::default().limit(PAGE);
     let mut objects = Vec::new();
     let at = loop {
         let page = api.list(&params).await?;
-        objects.extend(page.items.into_iter().map(keep));
+        let kept = page.items.into_iter().map(|object| keep(object, trim));
+        objects.extend(kept);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => {
@@ -82,6 +90,7 @@ async fn watch<K: Kind>(
     cache: &Cache<K>,
     api: &Api<K>,
     from: u64,
+    trim: &impl Fn(&mut K),
     wait: &mut Duration,
 ) -> Result<u64, kube::Error> {
     let params = WatchParams::default().timeout(WATCH);
@@ -91,7 +100,7 @@ async fn watch<K: Kind>(
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let at = revision(object.meta()).unwrap_or_default();
-                let object = keep(object);
+                let object = keep(object, trim);
                 let key = Key::of(object.meta());
                 cache.publish(at, |state| {
                     state.set(&key, Some(object)).into_iter().collect()
@@ -116,9 +125,8 @@ async fn watch<K: Kind>(
     Ok(cache.seen())
 }
 
-/// An object without what no controller reads: managed fields are half of it.
-fn keep<K: Kind>(mut object: K) -> Arc<K> {
-    object.meta_mut().managed_fields = None;
+fn keep<K: Kind>(mut object: K, trim: &impl Fn(&mut K)) -> Arc<K> {
+    trim(&mut object);
     Arc::new(object)
 }
 
@@ -126,6 +134,15 @@ impl<K: Kind> Cache<K> {
     /// The revision up to which everything has been seen.
     fn seen(&self) -> u64 {
         self.shared.progress.borrow().revision
+    }
+
+    /// Says that all objects are gone, and that there will be no others. Whoever follows changes
+    /// for the cache has to have ended before.
+    pub(crate) fn end(&self) {
+        self.publish(self.seen(), |state| state.replace(Vec::new(), u64::MAX));
+        self.shared
+            .progress
+            .send_modify(|progress| progress.ended = true);
     }
 
     /// Changes the state, tells the listeners, then those who wait.

@@ -200,7 +200,7 @@ pub(crate) fn said(error: &kube::Error) -> String {
 pub(crate) fn explain(error: &Error) -> String {
     match error {
         Error::Api { cause, .. } => said(cause),
-        Error::Invalid(text) => text.clone(),
+        Error::Invalid(text) | Error::Late(text) => text.clone(),
     }
 }
 

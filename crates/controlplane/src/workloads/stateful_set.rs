@@ -305,7 +305,7 @@ impl Controller {
             Err(error) => {
                 let why = match error {
                     Error::Api { cause, .. } => said(cause),
-                    Error::Invalid(why) => why.clone(),
+                    Error::Invalid(why) | Error::Late(why) => why.clone(),
                 };
                 let reason = format!("Failed{verb}");
                 let message = format!("{about} failed error: {why}");

@@ -1,0 +1,100 @@
+//! What a CustomResourceDefinition says about its kind.
+
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
+
+use super::{Definition, Served};
+
+/// A kind with an established definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Installed {
+    /// Group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name in URLs.
+    pub plural: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+    /// The versions that are served, as the definition orders them.
+    pub served: Vec<String>,
+    /// The version objects are stored in.
+    pub storage: Option<String>,
+    /// The definition, with the schemas.
+    pub definition: Arc<CustomResourceDefinition>,
+}
+
+impl Installed {
+    /// What an established definition says; `None` for one that is not.
+    pub(super) fn new(definition: &Arc<CustomResourceDefinition>) -> Option<Self> {
+        let conditions = definition.status.as_ref()?.conditions.iter().flatten();
+        let established = conditions
+            .filter(|condition| condition.type_ == "Established")
+            .any(|condition| condition.status == "True");
+        if !established {
+            return None;
+        }
+        let spec = &definition.spec;
+        Some(Self {
+            group: spec.group.clone(),
+            kind: accepted_kind(definition).to_owned(),
+            plural: spec.names.plural.clone(),
+            namespaced: spec.scope == "Namespaced",
+            served: (spec.versions.iter())
+                .filter(|version| version.served)
+                .map(|version| version.name.clone())
+                .collect(),
+            storage: (spec.versions.iter())
+                .find(|version| version.storage)
+                .map(|version| version.name.clone()),
+            definition: Arc::clone(definition),
+        })
+    }
+
+    /// Whether a version is served.
+    pub fn serves(&self, version: &str) -> bool {
+        self.served.iter().any(|served| served == version)
+    }
+
+    /// The kind in one of its versions.
+    pub fn in_version(&self, version: &str) -> GroupVersionKind {
+        GroupVersionKind::gvk(&self.group, version, &self.kind)
+    }
+
+    /// How the kind is served in a version, if it is.
+    pub(super) fn in_served(&self, version: &str) -> Option<Served> {
+        let kind = self.in_version(version);
+        let meta = &self.definition.metadata;
+        self.serves(version).then(|| Served {
+            resource: ApiResource::from_gvk_with_plural(&kind, &self.plural),
+            namespaced: self.namespaced,
+            definition: Some(Definition {
+                uid: meta.uid.clone(),
+                generation: meta.generation,
+            }),
+        })
+    }
+}
+
+/// The kind as the server has it: a definition may ask for names that others have.
+fn accepted_kind(definition: &CustomResourceDefinition) -> &str {
+    let status = definition.status.as_ref();
+    status
+        .and_then(|status| status.accepted_names.as_ref())
+        .map(|names| names.kind.as_str())
+        .filter(|kind| !kind.is_empty())
+        .unwrap_or(&definition.spec.names.kind)
+}
+
+/// What definitions are found by.
+pub(super) fn terms(definition: &CustomResourceDefinition) -> Vec<String> {
+    vec![term(&definition.spec.group, accepted_kind(definition))]
+}
+
+/// The same for a kind that is looked for.
+pub(super) fn term(group: &str, kind: &str) -> String {
+    format!("{group}/{kind}")
+}
