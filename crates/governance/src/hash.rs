@@ -115,7 +115,7 @@ fn not_found() -> BTreeMap<String, Value> {
     BTreeMap::from([("__state".to_owned(), json!("NOT_FOUND"))])
 }
 
-/// `group/version/Kind/namespace/name`; the core group is empty, and so is no namespace left out.
+/// `group/version/Kind/namespace/name`; the core group is empty, a missing namespace is left out.
 fn key(target: &TargetRef) -> String {
     let slash = if target.api_version.contains('/') {
         ""
