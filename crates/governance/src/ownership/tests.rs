@@ -267,7 +267,7 @@ fn owners_come_with_operation_and_time() {
     &[entry("field", "Update", EARLY, &total()), entry("above", "Update", LATE, &json!({"f:spec": {"f:limits": {}}}))],
     Some(("field", EARLY))
 )]
-#[case::above(&[entry("above", "Update", LATE, &json!({"f:spec": {}}))], Some(("above", LATE)))]
+#[case::above(&[entry("above", "Apply", LATE, &json!({"f:spec": {}}))], Some(("above", LATE)))]
 #[case::deleted(
     &[
         entry("helm", "Apply", LATEST, &json!({"f:spec": {"f:mode": {}}})),
