@@ -9,9 +9,17 @@
 //! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
 //! make of an intent comes as a preview, and what is to be done goes out as data.
 
+pub mod diff;
+pub mod hash;
 pub mod intent;
+pub mod ownership;
 pub mod profile;
+pub mod restore;
 pub mod snapshot;
+pub mod values;
+
+#[cfg(test)]
+mod test_values;
 
 pub use intent::{Intent, Intents};
 pub use profile::{Profile, Registry};

@@ -59,7 +59,7 @@ pub use manager_name::{
     manager_from_user_agent, validate_field_manager, validate_patch_options, validate_write_options,
 };
 pub use object_meta::object_meta_type;
-pub use path::{PathElement, path_text};
+pub use path::{PathElement, path_text, values_equal};
 pub use request::{Request, Versions};
 pub use scale::ScaleHandler;
 pub use schema::{ListKey, ListRelation, ListType, MapType, Scalar, Schema, Type, TypeRef};

@@ -146,7 +146,7 @@ pub(super) fn compare_values(a: &Value, b: &Value) -> Ordering {
 }
 
 /// Whether two values are the same; numbers by value, so `1` is `1.0`.
-pub(super) fn values_equal(a: &Value, b: &Value) -> bool {
+pub fn values_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b).is_eq(),
         (Value::Array(a), Value::Array(b)) => {

@@ -1,0 +1,348 @@
+//! The published hashes, and what a digest depends on.
+
+use api::advisor::{Impact, ItemState, Takeover};
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::from_str;
+
+use super::*;
+use crate::test_values::{any_object, any_value};
+
+fn target(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> TargetRef {
+    TargetRef {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        namespace: namespace.map(str::to_owned),
+    }
+}
+
+fn paths(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn machine_config(name: &str) -> TargetRef {
+    target(
+        "machineconfiguration.openshift.io/v1",
+        "MachineConfig",
+        None,
+        name,
+    )
+}
+
+/// Both targets of load-aware rebalancing, as they are with this specification of the descheduler.
+fn load_aware(spec: Option<Value>, managed: &[&str]) -> String {
+    let descheduler = target(
+        "operator.openshift.io/v1",
+        "KubeDescheduler",
+        Some("openshift-kube-descheduler-operator"),
+        "cluster",
+    );
+    let psi = spec.is_some().then(
+        || json!({"metadata": {"labels": {"x": "y"}}, "spec": {"kernelArguments": ["psi=1"]}}),
+    );
+    let live = spec.map(|spec| json!({"metadata": {"name": "cluster"}, "spec": spec}));
+    snapshot_hash([
+        (
+            &machine_config("99-worker-psi-karg"),
+            paths(&["spec.kernelArguments"]).as_slice(),
+            psi.as_ref(),
+        ),
+        (&descheduler, paths(managed).as_slice(), live.as_ref()),
+    ])
+    .unwrap()
+}
+
+const BEFORE_STATE: &[&str] = &[
+    "spec.deschedulingIntervalSeconds",
+    "spec.mode",
+    "spec.profiles",
+    "spec.profileCustomizations",
+    "spec.evictionLimits",
+];
+const WITH_STATE: &[&str] = &[
+    "spec.managementState",
+    "spec.deschedulingIntervalSeconds",
+    "spec.mode",
+    "spec.profiles",
+    "spec.profileCustomizations",
+    "spec.evictionLimits",
+];
+
+fn descheduler(interval: u32, soft_tainter: bool, node: u32, total: u32) -> Value {
+    json!({
+        "deschedulingIntervalSeconds": interval,
+        "mode": "Automatic",
+        "logLevel": "Normal",
+        "profiles": ["AffinityAndTaints", "KubeVirtRelieveAndMigrate"],
+        "profileCustomizations": {
+            "devDeviationThresholds": "AsymmetricLow",
+            "devEnableEvictionsInBackground": true,
+            "devEnableSoftTainter": soft_tainter,
+        },
+        "evictionLimits": {"node": node, "total": total},
+    })
+}
+
+#[rstest]
+#[case::missing(
+    None,
+    BEFORE_STATE,
+    "8046b8bc3127298de872e1ee226b6464d73a52449bc71d34910bc97914434037"
+)]
+#[case::applied(
+    Some(descheduler(60, true, 2, 5)),
+    BEFORE_STATE,
+    "2cd3af7d3f280c5c3fe075a1c8ae6e4e7c0fc6053d4cd28ca5ccc77337006eb9"
+)]
+#[case::edited(
+    Some(descheduler(180, false, 2, 5)),
+    BEFORE_STATE,
+    "abb75beb40eda416c3977d298c46d57bd9cdbc9eda245f2f4a91107973c8c092"
+)]
+#[case::other_limits(
+    Some(descheduler(60, true, 4, 10)),
+    BEFORE_STATE,
+    "4f0dbe9837eacbf99ad4aeab7189d8b5552f64287164112e311507178f3fdcbc"
+)]
+fn published_hashes_are_reproduced(
+    #[case] spec: Option<Value>,
+    #[case] managed: &[&str],
+    #[case] expected: &str,
+) {
+    assert_eq!(load_aware(spec, managed), format!("sha256:{expected}"));
+}
+
+#[test]
+fn the_state_of_management_counts_where_it_is_managed() {
+    let mut spec = descheduler(60, true, 2, 5);
+    spec["managementState"] = json!("Managed");
+    spec["profiles"] = json!(["KubeVirtRelieveAndMigrate"]);
+    assert_eq!(
+        load_aware(Some(spec), WITH_STATE),
+        "sha256:30e2285e063392f8116b7693f3b85dd00c05bd9584d898b308fb3535c5b35f13"
+    );
+}
+
+#[test]
+fn the_published_hash_of_higher_density_is_reproduced() {
+    let hyperconverged = target(
+        "hco.kubevirt.io/v1beta1",
+        "HyperConverged",
+        Some("openshift-cnv"),
+        "kubevirt-hyperconverged",
+    );
+    let live = json!({"spec": {
+        "higherWorkloadDensity": {"memoryOvercommitPercentage": 100}, "other": true,
+    }});
+    let hash = snapshot_hash([
+        (
+            &machine_config("90-worker-kubelet-swap"),
+            paths(&["spec.config"]).as_slice(),
+            None,
+        ),
+        (
+            &hyperconverged,
+            paths(&[
+                "spec.higherWorkloadDensity.memoryOvercommitPercentage",
+                "spec.ksmConfiguration",
+            ])
+            .as_slice(),
+            Some(&live),
+        ),
+    ]);
+    assert_eq!(
+        hash.unwrap(),
+        "sha256:3bfa730d47b28869339b5450c6134d213df022650d29d3f12dfa834be832fc2f"
+    );
+}
+
+#[rstest]
+#[case(target("v1", "ConfigMap", Some("ns"), "n"), "/v1/ConfigMap/ns/n")]
+#[case(target("v1", "Node", None, "n"), "/v1/Node/n")]
+#[case(target("v1", "Node", Some(""), "n"), "/v1/Node/n")]
+#[case(
+    target("apps/v1", "Deployment", Some("ns"), "n"),
+    "apps/v1/Deployment/ns/n"
+)]
+fn targets_are_told_apart_by_a_key(#[case] target: TargetRef, #[case] expected: &str) {
+    assert_eq!(key(&target), expected);
+}
+
+#[test]
+fn text_is_escaped_as_go_does() {
+    let map = target("v1", "ConfigMap", Some("ns"), "n");
+    let live = json!({"spec": {"a": "<&>\u{2028}é"}});
+    let hash = snapshot_hash([(&map, [].as_slice(), Some(&live))]).unwrap();
+    // Of {"/v1/ConfigMap/ns/n":{"spec":{"a":"\u003c\u0026\u003e\u2028é"}}}.
+    assert_eq!(
+        hash,
+        "sha256:7189d0103d54805ef55cae84eff10f6dfd1733f1caab7dcb2344e1a59f80fe28"
+    );
+}
+
+#[test]
+fn a_target_named_twice_is_guarded_at_all_paths() {
+    let one = target("v1", "Thing", None, "n");
+    let hash = |a: u32, b: u32| {
+        let live = json!({"spec": {"a": a, "b": b}});
+        snapshot_hash([
+            (&one, paths(&["spec.a"]).as_slice(), Some(&live)),
+            (&one, paths(&["spec.b"]).as_slice(), Some(&live)),
+        ])
+        .unwrap()
+    };
+    assert_eq!(hash(1, 2), hash(1, 2));
+    assert_ne!(hash(1, 2), hash(3, 2));
+    assert_ne!(hash(1, 2), hash(1, 3));
+}
+
+#[test]
+fn a_path_into_a_list_has_no_hash() {
+    let one = target("v1", "Thing", None, "n");
+    let live = json!({"spec": {"a": [1]}});
+    let error = snapshot_hash([(&one, paths(&["spec.a.0"]).as_slice(), Some(&live))]).unwrap_err();
+    assert_eq!(error.list, "spec.a");
+}
+
+#[rstest]
+#[case("sha256:ab", "ab", true)]
+#[case("ab", "sha256:ab", true)]
+#[case("sha256:ab", "sha256:ab", true)]
+#[case("ab", "ab", true)]
+#[case("sha256:ab", "sha256:ac", false)]
+#[case("", "sha256:ab", false)]
+fn the_prefix_of_a_hash_is_optional(#[case] a: &str, #[case] b: &str, #[case] same: bool) {
+    assert_eq!(same_hash(a, b), same);
+}
+
+fn item() -> Item {
+    Item {
+        name: "one".to_owned(),
+        target_ref: target("v1", "Thing", Some("ns"), "n"),
+        desired_state: Some(json!({"metadata": {"name": "n"}, "spec": {"a": 1, "b": {"c": true}}})),
+        managed_fields: paths(&["spec.a", "spec.b"]),
+        base: Some(BTreeMap::from([("spec.a".to_owned(), json!(0))])),
+        ..Item::default()
+    }
+}
+
+#[test]
+fn a_digest_tells_what_is_done_apart() {
+    let original = plan_digest(&[item()]);
+    assert!(original.starts_with("sha256:") && original.len() == 71);
+    let changed = |change: fn(&mut Item)| {
+        let mut other = item();
+        change(&mut other);
+        plan_digest(&[other])
+    };
+    for other in [
+        changed(|item| item.name.push('x')),
+        changed(|item| item.target_ref.namespace = None),
+        changed(|item| item.operation = Operation::Delete),
+        changed(|item| item.operation = Operation::Restore),
+        changed(|item| item.desired_state = None),
+        changed(|item| item.desired_state = Some(json!({"spec": {"a": 2, "b": {"c": true}}}))),
+        changed(|item| item.managed_fields.truncate(1)),
+        changed(|item| item.managed_fields.reverse()),
+        changed(|item| item.depends_on = vec!["zero".to_owned()]),
+        changed(|item| item.base = None),
+        changed(|item| item.base = Some(BTreeMap::new())),
+        changed(|item| item.base = Some(BTreeMap::from([("spec.a".to_owned(), json!(1))]))),
+        plan_digest(&[]),
+        plan_digest(&[item(), item()]),
+    ] {
+        assert_ne!(other, original);
+    }
+}
+
+#[test]
+fn the_order_of_items_counts() {
+    let mut second = item();
+    second.name = "two".to_owned();
+    assert_ne!(
+        plan_digest(&[item(), second.clone()]),
+        plan_digest(&[second, item()])
+    );
+}
+
+#[test]
+fn what_is_only_told_about_an_item_does_not_count() {
+    let mut told = item();
+    told.impact_severity = Some(Impact::High);
+    told.message = Some("words".to_owned());
+    told.state = ItemState::Failed;
+    told.diff = Some("+x".to_owned());
+    told.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
+    told.takeovers = vec![Takeover::default()];
+    assert_eq!(plan_digest(&[told]), plan_digest(&[item()]));
+}
+
+#[test]
+fn the_hash_annotation_does_not_count_and_others_do() {
+    let with = |annotations: Value| {
+        let mut item = item();
+        let mut desired = item.desired_state.take().unwrap();
+        desired["metadata"]["annotations"] = annotations;
+        item.desired_state = Some(desired);
+        plan_digest(&[item])
+    };
+    let original = plan_digest(&[item()]);
+    assert_eq!(
+        with(json!({names::APPLIED_PROFILE_HASH: "sha256:1"})),
+        original
+    );
+    let governed = with(json!({names::GOVERNED_BY: "x"}));
+    assert_ne!(governed, original);
+    assert_eq!(
+        with(json!({names::GOVERNED_BY: "x", names::APPLIED_PROFILE_HASH: "sha256:2"})),
+        governed
+    );
+}
+
+/// An object as text, with the keys of every map in the opposite order.
+fn reversed(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let fields: Vec<String> = map
+                .iter()
+                .rev()
+                .map(|(key, value)| format!("{}:{}", json!(key), reversed(value)))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(reversed).collect();
+            format!("[{}]", items.join(","))
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_keys_does_not_count(desired in any_object(), base in any_value()) {
+        let plan = |desired: Value, base: Value| {
+            let base = Some(BTreeMap::from([("spec".to_owned(), base)]));
+            plan_digest(&[Item { desired_state: Some(desired), base, ..item() }])
+        };
+        let turned = (from_str(&reversed(&desired)).unwrap(), from_str(&reversed(&base)).unwrap());
+        prop_assert_eq!(plan(desired, base), plan(turned.0, turned.1));
+    }
+
+    #[test]
+    fn a_plan_read_back_has_the_same_digest(desired in any_object(), base in any_value()) {
+        let base = Some(BTreeMap::from([("spec".to_owned(), base)]));
+        let plan = [Item { desired_state: Some(desired), base, ..item() }];
+        let read: Vec<Item> = from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+        prop_assert_eq!(plan_digest(&plan), plan_digest(&read));
+    }
+
+    #[test]
+    fn different_values_have_different_hashes(a in any_value(), b in any_value()) {
+        let hash = |value: &Value| applied_hash(&BTreeMap::from([("spec".to_owned(), value.clone())]));
+        prop_assert_eq!(hash(&a) == hash(&b), machinery::apply::values_equal(&a, &b));
+    }
+}

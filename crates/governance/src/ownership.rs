@@ -1,0 +1,251 @@
+//! Who owns the fields of a target, and what it would mean to take them.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::advisor::{FIELD_MANAGER, Takeover};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, Time};
+use kube_core::Status;
+use machinery::apply::{FieldSet, PathElement, path_text};
+use serde_json::Value;
+
+use crate::values::normal;
+
+/// A field that somebody else owns and that an apply would change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// Who owns it.
+    pub manager: String,
+    /// The field: dotted, items of lists as servers print them (`spec.ports[port=80].name`).
+    pub path: String,
+    /// Since when, where the server says so.
+    pub since: Option<Timestamp>,
+}
+
+/// Somebody who owns a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The manager.
+    pub manager: String,
+    /// How it came to own the field: `Apply` or `Update`.
+    pub operation: String,
+    /// When it last wrote.
+    pub time: Option<Timestamp>,
+}
+
+/// The conflicts that an apply was answered with; none if it failed for another reason.
+pub fn conflicts(status: &Status) -> Vec<Conflict> {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .filter(|cause| cause.reason == "FieldManagerConflict")
+        .filter_map(|cause| {
+            let (manager, since) = owner(&cause.message)?;
+            let path = cause.field.strip_prefix('.').unwrap_or(&cause.field);
+            Some(Conflict {
+                manager,
+                path: path.to_owned(),
+                since,
+            })
+        })
+        .collect()
+}
+
+/// Reads `conflict with "name" with subresource "status" using apps/v1 at 2026-01-01T00:00:00Z`;
+/// all but the name may be missing (`printManager` in `managedfields/internal/conflict.go`).
+fn owner(message: &str) -> Option<(String, Option<Timestamp>)> {
+    let quoted = message.strip_prefix("conflict with ")?;
+    let mut escaped = false;
+    let end = quoted.char_indices().skip(1).find_map(|(at, char)| {
+        let closes = char == '"' && !escaped;
+        escaped = char == '\\' && !escaped;
+        closes.then_some(at + 1)
+    })?;
+    let (name, rest) = quoted.split_at_checked(end)?;
+    // Go quotes like JSON what a manager may be called.
+    let name = serde_json::from_str(name).ok()?;
+    let since = rest
+        .rsplit_once(" at ")
+        .and_then(|(_, time)| time.parse().ok());
+    Some((name, since))
+}
+
+/// What it would mean to force an apply that met conflicts: who loses which field, with what it is
+/// and what it is to be. `formerly_ours` is what was applied before, if anything was.
+pub fn takeovers(
+    conflicts: &[Conflict],
+    live: &Value,
+    desired: &Value,
+    formerly_ours: Option<&BTreeMap<String, Value>>,
+) -> Vec<Takeover> {
+    let ours: Vec<String> = formerly_ours
+        .into_iter()
+        .flat_map(BTreeMap::keys)
+        .map(|path| normal(path))
+        .collect();
+    // Servers rarely say since when; the object does.
+    let entries = live
+        .pointer("/metadata/managedFields")
+        .and_then(|entries| serde_json::from_value::<Vec<ManagedFieldsEntry>>(entries.clone()).ok())
+        .unwrap_or_default();
+    let since = |conflict: &Conflict| {
+        conflict.since.or_else(|| {
+            owners_among(&entries, &conflict.path)
+                .filter(|(_, owner)| owner.manager == conflict.manager)
+                .filter_map(|(_, owner)| owner.time)
+                .max()
+        })
+    };
+    let mut found: Vec<Takeover> = conflicts
+        .iter()
+        .map(|conflict| Takeover {
+            path: conflict.path.clone(),
+            manager: conflict.manager.clone(),
+            since: since(conflict).map(Time),
+            live: resolve(live, &conflict.path).cloned(),
+            wanted: resolve(desired, &conflict.path).cloned(),
+            reclaimed: ours.iter().any(|path| lies_at(&conflict.path, path)),
+        })
+        .collect();
+    found.sort_by(|a, b| (&a.path, &a.manager).cmp(&(&b.path, &b.manager)));
+    found.dedup_by(|a, b| a.path == b.path && a.manager == b.manager);
+    found
+}
+
+/// Who owns a field, something above it as a whole, or something below it; not what is owned
+/// through the status.
+pub fn owners(meta: &ObjectMeta, path: &str) -> Vec<Owner> {
+    let entries = meta.managed_fields.as_deref().unwrap_or_default();
+    owners_among(entries, &normal(path))
+        .map(|(_, owner)| owner)
+        .collect()
+}
+
+/// Who wrote a field last, and when: the newest owner, others before us.
+///
+/// Nobody owns a field that was deleted; then it is whoever updated the object last, which is a good
+/// guess and no more.
+pub fn last_writer(meta: &ObjectMeta, path: &str) -> Option<(String, Option<Timestamp>)> {
+    let entries = meta.managed_fields.as_deref().unwrap_or_default();
+    let owners: Vec<(Reach, Owner)> = owners_among(entries, &normal(path)).collect();
+    let newest = |reach: Reach, ours: bool| {
+        owners
+            .iter()
+            .filter(|(how, owner)| *how == reach && (owner.manager == FIELD_MANAGER) == ours)
+            .map(|(_, owner)| owner.clone())
+            .max_by_key(|owner| owner.time)
+    };
+    let updater = || {
+        entries
+            .iter()
+            .filter(|entry| !is_status(entry))
+            .map(as_owner)
+            .filter(|owner| owner.operation == "Update" && owner.manager != FIELD_MANAGER)
+            .max_by_key(|owner| owner.time)
+    };
+    newest(Reach::Field, false)
+        .or_else(|| newest(Reach::Above, false))
+        .or_else(|| newest(Reach::Field, true))
+        .or_else(updater)
+        .or_else(|| newest(Reach::Above, true))
+        .map(|owner| (owner.manager, owner.time))
+}
+
+/// How an owner comes to a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// It owns the field, or something below it.
+    Field,
+    /// It owns something above it, and nothing in there.
+    Above,
+}
+
+fn owners_among(
+    entries: &[ManagedFieldsEntry],
+    path: &str,
+) -> impl Iterator<Item = (Reach, Owner)> {
+    entries
+        .iter()
+        .filter(|entry| !is_status(entry))
+        .filter_map(move |entry| Some((reach(entry, path)?, as_owner(entry))))
+}
+
+fn is_status(entry: &ManagedFieldsEntry) -> bool {
+    entry.subresource.as_deref() == Some("status")
+}
+
+fn as_owner(entry: &ManagedFieldsEntry) -> Owner {
+    Owner {
+        manager: entry.manager.clone().unwrap_or_default(),
+        operation: entry.operation.clone().unwrap_or_default(),
+        time: entry.time.as_ref().map(|time| time.0),
+    }
+}
+
+/// How an entry owns a path, if it does. An entry that cannot be read owns nothing.
+fn reach(entry: &ManagedFieldsEntry, path: &str) -> Option<Reach> {
+    let set = FieldSet::from_fields_v1(&entry.fields_v1.as_ref()?.0).ok()?;
+    let mut found = None;
+    // Paths are compared as text: that of a key with dots cannot be taken apart.
+    for leaf in set.leaves().iter() {
+        let leaf = path_text(&leaf);
+        let leaf = leaf.strip_prefix('.').unwrap_or(&leaf);
+        if lies_at(leaf, path) {
+            return Some(Reach::Field);
+        }
+        if lies_at(path, leaf) {
+            found = Some(Reach::Above);
+        }
+    }
+    found
+}
+
+/// Whether a path is another one or lies below it.
+fn lies_at(path: &str, top: &str) -> bool {
+    path.strip_prefix(top)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// The value at a path as servers print it. Keys may hold dots, so what is there decides how to read it.
+fn resolve<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    if path.is_empty() {
+        return Some(value);
+    }
+    match value {
+        Value::Object(map) => {
+            let path = path.strip_prefix('.').unwrap_or(path);
+            map.iter().find_map(|(key, below)| {
+                let rest = path.strip_prefix(key.as_str())?;
+                let ends = rest.is_empty() || rest.starts_with(['.', '[']);
+                if ends { resolve(below, rest) } else { None }
+            })
+        }
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            let rest = [
+                PathElement::Index(i64::try_from(index).ok()?),
+                PathElement::item(item.clone()),
+            ]
+            .iter()
+            .find_map(|element| path.strip_prefix(element.to_string().as_str()))
+            .or_else(|| after_keys(item, path.strip_prefix('[')?))?;
+            resolve(item, rest)
+        }),
+        _ => None,
+    }
+}
+
+/// What follows `name="a",port=80]` if the item has these keys.
+fn after_keys<'p>(item: &Value, path: &'p str) -> Option<&'p str> {
+    item.as_object()?.iter().find_map(|(key, value)| {
+        // An item of a set is printed as `[=value]`.
+        let printed = PathElement::item(value.clone()).to_string();
+        let text = printed.strip_prefix('[')?.strip_suffix(']')?;
+        let rest = path.strip_prefix(key.as_str())?.strip_prefix(text)?;
+        match rest.strip_prefix(',') {
+            Some(more) => after_keys(item, more),
+            None => rest.strip_prefix(']'),
+        }
+    })
+}
