@@ -61,19 +61,19 @@ impl Snapshot {
             .flat_map(|kind| kind.objects.values())
     }
 
+    /// The kind that an item is about, if it is installed.
+    pub fn kind_of(&self, target: &TargetRef) -> Option<&Kind> {
+        let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
+        let mut kinds = self.kinds.iter();
+        kinds
+            .find(|(of, _)| of.group == group && of.kind == target.kind)
+            .map(|(_, kind)| kind)
+    }
+
     /// The object that an item is about.
     pub fn target(&self, target: &TargetRef) -> Option<&Arc<DynamicObject>> {
-        let group = target
-            .api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group);
-        let kind = self
-            .kinds
-            .iter()
-            .find(|(of, _)| of.group == group && of.kind == target.kind)?
-            .1;
         let namespace = target.namespace.clone().unwrap_or_default();
-        kind.objects.get(&(namespace, target.name.clone()))
+        self.kind_of(target)?.objects.get(&(namespace, target.name.clone()))
     }
 }
 

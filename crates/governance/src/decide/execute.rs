@@ -116,12 +116,16 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         Ok(granted) => granted,
         Err(withheld) => return supersede(turn, &withheld.to_string()),
     };
-    let on_record = turn.record().is_some_and(|record| {
+    // The entry may have been written, and its number not: it is the open one of this plan.
+    let entry = facts.records.iter().find(|record| {
         record.outcome.is_none() && Some(&record.plan_digest) == turn.status.plan_digest.as_ref()
     });
-    if !on_record {
-        let record = record(&turn, granted.by);
-        return turn.end(Todo::Record(Box::new(record)));
+    match entry {
+        Some(entry) => turn.status.revision = Some(entry.revision),
+        None => {
+            let record = record(&turn, granted.by);
+            return turn.end(Todo::Record(Box::new(record)));
+        }
     }
     watch_or_finish(turn, Some(&granted.items))
 }

@@ -1,0 +1,276 @@
+//! Governance: VirtPlatformConfigs are planned, reviewed, carried out and watched.
+//!
+//! ```text
+//! gather: caches of the configuration, its targets and inputs, the history
+//!   decide: governance::decide --> status, what to do, events
+//!     apply: dry runs, server-side apply under a lock, entries of the history
+//!       report: status, events, metrics
+//! ```
+//!
+//! Every decision is pure and lives in the crate `governance`. The state is the status of the object:
+//! a reconcile that ends anywhere is gone on with from there.
+
+mod advertise;
+mod carry_out;
+pub mod cluster;
+mod history;
+pub mod preview;
+mod report;
+
+use std::sync::Arc;
+
+use ::governance::decide::{Decision, Executed, Facts, Todo, decide, drafted, executed, recorded};
+use ::governance::{Registry, Snapshot};
+use api::advisor::{Action, VirtPlatformConfig};
+use chassis::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile};
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt as _};
+
+use history::History;
+use report::Report;
+
+/// What a controller of configurations is called: in logs, events and metrics.
+pub const COMPONENT: &str = "medley-governance";
+
+/// The webhook configuration that records who approves.
+pub const WEBHOOK: &str = "medley-governance";
+
+/// Steps of one configuration before others get their turn. A plan takes a handful.
+const STEPS: usize = 64;
+
+/// How governance is run.
+#[derive(Clone)]
+pub struct Options {
+    /// The profiles that there are.
+    pub registry: Registry,
+    /// The version of the operator, as it is told in statuses.
+    pub version: String,
+    /// Where the history is kept.
+    pub namespace: String,
+}
+
+/// Starts to govern; returns when everything there is has been seen.
+pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
+    let configs = manager.cache::<VirtPlatformConfig>();
+    let webhooks = manager.cache::<MutatingWebhookConfiguration>();
+    let foreign = manager.foreign();
+    let history = History::follow(manager, &options.namespace);
+    configs.synced().await;
+    webhooks.synced().await;
+    history.synced().await;
+    let queue: Queue<Key> = Queue::new();
+    let controller = Governor {
+        client: manager.client(),
+        configs: configs.clone(),
+        webhooks: webhooks.clone(),
+        foreign: foreign.clone(),
+        history,
+        report: Report::new(manager),
+        options: options.clone(),
+    };
+    advertise::all(&controller.client, &options.registry, &configs).await;
+    for config in configs.list() {
+        controller.follow(&config.spec.profile);
+    }
+    foreign.synced().await;
+    subscribe(&controller, &queue);
+    // A configuration is looked at by one worker at a time; there are as many as profiles, at most.
+    manager.start(controller, &queue, 4);
+    Ok(())
+}
+
+/// Has everything told that a configuration depends on.
+fn subscribe(controller: &Governor, queue: &Queue<Key>) {
+    let told = queue.clone();
+    controller.configs.on_change(move |change| {
+        if let Some(config) = change.object() {
+            told.add(Key::of(&config.metadata));
+        }
+    });
+    let (told, configs, registry) = (
+        queue.clone(),
+        controller.configs.clone(),
+        controller.options.registry.clone(),
+    );
+    controller.foreign.on_change(move |change: &ForeignChange<'_>| {
+        let kind = change.kind();
+        for config in configs.list() {
+            let concerned = config.spec.action != Action::Ignore
+                && registry.get(&config.spec.profile).is_some_and(|profile| {
+                    let mut uses = profile.uses().iter();
+                    uses.any(|uses| uses.of.group == kind.group && uses.of.kind == kind.kind)
+                });
+            if concerned {
+                told.add(Key::of(&config.metadata));
+            }
+        }
+    });
+    let (told, configs) = (queue.clone(), controller.configs.clone());
+    controller.webhooks.on_change(move |change| {
+        if change.object().is_some_and(|one| one.name_any() == WEBHOOK) {
+            for config in configs.list() {
+                told.add(Key::of(&config.metadata));
+            }
+        }
+    });
+}
+
+struct Governor {
+    client: Client,
+    configs: Cache<VirtPlatformConfig>,
+    webhooks: Cache<MutatingWebhookConfiguration>,
+    foreign: Foreign,
+    history: History,
+    report: Report,
+    options: Options,
+}
+
+impl Reconcile for Governor {
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        for _ in 0..STEPS {
+            let Some(config) = self.configs.find(key) else {
+                self.report.forget(&key.name);
+                advertise::again(&self.client, &self.options.registry, &key.name).await?;
+                return Ok(Next::Wait);
+            };
+            if config.metadata.deletion_timestamp.is_some() {
+                return Ok(Next::Wait);
+            }
+            if let Some(next) = self.step(&config).await? {
+                return Ok(next);
+            }
+        }
+        // Others have waited long enough.
+        Ok(Next::After(std::time::Duration::from_millis(1)))
+    }
+}
+
+impl Governor {
+    /// Declares interest in the kinds of a profile.
+    fn follow(&self, profile: &str) {
+        if let Some(profile) = self.options.registry.get(profile) {
+            cluster::follow(&self.foreign, profile.uses());
+        }
+    }
+
+    /// Takes one decision and does what it says; when to look again if that is all for now.
+    async fn step(&self, config: &Arc<VirtPlatformConfig>) -> Result<Option<Next>, Error> {
+        let profile = self.options.registry.get(&config.spec.profile);
+        let snapshot = match profile {
+            Some(profile) if config.spec.action != Action::Ignore => {
+                cluster::gather(&self.foreign, profile.uses()).await?
+            }
+            _ => Snapshot::default(),
+        };
+        let records = self.history.of(&config.name_any());
+        let facts = Facts {
+            config,
+            profile: profile.map(|profile| &**profile),
+            snapshot: &snapshot,
+            records: &records,
+            approvals_recorded: self.webhooks.get("", WEBHOOK).is_some(),
+            version: &self.options.version,
+            now: Timestamp::now(),
+        };
+        let decision = decide(&facts);
+        let todo = decision.todo.clone();
+        let config = self.write(config, decision).await?;
+        let facts = Facts {
+            config: &config,
+            ..facts
+        };
+        let next = match todo {
+            Todo::Rest(wake) => return Ok(Some(until(wake))),
+            Todo::Again => return Ok(None),
+            Todo::Preview(draft) => {
+                let mut previews = Vec::new();
+                for item in &draft.items {
+                    previews.push(preview::preview(&self.client, &snapshot, item).await?);
+                }
+                drafted(&facts, draft, &previews)
+            }
+            Todo::Record(record) => {
+                self.history.begin(&config, &record).await?;
+                recorded(&facts, record.revision)
+            }
+            Todo::Close(revision, outcome) => {
+                self.history.close(&config.name_any(), revision, &outcome).await?;
+                self.history.prune(&config).await?;
+                return Ok(None);
+            }
+            Todo::Execute(execution) => {
+                let started = std::time::Instant::now();
+                let (result, written) = carry_out::carry_out(&self.client, &snapshot, &config.name_any(), &execution).await?;
+                if let Some(written) = written {
+                    cluster::saw(&self.foreign, &written).await;
+                }
+                if let Executed::Done = result {
+                    self.report.applied(&config.name_any(), started.elapsed());
+                }
+                // What was written is to be seen in what is looked at next.
+                let snapshot = match profile {
+                    Some(profile) => cluster::gather(&self.foreign, profile.uses()).await?,
+                    None => snapshot.clone(),
+                };
+                let facts = Facts {
+                    snapshot: &snapshot,
+                    now: Timestamp::now(),
+                    ..facts
+                };
+                executed(&facts, execution.index, result)
+            }
+        };
+        let todo = next.todo.clone();
+        self.write(&config, next).await?;
+        Ok(match todo {
+            Todo::Rest(wake) => Some(until(wake)),
+            _ => None,
+        })
+    }
+
+    /// Writes the status if it is another, and reports.
+    async fn write(
+        &self,
+        config: &Arc<VirtPlatformConfig>,
+        decision: Decision,
+    ) -> Result<Arc<VirtPlatformConfig>, Error> {
+        let mut written = Arc::clone(config);
+        if config.status.as_ref() != Some(&decision.status) {
+            let name = config.name_any();
+            let new = VirtPlatformConfig {
+                status: Some(decision.status.clone()),
+                ..(**config).clone()
+            };
+            let api: Api<VirtPlatformConfig> = Api::all(self.client.clone());
+            let params = PostParams {
+                field_manager: Some(COMPONENT.to_owned()),
+                ..PostParams::default()
+            };
+            let answer = api
+                .replace_status(&name, &params, &new)
+                .await
+                .map_err(Error::api(format!("writing the status of VirtPlatformConfig {name}")))?;
+            self.configs.saw(&answer).await;
+            written = Arc::new(answer);
+        }
+        self.report.decided(&written, &decision);
+        Ok(written)
+    }
+}
+
+/// When to look again.
+fn until(wake: Option<Timestamp>) -> Next {
+    match wake {
+        None => Next::Wait,
+        Some(wake) => {
+            let wait = wake.duration_since(Timestamp::now());
+            Next::After(wait.try_into().unwrap_or(std::time::Duration::ZERO))
+        }
+    }
+}
