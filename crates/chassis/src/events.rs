@@ -69,7 +69,18 @@ impl Events {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.report("Normal", (about, &()), None, reason, message.into());
+        self.normal_of_kind(about, &(), reason, message);
+    }
+
+    /// Something went as it should with an object of a kind found at run time.
+    pub fn normal_of_kind<K: Resource>(
+        &self,
+        about: &K,
+        kind: &K::DynamicType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.report("Normal", (about, kind), None, reason, message.into());
     }
 
     /// Something went wrong, or may.

@@ -137,18 +137,11 @@ struct Followed {
 }
 
 /// How a kind is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
 struct Served {
     resource: ApiResource,
     namespaced: bool,
     /// Its definition, if it has one.
-    definition: Option<Definition>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Definition {
-    uid: Option<String>,
-    generation: Option<i64>,
+    definition: Option<Arc<CustomResourceDefinition>>,
 }
 
 impl Foreign {
@@ -290,10 +283,15 @@ impl Foreign {
         }
     }
 
-    /// Whether [`Foreign::synced`] would return at once.
-    pub fn is_synced(&self) -> bool {
-        let (unknown, caches) = self.shared.standings();
-        self.shared.definitions.is_synced() && !unknown && caches.iter().all(Cache::is_synced)
+    /// The kinds that are wanted and do not stand clear yet, by name.
+    pub fn unsynced(&self) -> Vec<String> {
+        let state = self.shared.state.lock();
+        let unclear = state.wanted.iter().filter(|(_, standing)| match standing {
+            Standing::Unknown => true,
+            Standing::Absent => false,
+            Standing::Followed(followed) => !followed.cache.is_synced(),
+        });
+        unclear.map(|(wanted, _)| wanted.kind.clone()).collect()
     }
 }
 

@@ -16,7 +16,9 @@ mod error;
 mod events;
 mod foreign;
 mod key;
+pub mod leader;
 mod manager;
+pub mod metrics;
 mod queue;
 mod reconcile;
 

@@ -1,7 +1,7 @@
 //! What controllers share: the client, one cache a kind, events, and the tasks that run them.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::events::{self, Events};
+use crate::metrics::Metrics;
 use crate::reconcile::{self, Reconcile};
 use crate::{Cache, Foreign, Kind, Queue};
 
@@ -25,15 +26,23 @@ pub struct Manager {
     shared: Arc<Shared>,
 }
 
+/// A cache, and what is to be known of it without its type.
+struct Cached {
+    cache: Box<dyn Any + Send + Sync>,
+    kind: String,
+    is_synced: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
 struct Shared {
     client: Client,
-    caches: Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>,
+    caches: Mutex<HashMap<TypeId, Cached>>,
     /// Tasks that are to end by themselves when all is to stop.
     workers: Mutex<JoinSet<()>>,
     /// Tasks that run for as long as anything runs.
     helpers: Mutex<JoinSet<()>>,
     events: events::Sender,
     foreign: OnceLock<Foreign>,
+    metrics: Metrics,
     stopping: watch::Sender<bool>,
 }
 
@@ -51,6 +60,7 @@ impl Manager {
                 helpers: Mutex::new(helpers),
                 events,
                 foreign: OnceLock::new(),
+                metrics: Metrics::default(),
                 stopping: watch::Sender::new(false),
             }),
         }
@@ -65,13 +75,33 @@ impl Manager {
     pub fn cache<K: Kind<DynamicType = ()>>(&self) -> Cache<K> {
         let mut caches = self.shared.caches.lock();
         let known = caches.get(&TypeId::of::<K>());
-        if let Some(cache) = known.and_then(|cache| cache.downcast_ref::<Cache<K>>()) {
+        if let Some(cache) = known.and_then(|known| known.cache.downcast_ref::<Cache<K>>()) {
             return cache.clone();
         }
         let (cache, running) = Cache::follow(Api::all(self.client()));
         self.shared.helpers.lock().spawn(running);
-        caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+        let asked = cache.clone();
+        let cached = Cached {
+            cache: Box::new(cache.clone()),
+            kind: K::kind(&()).into_owned(),
+            is_synced: Box::new(move || asked.is_synced()),
+        };
+        caches.insert(TypeId::of::<K>(), cached);
         cache
+    }
+
+    /// The kinds whose objects have not all been listed yet, by name.
+    pub fn unsynced(&self) -> BTreeSet<String> {
+        let caches = self.shared.caches.lock();
+        let mut kinds: BTreeSet<String> = caches
+            .values()
+            .filter(|cached| !(cached.is_synced)())
+            .map(|cached| cached.kind.clone())
+            .collect();
+        if let Some(foreign) = self.shared.foreign.get() {
+            kinds.extend(foreign.unsynced());
+        }
+        kinds
     }
 
     /// Kinds that may not be installed. The first who asks has their definitions followed.
@@ -81,6 +111,11 @@ impl Manager {
             self.spawn(keeping);
             foreign
         })
+    }
+
+    /// Numbers about the work.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Reports events in the name of a component.
@@ -99,12 +134,14 @@ impl Manager {
         T: Hash + Eq + Clone + Display + Send + Sync + 'static,
         C: Reconcile<T>,
     {
+        let work = self.metrics().controller(controller.name(), queue);
         let controller = Arc::new(controller);
         let mut tasks = self.shared.workers.lock();
         for _ in 0..workers {
             tasks.spawn(reconcile::work(
                 Arc::clone(&controller),
                 queue.clone(),
+                work.clone(),
                 self.shared.stopping.subscribe(),
             ));
         }

@@ -4,12 +4,13 @@ use std::fmt::Display;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
+use crate::metrics::Work;
 use crate::{Error, Key, Queue};
 
 /// When to look at something again.
@@ -38,6 +39,7 @@ pub trait Reconcile<T = Key>: Send + Sync + 'static {
 pub(crate) async fn work<T, C>(
     controller: Arc<C>,
     queue: Queue<T>,
+    told: Work,
     mut stopping: watch::Receiver<bool>,
 ) where
     T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -50,25 +52,34 @@ pub(crate) async fn work<T, C>(
             what = queue.next() => what,
         };
         let name = controller.name();
+        let started = Instant::now();
         let result = AssertUnwindSafe(controller.reconcile(&what))
             .catch_unwind()
             .await;
+        told.duration.observe(started.elapsed().as_secs_f64());
         match result {
             Ok(Ok(next)) => {
                 queue.forget(&what);
-                if let Next::After(wait) = next {
-                    queue.add_after(what.clone(), wait);
-                }
+                match next {
+                    Next::Wait => told.success.inc(),
+                    Next::After(wait) => {
+                        queue.add_after(what.clone(), wait);
+                        told.later.inc()
+                    }
+                };
             }
             Ok(Err(error)) => {
                 if error.is_race() {
+                    told.conflict.inc();
                     debug!(controller = name, object = %what, %error, "overtaken; trying again");
                 } else {
+                    told.error.inc();
                     warn!(controller = name, object = %what, %error, "failed; trying again");
                 }
                 queue.add_failed(what.clone());
             }
             Err(_) => {
+                told.defect.inc();
                 error!(controller = name, object = %what, "a defect stopped the reconcile; trying again");
                 queue.add_failed(what.clone());
             }

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 
-use super::{Definition, Served};
+use super::Served;
 
 /// A kind with an established definition.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,14 +67,10 @@ impl Installed {
     /// How the kind is served in a version, if it is.
     pub(super) fn in_served(&self, version: &str) -> Option<Served> {
         let kind = self.in_version(version);
-        let meta = &self.definition.metadata;
         self.serves(version).then(|| Served {
             resource: ApiResource::from_gvk_with_plural(&kind, &self.plural),
             namespaced: self.namespaced,
-            definition: Some(Definition {
-                uid: meta.uid.clone(),
-                generation: meta.generation,
-            }),
+            definition: Some(Arc::clone(&self.definition)),
         })
     }
 }

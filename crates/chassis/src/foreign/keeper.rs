@@ -217,15 +217,17 @@ impl Served {
     /// discovery showed the kind changes nothing; one that took the place of another does.
     fn is_same_as(&self, other: &Self) -> bool {
         let replaced = match (&self.definition, &other.definition) {
-            (Some(one), Some(other)) => one.uid != other.uid,
+            (Some(one), Some(other)) => one.metadata.uid != other.metadata.uid,
             _ => false,
         };
         self.resource == other.resource && self.namespaced == other.namespaced && !replaced
     }
 
+    /// Whether the definition says something else. Its generation does not tell: it also grows when
+    /// the definition is about to go.
     fn is_redefined_by(&self, other: &Self) -> bool {
         match (&self.definition, &other.definition) {
-            (Some(one), Some(other)) => one.generation != other.generation,
+            (Some(one), Some(other)) => !Arc::ptr_eq(one, other) && one.spec != other.spec,
             _ => false,
         }
     }

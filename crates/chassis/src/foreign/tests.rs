@@ -135,7 +135,7 @@ async fn a_kind_is_followed_from_when_it_is_installed_until_it_is_not() -> anyho
     assert!(foreign.open(&kind).await?.is_none());
     assert!(foreign.kind(GROUP, "Kite").is_none());
     foreign.synced().await;
-    assert!(foreign.is_synced());
+    assert_eq!(foreign.unsynced(), [""; 0]);
 
     install(&client, &[version("v1", true, true)]).await?;
     let first = appears(foreign, &kind).await?;

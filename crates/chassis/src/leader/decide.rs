@@ -1,0 +1,77 @@
+//! Whose a lease is: client-go's rules, with the time as an argument.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+
+use super::Election;
+
+/// What to do about a lease.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// Write this: it takes or renews the lease.
+    Hold(LeaseSpec),
+    /// It is somebody else's.
+    Wait(String),
+}
+
+/// Decides about a lease, or its absence, that has not changed for a while.
+pub(super) fn decide(
+    lease: Option<&LeaseSpec>,
+    unchanged: Duration,
+    election: &Election,
+    now: Timestamp,
+) -> Step {
+    let fresh = LeaseSpec {
+        holder_identity: Some(election.identity.clone()),
+        lease_duration_seconds: i32::try_from(election.timing.lease.as_secs()).ok(),
+        acquire_time: Some(MicroTime(now)),
+        renew_time: Some(MicroTime(now)),
+        lease_transitions: Some(0),
+        ..LeaseSpec::default()
+    };
+    let Some(lease) = lease else {
+        return Step::Hold(fresh);
+    };
+    let holder = lease.holder_identity.as_deref().unwrap_or_default();
+    let transitions = lease.lease_transitions.unwrap_or_default();
+    if holder == election.identity {
+        return Step::Hold(LeaseSpec {
+            acquire_time: lease.acquire_time.clone().or(fresh.acquire_time),
+            lease_transitions: Some(transitions),
+            ..fresh
+        });
+    }
+    // What the holder wrote counts: it may have been started with other settings.
+    let granted = lease
+        .lease_duration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .map_or(election.timing.lease, Duration::from_secs);
+    if !holder.is_empty() && unchanged < granted {
+        return Step::Wait(holder.to_owned());
+    }
+    Step::Hold(LeaseSpec {
+        lease_transitions: Some(transitions.saturating_add(1)),
+        ..fresh
+    })
+}
+
+/// What to write to give a lease back; nothing if it is not this one's.
+pub(super) fn release(
+    lease: Option<&LeaseSpec>,
+    identity: &str,
+    now: Timestamp,
+) -> Option<LeaseSpec> {
+    let lease = lease.filter(|lease| lease.holder_identity.as_deref() == Some(identity))?;
+    Some(LeaseSpec {
+        holder_identity: Some(String::new()),
+        // The shortest there is: older clients wait for it to pass.
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(MicroTime(now)),
+        renew_time: Some(MicroTime(now)),
+        lease_transitions: lease.lease_transitions,
+        ..LeaseSpec::default()
+    })
+}
