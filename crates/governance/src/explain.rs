@@ -1,0 +1,173 @@
+//! Why a configuration is where it is, and what would move it on.
+
+use std::fmt::Write as _;
+
+use api::advisor::{Action, ItemState, Operation, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
+use kube_core::ResourceExt as _;
+
+use crate::conditions::{self, APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE};
+use crate::values::short;
+
+/// Why, and what would help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The phase, in a sentence.
+    pub state: String,
+    /// Why it is so, one reason a line.
+    pub because: Vec<String>,
+    /// What would move it on, one way a line.
+    pub next: Vec<String>,
+}
+
+/// Explains what the status of a configuration says.
+pub fn explain(config: &VirtPlatformConfig) -> Explanation {
+    let name = config.name_any();
+    let status = config.status.clone().unwrap_or_default();
+    let Some(phase) = status.phase else {
+        return Explanation {
+            state: format!("{name} has not been looked at yet."),
+            because: vec!["The operator has not written a status.".to_owned()],
+            next: vec!["Check that the operator runs (`medley run`, or `medley up`).".to_owned()],
+        };
+    };
+    let mut because = Vec::new();
+    let mut next = Vec::new();
+    if config.metadata.generation != status.observed_generation {
+        because.push("The specification was changed and is about to be looked at.".to_owned());
+    }
+    if let Some(condition) = conditions::get(&status.conditions, phase.as_str()) {
+        because.push(condition.message.clone());
+    }
+    for kind in [PLAN_STALE, INPUT_DEPENDENCY_DRIFT, UPGRADE_AVAILABLE] {
+        if let Some(condition) = conditions::get(&status.conditions, kind)
+            && condition.status == "True"
+            && !because.contains(&condition.message)
+        {
+            because.push(format!("{kind}: {}", condition.message));
+        }
+    }
+    because.extend(status.warnings.iter().map(|warning| format!("Warning: {warning}")));
+    match phase {
+        Phase::Pending | Phase::Drafting => next.push("Nothing: the plan is being made.".to_owned()),
+        Phase::PrerequisiteFailed => next.push(
+            "Install what is missing, or change the options so that it is not needed. It is picked up without a restart.".to_owned(),
+        ),
+        Phase::ReviewRequired => review(config, &status, &mut because, &mut next),
+        Phase::InProgress => progress(&status, &mut because, &mut next),
+        Phase::Completed => next.push("Nothing: everything is in force and watched.".to_owned()),
+        Phase::CompletedWithErrors | Phase::Failed => {
+            failed(&status, &mut because);
+            next.push(format!(
+                "Put right what failed, then plan again: `medley plan {name}` shows what would be done; set action to 'DryRun', review, and `medley approve {name}`."
+            ));
+            if status.revision.is_some() {
+                next.push(format!("Or undo what was applied: `medley rollback {name}`."));
+            }
+        }
+        Phase::CompletedWithUpgrade => {
+            next.push(format!(
+                "Review what this version plans: set action to 'DryRun', look at `medley diff {name}`, then `medley approve {name}`."
+            ));
+            next.push("Or leave it: nothing changes by itself.".to_owned());
+        }
+        Phase::Drifted => drifted(&name, &status, &mut next),
+        Phase::Ignored => next.push(format!(
+            "Set action to 'DryRun' for a plan: `kubectl patch virtplatformconfig {name} --type merge -p '{{\"spec\":{{\"action\":\"DryRun\"}}}}'`."
+        )),
+    }
+    Explanation {
+        state: format!("{name} is {phase} (action {:?}).", config.spec.action),
+        because,
+        next,
+    }
+}
+
+fn review(
+    config: &VirtPlatformConfig,
+    status: &VirtPlatformConfigStatus,
+    because: &mut Vec<String>,
+    next: &mut Vec<String>,
+) {
+    let name = config.name_any();
+    for item in &status.items {
+        let does = match item.operation {
+            Operation::Apply => "changes",
+            Operation::Restore => "gives back fields of",
+            Operation::Delete => "deletes",
+        };
+        let mut line = format!("Item '{}' {does} {}", item.name, item.target_ref);
+        if let Some(impact) = item.impact_severity {
+            let _ = write!(line, " (impact {impact})");
+        }
+        because.push(line + ".");
+        for takeover in &item.takeovers {
+            because.push(format!(
+                "  It takes {} from {}: {} becomes {}{}.",
+                takeover.path,
+                takeover.manager,
+                short(takeover.live.as_ref()),
+                short(takeover.wanted.as_ref()),
+                if takeover.reclaimed { " (it was ours)" } else { "" },
+            ));
+        }
+    }
+    if conditions::is_true(&status.conditions, PLAN_STALE) {
+        next.push("Plan again: set action to 'DryRun' (again). What changed is told above.".to_owned());
+        return;
+    }
+    if config.spec.action == Action::Apply
+        && let Some(condition) = conditions::get(&status.conditions, APPROVED)
+    {
+        next.push(condition.message.clone());
+    }
+    let takes = status
+        .items
+        .iter()
+        .flat_map(|item| &item.takeovers)
+        .any(|takeover| !takeover.reclaimed);
+    let flag = if takes { " --take-over" } else { "" };
+    next.push(format!(
+        "Approve it: `medley approve {name}{flag}`, or set action to 'Apply'. Refuse it: `medley reject {name}`."
+    ));
+}
+
+fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: &mut Vec<String>) {
+    let done = status.items.iter().filter(|item| item.state == ItemState::Completed).count();
+    because.push(format!("{done} of {} items are completed.", status.items.len()));
+    let current = status.items.iter().find(|item| {
+        matches!(item.state, ItemState::InProgress)
+            || (item.state == ItemState::Pending && status.next_window.is_some())
+    });
+    if let Some(item) = current {
+        let message = item.message.as_deref().unwrap_or("it is being applied");
+        because.push(format!("Item '{}': {message}", item.name));
+    }
+    match &status.next_window {
+        Some(opens) => next.push(format!(
+            "It goes on when the maintenance window opens, at {}.",
+            machinery::time::format_time(opens.0)
+        )),
+        None => next.push("It goes on by itself. Setting action to 'DryRun' stops it before the next item.".to_owned()),
+    }
+}
+
+fn failed(status: &VirtPlatformConfigStatus, because: &mut Vec<String>) {
+    for item in status.items.iter().filter(|item| item.state == ItemState::Failed) {
+        let message = item.message.as_deref().unwrap_or("no reason is known");
+        because.push(format!("Item '{}': {message}", item.name));
+    }
+}
+
+fn drifted(name: &str, status: &VirtPlatformConfigStatus, next: &mut Vec<String>) {
+    if status.enforcement.as_ref().is_some_and(|known| known.paused) {
+        next.push("Correction is paused, because somebody always changes it back. Find out who, then edit the specification to resume.".to_owned());
+    }
+    next.push(format!(
+        "Put it back: set action to 'DryRun', review, and `medley approve {name}`; or put it back by hand, which is recognised."
+    ));
+    next.push(format!("Keep it: `medley adopt {name}` turns the live value into an option, where there is one."));
+    next.push("Or hand it over: set action to 'Ignore'.".to_owned());
+}
+
+#[cfg(test)]
+mod tests;
