@@ -9,9 +9,12 @@
 //! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
 //! make of an intent comes as a preview, and what is to be done goes out as data.
 
+pub mod enforcement;
 pub mod intent;
 pub mod profile;
 pub mod snapshot;
+pub mod timeout;
+pub mod window;
 
 pub use intent::{Intent, Intents};
 pub use profile::{Profile, Registry};
