@@ -9,7 +9,9 @@
 //! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
 //! make of an intent comes as a preview, and what is to be done goes out as data.
 
+pub mod approval;
 pub mod enforcement;
+pub mod health;
 pub mod intent;
 pub mod profile;
 pub mod snapshot;
