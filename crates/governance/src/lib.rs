@@ -9,14 +9,25 @@
 //! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
 //! make of an intent comes as a preview, and what is to be done goes out as data.
 
+pub mod approval;
+pub mod conditions;
+pub mod decide;
 pub mod diff;
+pub mod enforcement;
+pub mod explain;
 pub mod hash;
+pub mod health;
 pub mod intent;
 pub mod ownership;
+pub mod plan;
 pub mod profile;
+pub mod record;
 pub mod restore;
+mod rollback;
 pub mod snapshot;
+pub mod timeout;
 pub mod values;
+pub mod window;
 
 #[cfg(test)]
 mod test_values;

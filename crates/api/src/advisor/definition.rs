@@ -442,6 +442,8 @@ fn status() -> Value {
                     "corrections": { "type": "array", "items": time(), "x-kubernetes-list-type": "atomic" },
                     "paused": { "type": "boolean" },
                     "against": text(),
+                    "exhaustions": { "type": "integer", "format": "int32" },
+                    "waitUntil": time(),
                 },
             },
             "nextWindow": time(),

@@ -370,4 +370,18 @@ pub struct Enforcement {
     /// Who we fought with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
+    /// How often in a row too many corrections were wanted in too short a time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exhaustions: u32,
+    /// Nothing is corrected before then, because there were too many corrections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_until: Option<Time>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -137,7 +137,9 @@ fn full() -> Value {
                 "item": "a", "path": "spec.a", "applied": 1, "live": 2, "manager": "kubectl-edit",
                 "time": time, "class": "ExternalEdit",
             }],
-            "enforcement": { "corrections": [time], "paused": true, "against": "kubectl-edit" },
+            "enforcement": {
+                "corrections": [time], "paused": true, "against": "kubectl-edit", "exhaustions": 3, "waitUntil": time,
+            },
             "nextWindow": time, "rolledBackTo": 3,
         },
     })

@@ -1,0 +1,156 @@
+//! We never fight faster than five times a minute, and not for ever.
+
+use api::advisor::Enforcement;
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap()
+}
+
+/// As it comes back from the server, which keeps whole seconds.
+fn stored(enforcement: &Enforcement) -> Enforcement {
+    serde_json::from_str(&serde_json::to_string(enforcement).unwrap()).unwrap()
+}
+
+#[test]
+fn five_corrections_are_free_and_the_sixth_waits_a_minute() {
+    let mut state = None;
+    for second in 0..5 {
+        let (next, verdict) = correct(state.as_ref(), at(second * 1000), Some("argocd"));
+        assert_eq!(verdict, Verdict::Correct);
+        state = Some(next);
+    }
+    let (next, verdict) = correct(state.as_ref(), at(5000), Some("argocd"));
+    assert_eq!(verdict, Verdict::Wait(at(65_000)));
+    assert!(!next.paused);
+    assert_eq!(next.against.as_deref(), Some("argocd"));
+    // Being woken up while waiting is no new exhaustion.
+    let (same, verdict) = correct(Some(&next), at(30_000), Some("argocd"));
+    assert_eq!(verdict, Verdict::Wait(at(65_000)));
+    assert_eq!(same, next);
+    let (_, verdict) = correct(Some(&next), at(65_000), Some("argocd"));
+    assert_eq!(verdict, Verdict::Correct);
+}
+
+#[test]
+fn a_manager_that_never_stops_wins_after_three_rounds() {
+    let mut state = None;
+    let mut corrections = 0;
+    let mut paused_at = None;
+    for second in 0..1000 {
+        let (next, verdict) = correct(state.as_ref(), at(second * 1000), Some("argocd"));
+        state = Some(stored(&next));
+        match verdict {
+            Verdict::Correct => corrections += 1,
+            Verdict::Pause => {
+                assert_eq!(paused_at, None, "giving up is told once");
+                paused_at = Some(second);
+            }
+            Verdict::Wait(_) => assert_eq!(paused_at, None),
+            Verdict::Paused => assert!(paused_at.is_some()),
+        }
+    }
+    assert_eq!(corrections, 15);
+    assert_eq!(paused_at, Some(135));
+    let state = state.unwrap();
+    assert!(state.paused);
+    assert_eq!(state.against.as_deref(), Some("argocd"));
+}
+
+#[test]
+fn an_occasional_edit_is_corrected_for_ever() {
+    let mut state = None;
+    for round in 0..2000 {
+        // Every three minutes, as GitOps tools look.
+        let (next, verdict) = correct(state.as_ref(), at(round * 180_000), Some("argocd"));
+        assert_eq!(verdict, Verdict::Correct);
+        assert!(
+            next.corrections.len() <= CORRECTIONS,
+            "status does not grow"
+        );
+        state = Some(next);
+    }
+}
+
+fn paused() -> Enforcement {
+    Enforcement {
+        corrections: vec![Time(at(0))],
+        paused: true,
+        against: Some("argocd".to_owned()),
+        exhaustions: EXHAUSTIONS,
+        wait_until: None,
+    }
+}
+
+#[test]
+fn a_pause_lasts_as_long_as_there_is_drift() {
+    let (next, verdict) = correct(Some(&paused()), at(7_200_000), Some("argocd"));
+    assert_eq!(verdict, Verdict::Paused);
+    assert_eq!(next, paused());
+}
+
+#[test]
+fn a_quiet_hour_ends_everything() {
+    assert_eq!(settled(&paused(), at(3_599_000)), Some(paused()));
+    assert_eq!(settled(&paused(), at(3_600_000)), None);
+}
+
+#[test]
+fn rounds_that_are_an_hour_apart_are_not_in_a_row() {
+    let mut state = None;
+    for round in 0..5 {
+        for second in 0..6 {
+            let now = at(round * 3_700_000 + second * 1000);
+            let (next, verdict) = correct(state.as_ref(), now, None);
+            assert_eq!(
+                matches!(verdict, Verdict::Wait(_)),
+                second == 5,
+                "round {round}: {verdict:?}"
+            );
+            state = Some(next);
+        }
+    }
+}
+
+#[test]
+fn a_change_of_the_specification_resumes() {
+    let (next, verdict) = correct(resumed().as_ref(), at(0), Some("argocd"));
+    assert_eq!(verdict, Verdict::Correct);
+    assert!(!next.paused);
+}
+
+proptest! {
+    /// However drift comes, and although only whole seconds are kept.
+    #[test]
+    fn never_more_than_five_in_any_minute(
+        gaps in prop::collection::vec(prop_oneof![0_i64..500, 0_i64..20_000, 0_i64..90_000], 1..200),
+        resumes in prop::collection::vec(prop::bool::weighted(0.02), 200),
+    ) {
+        let mut state: Option<Enforcement> = None;
+        let mut now = 0;
+        let mut corrected = Vec::new();
+        for (gap, resume) in gaps.into_iter().zip(resumes) {
+            now += gap;
+            // A human takes longer than a minute to look.
+            if resume && state.as_ref().is_some_and(|state| state.paused) {
+                now += 60_000;
+                state = resumed();
+            }
+            let (next, verdict) = correct(state.as_ref(), at(now), None);
+            if verdict == Verdict::Correct {
+                corrected.push(now);
+            }
+            if let Verdict::Wait(until) = verdict {
+                prop_assert!(until > at(now));
+                prop_assert!(until <= at(now) + PERIOD + SignedDuration::from_secs(1));
+            }
+            state = Some(stored(&next));
+        }
+        for six in corrected.windows(CORRECTIONS + 1) {
+            prop_assert!(six[CORRECTIONS] - six[0] >= 60_000, "{six:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Maintenance windows: when items of high impact may start.
+//!
+//! Only starting is held back. What has started goes on when its window closes: a rollout that is
+//! stopped halfway leaves the nodes unlike each other, which is worse than one that ends late.
+//!
+//! Windows open by the clocks of their time zone. Where clocks are put forward, a window that would
+//! open in the hour that is left out does not open on that day; where they are put back, one that
+//! opens in the hour that comes twice opens twice. A window stays open for the time that really
+//! passes, whatever clocks do.
+
+#[cfg(test)]
+mod tests;
+
+use api::advisor::MaintenanceWindow;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
+use machinery::cron::Schedule;
+use machinery::json::go_quote;
+
+use crate::timeout::positive;
+
+/// How many windows that overlap are looked at to see when the last one closes.
+const STEPS: usize = 100;
+
+/// The maintenance windows of a configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Windows {
+    windows: Vec<Window>,
+}
+
+#[derive(Debug, Clone)]
+struct Window {
+    schedule: Schedule,
+    duration: SignedDuration,
+    zone: TimeZone,
+}
+
+/// Whether disruptive items may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// There are no windows: at any time.
+    Unrestricted,
+    /// Now.
+    Open {
+        /// Until when; absent if the windows overlap for as long as anybody looks.
+        until: Option<Timestamp>,
+    },
+    /// Not now.
+    Closed {
+        /// When a window opens; absent if none does for years.
+        next: Option<Timestamp>,
+    },
+}
+
+impl State {
+    /// Whether a disruptive item may start now.
+    pub fn may_start(self) -> bool {
+        !matches!(self, Self::Closed { .. })
+    }
+}
+
+impl Windows {
+    /// Reads `spec.maintenanceWindows`.
+    pub fn parse(windows: &[MaintenanceWindow]) -> Result<Self, String> {
+        let windows = windows
+            .iter()
+            .enumerate()
+            .map(|(index, window)| {
+                Window::parse(&format!("spec.maintenanceWindows[{index}]"), window)
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { windows })
+    }
+
+    /// Whether disruptive items may start now, and when that changes.
+    pub fn state(&self, now: Timestamp) -> State {
+        if self.windows.is_empty() {
+            return State::Unrestricted;
+        }
+        match self.end(now) {
+            Some(_) => State::Open {
+                until: self.closes(now),
+            },
+            None => State::Closed {
+                next: self
+                    .windows
+                    .iter()
+                    .filter_map(|window| window.schedule.next(now, &window.zone))
+                    .min(),
+            },
+        }
+    }
+
+    /// The latest end of the windows that are open then.
+    fn end(&self, at: Timestamp) -> Option<Timestamp> {
+        self.windows
+            .iter()
+            .filter_map(|window| Some(later(window.opened(at)?, window.duration)))
+            .max()
+    }
+
+    /// The first time at which no window is open: at the end of one another may be open already.
+    fn closes(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut at = now;
+        for _ in 0..STEPS {
+            match self.end(at) {
+                None => return Some(at),
+                Some(end) if end == Timestamp::MAX => return None,
+                Some(end) => at = end,
+            }
+        }
+        None
+    }
+}
+
+impl Window {
+    fn parse(field: &str, window: &MaintenanceWindow) -> Result<Self, String> {
+        let accepted = "accepted are cron schedules of five fields such as \"0 2 * * 6\" (Saturdays at 2:00), and @daily, @weekly, @monthly";
+        let quoted = go_quote(&window.schedule);
+        let schedule = Schedule::parse(&window.schedule).map_err(|why| {
+            format!("{field}.schedule: {quoted} is no schedule ({why}); {accepted}")
+        })?;
+        if schedule.zone().is_some() {
+            return Err(format!(
+                "{field}.schedule: {quoted} names a time zone; name it in {field}.timeZone instead"
+            ));
+        }
+        // Counted from whenever one looks, so there is no time at which it would open.
+        if window.schedule.trim_start().starts_with("@every") {
+            return Err(format!(
+                "{field}.schedule: {quoted} names no time of day; {accepted}"
+            ));
+        }
+        let duration = positive(&format!("{field}.duration"), &window.duration)?;
+        let zone = match window.time_zone.as_deref() {
+            None | Some("") => TimeZone::UTC,
+            // The zones that come with the program: those of the host may be missing, or old.
+            Some(name) => TimeZoneDatabase::bundled().get(name).map_err(|_| {
+                format!(
+                    "{field}.timeZone: {} is no time zone; accepted are IANA names such as Europe/Rome or UTC",
+                    go_quote(name)
+                )
+            })?,
+        };
+        Ok(Self {
+            schedule,
+            duration,
+            zone,
+        })
+    }
+
+    /// When it last opened, if it is still open then.
+    fn opened(&self, at: Timestamp) -> Option<Timestamp> {
+        let opens = |after: Timestamp| {
+            self.schedule
+                .next(after, &self.zone)
+                .filter(|opening| *opening <= at)
+        };
+        let mut early = at.checked_sub(self.duration).unwrap_or(Timestamp::MIN);
+        let mut last = opens(early)?;
+        // There is an opening after `early` and none after `late`: halve what is between. A window
+        // may open many times while it is open.
+        let mut late = at;
+        while late.as_second() - early.as_second() > 1 {
+            let middle = early.as_second() + (late.as_second() - early.as_second()) / 2;
+            let Ok(middle) = Timestamp::from_second(middle) else {
+                break;
+            };
+            match opens(middle) {
+                Some(opening) => (early, last) = (middle, opening),
+                None => late = middle,
+            }
+        }
+        Some(last)
+    }
+}
+
+fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
