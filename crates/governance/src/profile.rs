@@ -1,5 +1,21 @@
 //! Profiles: named sets of changes. A profile is one file here, and one line in [`Registry::standard`].
 
+mod adoption;
+pub mod example;
+pub mod higher_density;
+mod hyperconverged;
+pub mod impact;
+pub mod kinds;
+pub mod load_aware;
+pub mod node_health;
+mod pools;
+pub mod schema;
+mod settings;
+mod swap;
+
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::advisor::{Drift, Impact, ProfileOptions};
@@ -89,11 +105,35 @@ pub trait Profile: Send + Sync {
     /// whether an item has been carried out, but for impact and message.
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal>;
 
-    /// The options that want what somebody has set by hand, if there are any.
-    fn adopt(&self, options: &ProfileOptions, drift: &Drift) -> Option<ProfileOptions> {
-        let _ = (options, drift);
-        None
+    /// The options that want what somebody has set by hand; the error says why there are none.
+    fn adopt(&self, options: &ProfileOptions, drift: &Drift) -> Result<ProfileOptions, String> {
+        let _ = options;
+        Err(format!(
+            "Cannot adopt {} of item '{}': profile {} has no option for it",
+            drift.path,
+            drift.item,
+            self.about().name
+        ))
     }
+}
+
+/// A profile was to be switched on that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("There is no profile '{name}' to switch on; there are: {}", known.join(", "))]
+pub struct UnknownProfile {
+    /// What was asked for.
+    pub name: String,
+    /// What could have been.
+    pub known: Vec<&'static str>,
+}
+
+/// When a profile is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// Always.
+    Always,
+    /// When it is switched on.
+    SwitchedOn,
 }
 
 /// The profiles that there are.
@@ -103,6 +143,38 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// The profiles of Medley: those that are always there, and those that are switched on by name.
+    pub fn standard<S: AsRef<str>>(switched_on: &[S]) -> Result<Self, UnknownProfile> {
+        let all: [(Presence, Arc<dyn Profile>); 4] = [
+            (Presence::Always, Arc::new(load_aware::LoadAwareRebalancing)),
+            (
+                Presence::Always,
+                Arc::new(higher_density::VirtHigherDensity),
+            ),
+            (Presence::Always, Arc::new(example::Example)),
+            (
+                Presence::SwitchedOn,
+                Arc::new(node_health::NodeHealthRemediation),
+            ),
+        ];
+        let names = || all.iter().map(|(_, profile)| profile.about().name);
+        let asked = |name: &str| switched_on.iter().any(|asked| asked.as_ref() == name);
+        let unknown = switched_on.iter().map(AsRef::as_ref);
+        if let Some(name) = unknown
+            .into_iter()
+            .find(|asked| names().all(|name| name != *asked))
+        {
+            return Err(UnknownProfile {
+                name: name.to_owned(),
+                known: names().collect(),
+            });
+        }
+        let there = all.into_iter().filter(|(presence, profile)| {
+            *presence == Presence::Always || asked(profile.about().name)
+        });
+        Ok(Self::new(there.map(|(_, profile)| profile).collect()))
+    }
+
     /// A registry of these profiles.
     pub fn new(profiles: Vec<Arc<dyn Profile>>) -> Self {
         Self { profiles }

@@ -1,0 +1,181 @@
+//! What a change costs, from what it would really do: nodes reboot for some changes of their
+//! configuration and not for others.
+
+use std::collections::BTreeSet;
+
+use api::advisor::{Impact, TargetRef};
+use serde_json::Value;
+
+use super::kinds::{
+    CONFIG_MAP, HYPER_CONVERGED, MACHINE_CONFIG, MACHINE_CONFIGURATION, NODE_HEALTH_CHECK,
+};
+use super::pools::{self, Pool};
+use crate::snapshot::{Snapshot, whole};
+
+/// Whether an object already has everything that is wanted, besides its identity.
+pub fn in_force(live: &Value, desired: &Value) -> bool {
+    ["/metadata/labels", "/spec", "/data"].iter().all(|part| {
+        let wanted = desired.pointer(part);
+        wanted.is_none_or(|wanted| live.pointer(part).is_some_and(|live| covers(live, wanted)))
+    })
+}
+
+/// Whether a value has everything that is wanted. An empty object is wanted as such: where objects are
+/// replaced as a whole (selectors), empty means something.
+fn covers(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) if !wanted.is_empty() => {
+            let mut fields = wanted.iter();
+            fields.all(|(name, wanted)| live.get(name).is_some_and(|live| covers(live, wanted)))
+        }
+        (live, wanted) => live == wanted,
+    }
+}
+
+/// What it costs to apply an object that disturbs nobody but by being new: Low if it is in force,
+/// else `otherwise`.
+pub fn of_change(
+    target: &TargetRef,
+    desired: &Value,
+    snapshot: &Snapshot,
+    otherwise: Impact,
+) -> Impact {
+    match snapshot.target(target) {
+        Some(live) if in_force(&whole(live), desired) => Impact::Low,
+        _ => otherwise,
+    }
+}
+
+/// What it costs to apply a MachineConfig. Kernel arguments always reboot; for files and units the
+/// cluster says what happens, and reboots for those it does not speak of.
+pub fn of_machine_config(target: &TargetRef, desired: &Value, snapshot: &Snapshot) -> Impact {
+    let live = snapshot.target(target).map(|live| whole(live));
+    if live.as_ref().is_some_and(|live| in_force(live, desired)) {
+        return Impact::Low;
+    }
+    let labels = desired.pointer("/metadata/labels").unwrap_or(&Value::Null);
+    let pools = pools::taking(snapshot, labels);
+    if !pools.is_empty() && pools.iter().all(Pool::is_empty) {
+        return Impact::Low;
+    }
+    let spec = desired.get("spec").and_then(Value::as_object);
+    let only_config = spec.is_some_and(|spec| spec.keys().all(|field| field == "config"));
+    if pools.is_empty() || !only_config {
+        return Impact::High;
+    }
+    let live = live.as_ref().and_then(|live| live.pointer("/spec/config"));
+    let wanted = desired.pointer("/spec/config").unwrap_or(&Value::Null);
+    of_ignition(live.unwrap_or(&Value::Null), wanted, snapshot)
+}
+
+/// What it costs to delete an object.
+pub fn of_deletion(target: &TargetRef, snapshot: &Snapshot) -> Impact {
+    let Some(live) = snapshot.target(target) else {
+        return Impact::Low;
+    };
+    let kind = target.kind.as_str();
+    if kind == MACHINE_CONFIG.kind {
+        let live = whole(live);
+        let labels = live.pointer("/metadata/labels").unwrap_or(&Value::Null);
+        // Whatever it did is undone, as a rule by a reboot, where there are nodes.
+        let taken = pools::taking(snapshot, labels);
+        if taken.iter().all(Pool::is_empty) {
+            return Impact::Low;
+        }
+        return Impact::High;
+    }
+    if kind == HYPER_CONVERGED.kind {
+        // All of virtualization goes with it.
+        return Impact::High;
+    }
+    if kind == CONFIG_MAP.kind || kind == NODE_HEALTH_CHECK.kind {
+        return Impact::Low;
+    }
+    Impact::Medium
+}
+
+/// What a node does when a file or unit changes, by how much it disturbs.
+fn of_action(action: &Value) -> Impact {
+    match action.get("type").and_then(Value::as_str) {
+        Some("None") => Impact::Low,
+        Some("Reload" | "Restart" | "DaemonReload") => Impact::Medium,
+        // Drain, Reboot, Special, and whatever comes later.
+        _ => Impact::High,
+    }
+}
+
+/// What it costs to go from one Ignition configuration to another.
+fn of_ignition(live: &Value, wanted: &Value, snapshot: &Snapshot) -> Impact {
+    let policies = snapshot
+        .get(MACHINE_CONFIGURATION, "", "cluster")
+        .and_then(|object| {
+            object
+                .data
+                .pointer("/status/nodeDisruptionPolicyStatus/clusterPolicies")
+        });
+    let Some(policies) = policies else {
+        return Impact::High;
+    };
+    if without_files_and_units(live) != without_files_and_units(wanted) && !live.is_null() {
+        return Impact::High;
+    }
+    let files = changed(live, wanted, "/storage/files", "path");
+    let units = changed(live, wanted, "/systemd/units", "name");
+    let actions = files
+        .into_iter()
+        .map(|path| file_policy(policies, path))
+        .chain(units.into_iter().map(|name| unit_policy(policies, name)));
+    let impacts = actions.map(|actions| {
+        let actions = actions
+            .and_then(Value::as_array)
+            .filter(|some| !some.is_empty());
+        // What the cluster does not speak of reboots.
+        let worst = actions.map(|actions| actions.iter().map(of_action).max());
+        worst.flatten().unwrap_or(Impact::High)
+    });
+    impacts.max().unwrap_or(Impact::Low)
+}
+
+/// An Ignition configuration but for what policies speak of.
+fn without_files_and_units(config: &Value) -> Value {
+    let mut rest = config.clone();
+    for (section, list) in [("storage", "files"), ("systemd", "units")] {
+        if let Some(Value::Object(section)) = rest.get_mut(section) {
+            section.remove(list);
+        }
+    }
+    rest
+}
+
+/// The entries of a list that are new, gone or different, by the field that names them.
+fn changed<'a>(live: &'a Value, wanted: &'a Value, list: &str, key: &str) -> BTreeSet<&'a str> {
+    let entries = |config: &'a Value| {
+        let list = config.pointer(list).and_then(Value::as_array);
+        list.map_or(&[][..], Vec::as_slice)
+    };
+    let (live, wanted) = (entries(live), entries(wanted));
+    let differing = live.iter().filter(|entry| !wanted.contains(entry));
+    let differing = differing.chain(wanted.iter().filter(|entry| !live.contains(entry)));
+    differing
+        .filter_map(|entry| entry.get(key)?.as_str())
+        .collect()
+}
+
+/// What happens when a file changes: as its own policy says, or that of the closest directory.
+fn file_policy<'a>(policies: &'a Value, path: &str) -> Option<&'a Value> {
+    let policies = policies.get("files")?.as_array()?.iter();
+    let matching = policies.filter_map(|policy| {
+        let of = policy.get("path")?.as_str()?;
+        let below = path.strip_prefix(of.trim_end_matches('/'));
+        let matches = of == path || below.is_some_and(|below| below.starts_with('/'));
+        matches.then(|| (of.len(), policy.get("actions")))
+    });
+    matching.max_by_key(|(length, _)| *length)?.1
+}
+
+/// What happens when a unit changes.
+fn unit_policy<'a>(policies: &'a Value, name: &str) -> Option<&'a Value> {
+    let mut policies = policies.get("units")?.as_array()?.iter();
+    let named = |policy: &&Value| policy.get("name").and_then(Value::as_str) == Some(name);
+    policies.find(named)?.get("actions")
+}

@@ -1,0 +1,84 @@
+//! The kinds that profiles have to do with.
+
+use super::{Access, Uses};
+use crate::snapshot::GroupKind;
+
+/// Tells the descheduler operator what to do.
+pub const KUBE_DESCHEDULER: GroupKind = GroupKind {
+    group: "operator.openshift.io",
+    kind: "KubeDescheduler",
+};
+/// What nodes of a role are made of.
+pub const MACHINE_CONFIG: GroupKind = GroupKind {
+    group: "machineconfiguration.openshift.io",
+    kind: "MachineConfig",
+};
+/// The nodes that share a configuration.
+pub const MACHINE_CONFIG_POOL: GroupKind = GroupKind {
+    group: "machineconfiguration.openshift.io",
+    kind: "MachineConfigPool",
+};
+/// Says which changes of nodes cost what.
+pub const MACHINE_CONFIGURATION: GroupKind = GroupKind {
+    group: "operator.openshift.io",
+    kind: "MachineConfiguration",
+};
+/// Virtualization as a whole.
+pub const HYPER_CONVERGED: GroupKind = GroupKind {
+    group: "hco.kubevirt.io",
+    kind: "HyperConverged",
+};
+/// Says when a node is unhealthy, and what to do then.
+pub const NODE_HEALTH_CHECK: GroupKind = GroupKind {
+    group: "remediation.medik8s.io",
+    kind: "NodeHealthCheck",
+};
+/// Plain data.
+pub const CONFIG_MAP: GroupKind = GroupKind {
+    group: "",
+    kind: "ConfigMap",
+};
+
+pub(super) const KUBE_DESCHEDULERS: Uses = Uses {
+    of: KUBE_DESCHEDULER,
+    versions: &["v1"],
+    plural: "kubedeschedulers",
+    access: Access::ApplyAndDelete,
+};
+pub(super) const MACHINE_CONFIGS: Uses = Uses {
+    of: MACHINE_CONFIG,
+    versions: &["v1"],
+    plural: "machineconfigs",
+    access: Access::ApplyAndDelete,
+};
+pub(super) const MACHINE_CONFIG_POOLS: Uses = Uses {
+    of: MACHINE_CONFIG_POOL,
+    versions: &["v1"],
+    plural: "machineconfigpools",
+    access: Access::Read,
+};
+pub(super) const MACHINE_CONFIGURATIONS: Uses = Uses {
+    of: MACHINE_CONFIGURATION,
+    versions: &["v1"],
+    plural: "machineconfigurations",
+    access: Access::Read,
+};
+/// The fields are elsewhere in `v1`; see [`super::hyperconverged`].
+pub(super) const HYPER_CONVERGEDS: Uses = Uses {
+    of: HYPER_CONVERGED,
+    versions: &["v1", "v1beta1"],
+    plural: "hyperconvergeds",
+    access: Access::Apply,
+};
+pub(super) const NODE_HEALTH_CHECKS: Uses = Uses {
+    of: NODE_HEALTH_CHECK,
+    versions: &["v1alpha1"],
+    plural: "nodehealthchecks",
+    access: Access::ApplyAndDelete,
+};
+pub(super) const CONFIG_MAPS: Uses = Uses {
+    of: CONFIG_MAP,
+    versions: &["v1"],
+    plural: "configmaps",
+    access: Access::ApplyAndDelete,
+};

@@ -1,0 +1,249 @@
+//! `node-health-remediation`: worker nodes that stay unhealthy are fenced and brought back, so that
+//! their VMs can start elsewhere. Off unless it is switched on.
+
+#[cfg(test)]
+mod tests;
+
+use api::advisor::{Drift, Impact, ProfileOptions, TargetRef};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::adoption::{self, Edit};
+use super::kinds::{NODE_HEALTH_CHECK, NODE_HEALTH_CHECKS};
+use super::{About, Access, Prerequisite, Profile, Refusal, Uses, impact, settings};
+use crate::intent::{Intent, Intents};
+use crate::snapshot::{GroupKind, Snapshot};
+
+const MEMBER: &str = "nodeHealth";
+const ITEM: &str = "configure-node-health-check";
+const CHECK: &str = "far";
+
+const ABOUT: About = About {
+    name: "node-health-remediation",
+    description: "Enables remediation of unhealthy worker nodes so that their VMs can restart elsewhere",
+    category: "availability",
+    impact_summary: "Medium - Nodes that stay unhealthy are fenced and rebooted",
+    impact: Impact::Medium,
+    documentation_url: "https://github.com/medley-dev/medley/blob/main/docs/profiles/node-health-remediation.md",
+    advertised: true,
+};
+
+/// The ways of remediation, by the kind of their templates. All have one version.
+const TEMPLATES: [Uses; 4] = [
+    template(
+        "fence-agents-remediation.medik8s.io",
+        "FenceAgentsRemediationTemplate",
+        "fenceagentsremediationtemplates",
+    ),
+    template(
+        "self-node-remediation.medik8s.io",
+        "SelfNodeRemediationTemplate",
+        "selfnoderemediationtemplates",
+    ),
+    template(
+        "machine-deletion-remediation.medik8s.io",
+        "MachineDeletionRemediationTemplate",
+        "machinedeletionremediationtemplates",
+    ),
+    template(
+        "storage-based-remediation.medik8s.io",
+        "StorageBasedRemediationTemplate",
+        "storagebasedremediationtemplates",
+    ),
+];
+const TEMPLATE_VERSION: &str = "v1alpha1";
+
+const fn template(group: &'static str, kind: &'static str, plural: &'static str) -> Uses {
+    Uses {
+        of: GroupKind { group, kind },
+        versions: &[TEMPLATE_VERSION],
+        plural,
+        access: Access::Read,
+    }
+}
+
+/// The profile.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NodeHealthRemediation;
+
+/// The options, complete.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    min_healthy: String,
+    unhealthy_seconds: i32,
+    remediation_template: String,
+    remediation_kind: String,
+    remediation_namespace: String,
+}
+
+impl Profile for NodeHealthRemediation {
+    fn about(&self) -> &About {
+        &ABOUT
+    }
+
+    fn uses(&self) -> &[Uses] {
+        const {
+            let [agents, itself, deletion, storage] = TEMPLATES;
+            &[NODE_HEALTH_CHECKS, agents, itself, deletion, storage]
+        }
+    }
+
+    fn prerequisites(&self, options: &ProfileOptions) -> Vec<Prerequisite> {
+        let mut all = vec![Prerequisite {
+            of: NODE_HEALTH_CHECK,
+            version: "v1alpha1",
+            remedy: "Please install the Node Health Check Operator via OLM",
+        }];
+        let settings = settings::complete::<Settings>(MEMBER, options.node_health.as_ref());
+        // Options that make no sense are told of when intents are asked for.
+        if let Ok(way) = settings.and_then(|settings| way(&settings.remediation_kind)) {
+            all.push(Prerequisite {
+                of: way,
+                version: TEMPLATE_VERSION,
+                remedy: "Please install the operator that remediates with this template via OLM",
+            });
+        }
+        all
+    }
+
+    fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal> {
+        let settings: Settings = settings::complete(MEMBER, options.node_health.as_ref())?;
+        let way = way(&settings.remediation_kind)?;
+        let mut warnings = Vec::new();
+        let (namespace, name) = (
+            &settings.remediation_namespace,
+            &settings.remediation_template,
+        );
+        if snapshot.get(way, namespace, name).is_none() {
+            warnings.push(format!(
+                "{} {namespace}/{name} does not exist: nodes are not remediated until it does",
+                way.kind
+            ));
+        }
+        let target = TargetRef {
+            api_version: format!("{}/v1alpha1", NODE_HEALTH_CHECK.group),
+            kind: NODE_HEALTH_CHECK.kind.to_owned(),
+            name: CHECK.to_owned(),
+            namespace: None,
+        };
+        let desired = json!({
+            "apiVersion": target.api_version,
+            "kind": target.kind,
+            "metadata": { "name": target.name },
+            "spec": {
+                "selector": { "matchExpressions": [
+                    { "key": "node-role.kubernetes.io/worker", "operator": "Exists" },
+                ]},
+                "unhealthyConditions": unhealthy(settings.unhealthy_seconds),
+                "minHealthy": min_healthy(&settings.min_healthy),
+                "remediationTemplate": {
+                    "apiVersion": format!("{}/{TEMPLATE_VERSION}", way.group),
+                    "kind": way.kind,
+                    "name": name,
+                    "namespace": namespace,
+                },
+            },
+        });
+        let managed = [
+            "selector",
+            "unhealthyConditions",
+            "minHealthy",
+            "remediationTemplate",
+        ];
+        let item = Intent {
+            name: ITEM,
+            impact: impact::of_change(&target, &desired, snapshot, Impact::Medium),
+            target,
+            desired,
+            managed: managed.iter().map(|name| format!("spec.{name}")).collect(),
+            message: format!(
+                "NodeHealthCheck '{CHECK}' will be configured to remediate with {} '{name}'",
+                way.kind
+            ),
+            depends_on: Vec::new(),
+        };
+        Ok(Intents {
+            items: vec![item],
+            warnings,
+            ..Intents::default()
+        })
+    }
+
+    fn adopt(&self, options: &ProfileOptions, drift: &Drift) -> Result<ProfileOptions, String> {
+        adoption::adopt(drift, |edits| {
+            let mut changes = Map::new();
+            for edit in edits {
+                let (name, value) = option_for(edit)?;
+                changes.insert(name.to_owned(), value);
+            }
+            let amended = settings::amend(MEMBER, options.node_health.as_ref(), changes)?;
+            let kind = amended.remediation_kind.as_deref();
+            kind.map(way)
+                .transpose()
+                .map_err(|refusal| refusal.to_string())?;
+            Ok(ProfileOptions {
+                node_health: Some(amended),
+                ..options.clone()
+            })
+        })
+    }
+}
+
+/// The option that wants what somebody has set.
+fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
+    match edit.path.as_str() {
+        "spec.minHealthy" => {
+            let value = edit.value()?;
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            Ok(("minHealthy", json!(text)))
+        }
+        "spec.unhealthyConditions" => {
+            let value = edit.value()?;
+            let seconds = seconds_of(value).filter(|seconds| unhealthy(*seconds) == *value);
+            let seconds = seconds.ok_or(
+                "the options have one duration in seconds for Ready=False, Ready=Unknown and SBRStorageUnhealthy=True",
+            )?;
+            Ok(("unhealthySeconds", json!(seconds)))
+        }
+        "spec.remediationTemplate.name" => Ok(("remediationTemplate", edit.value()?.clone())),
+        "spec.remediationTemplate.namespace" => Ok(("remediationNamespace", edit.value()?.clone())),
+        _ => Err(edit.without_option(ABOUT.name)),
+    }
+}
+
+/// The kind of template by name.
+fn way(kind: &str) -> Result<GroupKind, Refusal> {
+    let known = TEMPLATES.iter().map(|uses| uses.of);
+    known.clone().find(|of| of.kind == kind).ok_or_else(|| {
+        let known: Vec<&str> = known.map(|of| of.kind).collect();
+        Refusal::Options(format!(
+            "options.nodeHealth.remediationKind: '{kind}' is not known, only {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// What an unhealthy node looks like.
+fn unhealthy(seconds: i32) -> Value {
+    let duration = format!("{seconds}s");
+    json!([
+        { "type": "Ready", "status": "False", "duration": duration },
+        { "type": "Ready", "status": "Unknown", "duration": duration },
+        { "type": "SBRStorageUnhealthy", "status": "True", "duration": duration },
+    ])
+}
+
+/// The seconds of the first condition.
+fn seconds_of(conditions: &Value) -> Option<i32> {
+    let duration = conditions.pointer("/0/duration")?.as_str()?;
+    duration.strip_suffix('s')?.parse().ok()
+}
+
+/// A number is a number there; only percentages are text.
+fn min_healthy(text: &str) -> Value {
+    text.parse::<u32>()
+        .map_or_else(|_| json!(text), |number| json!(number))
+}

@@ -1,0 +1,94 @@
+//! What a node needs to swap: it turns on the partition that was made for it, lets kubelets use it,
+//! and keeps the services of the system out of it.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+/// The label of the partition, which administrators make.
+pub(super) const PARTITION_LABEL: &str = "CNV_SWAP";
+
+/// Turns swap on. Run at every boot: what `swapon` does is gone with the next one.
+const SCRIPT: &str = r#"#!/usr/bin/env bash
+# Turns on the swap partition that carries the label CNV_SWAP.
+set -euo pipefail
+
+partition=/dev/disk/by-partlabel/CNV_SWAP
+if [[ ! -e "$partition" ]]; then
+    echo "no partition is labelled CNV_SWAP" >&2
+    exit 1
+fi
+
+device=$(readlink -f "$partition")
+if swapon --show=NAME --noheadings --raw | grep -Fxq "$device"; then
+    echo "swap is already on: $device"
+    exit 0
+fi
+
+swapon "$device"
+echo "swap is on: $device"
+"#;
+
+/// Lets kubelets give swap to pods that may burst. It cannot be said in a KubeletConfig: the Machine
+/// Config Operator refuses one that speaks of swap.
+const KUBELET: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+memorySwap:
+  swapBehavior: LimitedSwap
+";
+
+/// Nodes without the partition skip it, for else their kubelets would not start.
+const PROVISION: &str = "[Unit]
+Description=Turn on the swap partition for virtual machines
+ConditionFirstBoot=no
+ConditionPathExists=/dev/disk/by-partlabel/CNV_SWAP
+Wants=systemd-udev-settle.service
+After=systemd-udev-settle.service
+Before=kubelet-dependencies.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/etc/find-swap-partition
+
+[Install]
+RequiredBy=kubelet-dependencies.target
+";
+
+/// The services of the system stay in memory, and keep access to the disk that swap is on.
+const SYSTEM_SLICE: &str = "[Unit]
+Description=Keep system services out of swap
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/systemctl set-property --runtime system.slice MemorySwapMax=0 \"IODeviceLatencyTargetSec=/ 50ms\"
+
+[Install]
+WantedBy=multi-user.target
+";
+
+/// The Ignition configuration.
+pub(super) fn ignition() -> Value {
+    json!({
+        "ignition": { "version": "3.2.0" },
+        "storage": { "files": [
+            file("/etc/find-swap-partition", 0o755, SCRIPT),
+            file("/etc/openshift/kubelet.conf.d/90-swap.conf", 0o644, KUBELET),
+        ]},
+        "systemd": { "units": [
+            { "name": "swap-provision.service", "enabled": true, "contents": PROVISION },
+            { "name": "cgroup-system-slice-config.service", "enabled": true, "contents": SYSTEM_SLICE },
+        ]},
+    })
+}
+
+fn file(path: &str, mode: u32, text: &str) -> Value {
+    let source = BASE64_STANDARD.encode(text);
+    json!({
+        "path": path,
+        "mode": mode,
+        "overwrite": true,
+        "contents": { "source": format!("data:text/plain;charset=utf-8;base64,{source}") },
+    })
+}
