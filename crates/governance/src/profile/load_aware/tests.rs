@@ -419,6 +419,38 @@ fn arguments_that_would_be_lost_cost_a_reboot() {
     assert!(applied.warnings.is_empty(), "{:?}", applied.warnings);
 }
 
+#[rstest]
+#[case::of_the_pool("10-gpu", "gpu", "psi=0", Some("'gpu'"))]
+#[case::later_by_name("99-worker-zz", "worker", "psi=0", Some("'worker'"))]
+#[case::earlier_by_name("50-worker", "worker", "psi=0", None)]
+#[case::of_another_pool("99-zz", "infra", "psi=0", None)]
+#[case::to_the_same_end("10-gpu", "gpu", "psi=1", None)]
+fn who_has_the_last_word_on_psi_is_told_of(
+    #[case] name: &str,
+    #[case] role: &str,
+    #[case] argument: &str,
+    #[case] off_in: Option<&str>,
+) {
+    let world = world().pool("gpu", &["worker", "gpu"], &[], 1).with(
+        MACHINE_CONFIG,
+        &json!({
+            "metadata": { "name": name, "labels": { "machineconfiguration.openshift.io/role": role } },
+            "spec": { "kernelArguments": [argument] },
+        }),
+    );
+    let warnings = wanted(&world, &json!({})).warnings;
+    let mut told = warnings
+        .iter()
+        .filter(|text| text.contains("turns PSI metrics off"));
+    match off_in {
+        Some(pool) => assert!(
+            told.any(|text| text.contains(name) && text.contains(pool)),
+            "{warnings:?}"
+        ),
+        None => assert_eq!(told.next(), None),
+    }
+}
+
 #[test]
 fn the_descheduler_is_not_left_without_psi_unsaid() {
     let warned = |world: &World, options: &Value| {
