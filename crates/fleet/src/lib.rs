@@ -17,7 +17,10 @@ mod kubelet;
 pub mod model;
 pub mod names;
 mod nodes;
+pub mod operators;
+mod pace;
 mod scheduler;
+mod served;
 pub mod storage;
 
 use std::sync::Arc;
