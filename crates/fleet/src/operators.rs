@@ -10,10 +10,17 @@
 //! they use. What they do to machines is simulated: a node is cordoned, a reboot takes a while, and it
 //! is back.
 
+mod conditions;
 mod definitions;
+mod descheduler;
+mod hyperconverged;
 mod install;
 mod kinds;
+mod machine_config;
 pub mod names;
+mod node_health;
+mod report;
+mod start;
 
 pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
 pub use install::install;
@@ -22,6 +29,7 @@ pub use kinds::{
     MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, kube_descheduler,
     machine_configuration, node_health_check,
 };
+pub use start::start;
 
 /// Which operators a cluster has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -27,6 +27,8 @@ pub const REASON: &str = "machineconfiguration.openshift.io/reason";
 /// On a node: it fails to take on its configuration, and this is what it says about it. Take the
 /// annotation away and it recovers.
 pub const DEGRADE: &str = "fleet.medley.dev/degrade-machine-config";
+/// `"true"` on nodes whose kernel measures pressure (PSI): the last `psi=` argument of what they run
+/// with is `psi=1`.
+pub const PSI: &str = "fleet.medley.dev/psi";
 /// `"true"` on nodes that take no pods because they are being updated.
-#[expect(dead_code, reason = "the machine-config operator is next")]
 pub(super) const CORDONED: &str = "fleet.medley.dev/cordoned-for-update";
