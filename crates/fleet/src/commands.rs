@@ -199,10 +199,11 @@ pub async fn fail(client: &Client, name: &str) -> Result<(), Error> {
     .await
 }
 
-/// Has the kubelet of a node that failed come back.
+/// Has the kubelet of a node that failed come back, and a node that failed to take on its machine
+/// configuration try again.
 pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
-    let annotations = json!({ FAILED: null });
+    let annotations = json!({ FAILED: null, DEGRADE: null });
     patch(
         client,
         name,
@@ -211,20 +212,10 @@ pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     .await
 }
 
-/// Has a node fail to take on its machine configuration; this is what it says about it.
+/// Has a simulated node fail to take on its machine configuration; this is what it says about it.
 pub async fn degrade(client: &Client, name: &str, message: &str) -> Result<(), Error> {
+    simulated(client, name).await?;
     let annotations = json!({ DEGRADE: message });
-    patch(
-        client,
-        name,
-        json!({ "metadata": { "annotations": annotations } }),
-    )
-    .await
-}
-
-/// Has a node that failed to take on its machine configuration try again.
-pub async fn restore(client: &Client, name: &str) -> Result<(), Error> {
-    let annotations = json!({ DEGRADE: null });
     patch(
         client,
         name,

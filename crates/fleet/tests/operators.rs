@@ -11,6 +11,7 @@ use fleet::operators::{
     MachineConfigPoolStatus, hyperconverged, kube_descheduler, machine_configuration, names,
     node_health_check,
 };
+use fleet::{Fleet, commands};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -339,8 +340,8 @@ async fn a_paused_pool_waits_and_then_takes_everything_at_once() -> anyhow::Resu
 async fn a_machine_that_fails_holds_the_others_up() -> anyhow::Result<()> {
     let world = World::start(&WORKERS).await?;
     world.until_updated("worker", 3, &["00-worker"]).await?;
-    let client = world.cluster.client();
-    fleet::commands::degrade(&client, "w-1", "the disk is full").await?;
+    let trouble = json!({ "annotations": { names::DEGRADE: "the disk is full" } });
+    world.patch_node("w-1", trouble).await?;
     let degraded = world
         .until("worker", "is degraded", |pool| is(pool, "Degraded"))
         .await?;
@@ -364,7 +365,8 @@ async fn a_machine_that_fails_holds_the_others_up() -> anyhow::Result<()> {
     // The others would exceed what may be unavailable if the first recovered.
     assert_eq!(told.0[1..], told.1[1..]);
 
-    fleet::commands::restore(&client, "w-1").await?;
+    let gone = json!({ "annotations": { names::DEGRADE: null } });
+    world.patch_node("w-1", gone).await?;
     world
         .until_updated("worker", 3, &["00-worker", PSI])
         .await?;
@@ -586,6 +588,55 @@ async fn operators_come_with_their_kinds_and_rest_when_all_is_done() -> anyhow::
         Ok((check["status"]["phase"] == "Paused").then_some(()))
     })
     .await?;
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_whole_fleet_follows_its_configuration() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    let manager = Manager::new(client.clone());
+    let fleet = "
+pools:
+  - {name: control, roles: [control-plane], arch: amd64}
+  - {name: plain, arch: arm64, count: 2}
+  - {name: win, arch: amd64, os: windows, windowsBuild: 10.0.20348}
+";
+    let options = fleet::Options {
+        fleet: Some(Fleet::parse(fleet)?),
+        speed: FAST,
+        operators: Some(Installed::demo()),
+        ..fleet::Options::new(client.clone())
+    };
+    fleet::start(&manager, options).await?;
+    let world = World { cluster, manager };
+    // The windows node is a worker, but nobody configures it.
+    world.until_updated("worker", 2, &["00-worker"]).await?;
+    world.until_updated("master", 1, &["00-master"]).await?;
+
+    commands::pause(&client, "worker", true).await?;
+    world.configure(PSI, "worker", psi()).await?;
+    world
+        .until("worker", "waits", |pool| {
+            sources(pool).contains(&PSI) && condition(pool, "Updating").1.contains("paused")
+        })
+        .await?;
+    commands::degrade(&client, "plain-1", "no").await?;
+    commands::pause(&client, "worker", false).await?;
+    world
+        .until("worker", "is degraded", |pool| is(pool, "Degraded"))
+        .await?;
+    commands::recover(&client, "plain-1").await?;
+    world
+        .until_updated("worker", 2, &["00-worker", PSI])
+        .await?;
+    let nodes = world.nodes().list(&ListParams::default()).await?;
+    let cordoned = nodes.iter().filter(|node| {
+        let spec = node.spec.as_ref();
+        spec.and_then(|spec| spec.unschedulable) == Some(true)
+    });
+    assert_eq!(cordoned.count(), 0);
     world.manager.stop().await;
     Ok(())
 }
