@@ -2,6 +2,7 @@
 
 use ::apiserver::ApiServer;
 use ::apiserver::auth::{MASTERS, UserInfo};
+use ::fleet::operators::Installed;
 use anyhow::Context as _;
 use chassis::Manager;
 use http::header::{HeaderValue, USER_AGENT};
@@ -19,6 +20,7 @@ impl Cluster {
         server: &ApiServer,
         root_ca: &str,
         fleet: Option<::fleet::Fleet>,
+        operators: Option<Installed>,
         speed: f64,
     ) -> anyhow::Result<Self> {
         let manager = Manager::new(client(server, "kube-controller-manager"));
@@ -31,8 +33,10 @@ impl Cluster {
                 scheduler: client(server, "kube-scheduler"),
                 kubelet: client(server, "kubelet"),
                 storage: client(server, "csi-provisioner"),
+                operators: client(server, "fleet-operators"),
             },
             fleet,
+            operators,
             speed,
             ..::fleet::Options::new(manager.client())
         };
