@@ -51,6 +51,19 @@ pub struct Options {
     pub namespace: String,
 }
 
+impl Options {
+    /// The standard profiles, and those that are switched on.
+    pub fn new(options: &crate::Options) -> Result<Self, Error> {
+        let registry = Registry::standard(&options.profiles)
+            .map_err(|error| Error::Invalid(format!("switching on profiles: {error}")))?;
+        Ok(Self {
+            registry,
+            version: options.version.clone(),
+            namespace: options.namespace.clone(),
+        })
+    }
+}
+
 /// Starts to govern; returns when everything there is has been seen.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let configs = manager.cache::<VirtPlatformConfig>();
