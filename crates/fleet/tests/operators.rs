@@ -303,7 +303,8 @@ async fn a_paused_pool_waits_and_then_takes_everything_at_once() -> anyhow::Resu
     let all = ["00-worker", "98-worker-quiet", PSI];
     let pool = world
         .until("worker", "is aimed at all", |pool| {
-            sources(pool) == all && !is(pool, "Updated")
+            let observed = Some(status(pool).observed_generation) == pool.metadata.generation;
+            sources(pool) == all && !is(pool, "Updated") && observed
         })
         .await?;
     let target = pool.spec.configuration.name.clone().unwrap_or_default();

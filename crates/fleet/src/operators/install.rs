@@ -26,7 +26,7 @@ const IGNITION: &str = "3.5.0";
 /// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
 /// upgrade. Definitions that somebody else made are left alone.
 pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
-    for name in namespaces(installed) {
+    for name in namespaces(*installed) {
         namespace(client, name).await?;
     }
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -37,13 +37,13 @@ pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error
     for definition in &definitions {
         until_established(&api, name_of(&definition.metadata)).await?;
     }
-    for (kind, namespace, object) in objects(installed) {
+    for (kind, namespace, object) in objects(*installed) {
         create(client, &kind, namespace, object).await?;
     }
     Ok(())
 }
 
-fn namespaces(installed: &Installed) -> Vec<&'static str> {
+fn namespaces(installed: Installed) -> Vec<&'static str> {
     let wanted = [
         (installed.descheduler.is_some(), DESCHEDULER_NAMESPACE),
         (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
@@ -89,7 +89,7 @@ async fn define(
 }
 
 /// The objects that come with the operators.
-fn objects(installed: &Installed) -> Vec<(ApiResource, Option<&'static str>, Value)> {
+fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Value)> {
     let mut all = Vec::new();
     if installed.machine_config {
         let group = "machineconfiguration.openshift.io";
