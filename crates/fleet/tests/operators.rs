@@ -641,3 +641,38 @@ pools:
     world.manager.stop().await;
     Ok(())
 }
+
+#[tokio::test]
+async fn a_copied_cluster_keeps_what_its_machines_run_with() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    operators::install(&client, &Installed::demo()).await?;
+    let manager = Manager::new(client.clone());
+    let world = World { cluster, manager };
+    // As another operator has left it.
+    let theirs = "rendered-worker-0123";
+    world.configure(theirs, "", json!({})).await?;
+    let source = json!([{
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "name": "00-worker",
+    }]);
+    let target = json!({ "configuration": { "name": theirs, "source": source } });
+    world.patch_pool("worker", target).await?;
+    world.node("w-1", &["worker"]).await?;
+    let runs = json!({ "annotations": {
+        names::CURRENT_CONFIG: theirs, names::DESIRED_CONFIG: theirs, names::STATE: "Done",
+    } });
+    world.patch_node("w-1", runs).await?;
+    operators::start(&world.manager, client, FAST).await;
+    let kept = world.until_updated("worker", 1, &["00-worker"]).await?;
+    assert_eq!(kept, theirs);
+    // What changes from now on is ours.
+    world.configure(PSI, "worker", psi()).await?;
+    let ours = world
+        .until_updated("worker", 1, &["00-worker", PSI])
+        .await?;
+    assert_ne!(ours, theirs);
+    world.manager.stop().await;
+    Ok(())
+}

@@ -156,3 +156,21 @@ fn what_is_said_anywhere_counts() {
 fn the_last_psi_counts(#[case] list: &[&str], #[case] expected: bool) {
     assert_eq!(has_psi(&config("r", "worker", &arguments(list))), expected);
 }
+
+#[test]
+fn what_somebody_else_rendered_can_stay() {
+    let configs = [
+        config("00-worker", "worker", &json!({})),
+        config("99-psi", "worker", &arguments(&["psi=1"])),
+    ];
+    let ours = render(&pool("worker", &["worker"]), &configs).unwrap();
+    let theirs = |list: &[&str]| config("rendered-worker-theirs", "", &arguments(list));
+    let reversed: Vec<ObjectReference> = ours.source.iter().rev().cloned().collect();
+    assert!(is_as_good(&theirs(&["psi=1"]), &reversed, &ours));
+    assert!(!is_as_good(&theirs(&["psi=0"]), &reversed, &ours));
+    assert!(!is_as_good(&theirs(&["psi=1"]), &reversed[1..], &ours));
+    // What was rendered here says all by its name.
+    let mut before = MachineConfig::clone(&theirs(&["psi=1"]));
+    before.metadata.annotations = Some([(SIMULATED.to_owned(), "true".to_owned())].into());
+    assert!(!is_as_good(&before, &reversed, &ours));
+}
