@@ -258,6 +258,10 @@ fn leaves(object: &Value) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     collect(&[], object, &mut found);
     found.retain(|path, _| {
+        // An object without anything in it has nothing to be owned.
+        if path.is_empty() {
+            return false;
+        }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         !matches!(
             path.as_slice(),

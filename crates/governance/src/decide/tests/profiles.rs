@@ -57,7 +57,13 @@ fn intent(name: &'static str, target: TargetRef, impact: Impact, part: &Value) -
     let mut managed = Vec::new();
     for (field, value) in part.as_object().unwrap() {
         desired[field] = value.clone();
-        managed.extend(value.as_object().unwrap().keys().map(|key| format!("{field}.{key}")));
+        managed.extend(
+            value
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(|key| format!("{field}.{key}")),
+        );
     }
     Intent {
         name,
