@@ -31,7 +31,7 @@ impl World {
     }
 
     /// The pool renders what there is, and so many of its machines have it.
-    pub(super) fn roll_out(&mut self, name: &str, updated: i64) {
+    pub(crate) fn roll_out(&mut self, name: &str, updated: i64) {
         let live = self.cluster.get(&pool(name)).unwrap();
         let machines = live["status"]["machineCount"].as_i64().unwrap();
         let sources: Vec<_> = self

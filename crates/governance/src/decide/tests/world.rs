@@ -38,14 +38,14 @@ pub(super) struct Killed;
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) config: VirtPlatformConfig,
-    pub(super) profile: Option<Arc<dyn Profile>>,
-    pub(super) cluster: Cluster,
+    pub(crate) profile: Option<Arc<dyn Profile>>,
+    pub(crate) cluster: Cluster,
     pub(super) records: Vec<Record>,
     pub(super) approvals_recorded: bool,
     pub(super) version: String,
     pub(super) now: Timestamp,
     /// Targets that the server refuses to write, and what it says.
-    pub(super) refusals: BTreeMap<String, String>,
+    pub(crate) refusals: BTreeMap<String, String>,
     /// What somebody does between the plan and the write.
     pub(super) overtaken: Option<(TargetRef, Value)>,
     /// The items that were really written, in order.
@@ -55,7 +55,7 @@ pub(crate) struct World {
     pub(super) notices: Vec<Notice>,
     /// Effects so far, and after which one the operator is killed.
     pub(super) effects: usize,
-    pub(super) kill_after: Option<usize>,
+    pub(crate) kill_after: Option<usize>,
 }
 
 impl World {
@@ -214,7 +214,7 @@ impl World {
     }
 
     /// Drives the configuration; whether it came to rest before the operator was killed.
-    pub(super) fn run_until_killed(&mut self) -> bool {
+    pub(crate) fn run_until_killed(&mut self) -> bool {
         self.drive().is_ok()
     }
 
