@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::ensure;
-use api::advisor::{Impact, ItemState, Phase, ProfileOptions, TargetRef, VirtPlatformConfig};
+use api::advisor::{FIELD_MANAGER, Impact, ItemState, Phase, ProfileOptions, TargetRef, VirtPlatformConfig};
 use chassis::Manager;
 use fleet::operators::Installed;
 use futures::{StreamExt as _, future::pending};
@@ -172,6 +172,7 @@ async fn run(stage: &Stage, death: Death) -> anyhow::Result<Option<usize>> {
     tokio::select! {
         lived = living => {
             lived?;
+            manager.stop().await;
             Ok(Some(count.load(Ordering::SeqCst)))
         }
         // Whatever was under way is gone with the manager.
@@ -251,6 +252,50 @@ async fn edited_while_dead(death: Death) -> anyhow::Result<Option<usize>> {
     Ok(None)
 }
 
+/// Everything is in force, and is undone while the operator dies.
+async fn undone(death: Death) -> anyhow::Result<Option<usize>> {
+    let stage = scene().await?;
+    let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
+    run(&stage, Death::Never).await?;
+    stage.edit(PROFILE, json!({ "rollbackTo": 1 })).await?;
+    let lived = run(&stage, death).await?;
+    if lived.is_none() {
+        run(&stage, Death::Never).await?;
+    }
+    let status = stage.reaches(PROFILE, Phase::Completed).await?;
+    ensure!(status.rolled_back_to == Some(1), "it is not undone: {status:?}");
+    ensure!(status.applied.is_empty(), "something is still in force: {:?}", status.applied);
+    for name in &TARGETS[..2] {
+        let map = maps.get(name).await?;
+        ensure!(map.data == Some([("theirs".to_owned(), "kept".to_owned())].into()), "{name} is {:?}", map.data);
+        let ours = map.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+        ensure!(!ours, "{name} is still ours in part: {:?}", map.managed_fields());
+    }
+    ensure!(maps.get_opt("third").await?.is_none(), "what was created is not deleted");
+    let records = history::records(&stage.cluster.client(), NAMESPACE, PROFILE).await?;
+    ensure!(records.len() == 2, "two plans were carried out, but there are {} entries", records.len());
+    Ok(lived)
+}
+
+/// Somebody else owns the field of the first target, and agrees.
+async fn taken_over(death: Death) -> anyhow::Result<Option<usize>> {
+    let stage = scene().await?;
+    let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
+    let theirs = json!({ "data": { "ours": "theirs" } });
+    maps.patch("first", &by("somebody"), &Patch::Merge(&theirs)).await?;
+    let consent = json!({ "takeovers": [{ "item": "first", "path": "data.ours" }] });
+    stage.edit(PROFILE, json!({ "approval": consent })).await?;
+    let from = maps.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
+    let lived = run(&stage, death).await?;
+    if lived.is_none() {
+        run(&stage, Death::Never).await?;
+    }
+    stage.reaches(PROFILE, Phase::Completed).await?;
+    let writes = writes(&stage, &from).await?;
+    ensure!(writes.values().all(|times| *times == 1) && writes.len() == 3, "there were {writes:?}");
+    Ok(lived)
+}
+
 /// Tries all deaths until the operator outlives them; how many there were.
 async fn at_every_request<F>(scene: impl Fn(Death) -> F) -> anyhow::Result<usize>
 where
@@ -269,18 +314,33 @@ where
     Ok(kills)
 }
 
+/// More than two hundred deaths in all: none of the four may be shorter than this.
+const DEATHS: usize = 56;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_request_everything_is_applied_once() -> anyhow::Result<()> {
-    let kills = at_every_request(killed).await?;
-    println!("{kills} deaths");
-    assert!(kills >= 60, "only {kills} deaths");
+    let deaths = at_every_request(killed).await?;
+    assert!(deaths >= DEATHS, "only {deaths} deaths");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_request_edits_of_others_survive() -> anyhow::Result<()> {
-    let kills = at_every_request(edited_while_dead).await?;
-    println!("{kills} deaths");
-    assert!(kills >= 60, "only {kills} deaths");
+    let deaths = at_every_request(edited_while_dead).await?;
+    assert!(deaths >= DEATHS, "only {deaths} deaths");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_request_everything_is_undone() -> anyhow::Result<()> {
+    let deaths = at_every_request(undone).await?;
+    assert!(deaths >= DEATHS, "only {deaths} deaths");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_request_agreed_fields_are_taken_once() -> anyhow::Result<()> {
+    let deaths = at_every_request(taken_over).await?;
+    assert!(deaths >= DEATHS, "only {deaths} deaths");
     Ok(())
 }
