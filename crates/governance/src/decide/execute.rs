@@ -220,10 +220,16 @@ fn watch_or_finish(
 
 fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
     let spec = &turn.facts.config.spec;
+    // Before the plans that are taken back, and not before those that stay.
+    let mut applied = turn.status.applied.iter();
+    let applied = applied.find(|applied| applied.target_ref == item.target_ref);
+    let first = turn.facts.rollback();
+    let first = first.or_else(|| applied.map(|applied| applied.revision));
     let owners = turn
         .facts
         .records
         .iter()
+        .filter(|record| first.is_none_or(|first| record.revision >= first))
         .flat_map(|record| &record.items)
         .find(|recorded| {
             recorded.target_ref == item.target_ref && recorded.operation == Operation::Apply

@@ -415,9 +415,13 @@ impl World {
             }
             (Operation::Restore, Some(live)) => {
                 let before = plan::wanted_values(item);
-                let patch = restore::merge_patch(&live, &before, &item.managed_fields);
-                self.cluster
-                    .edit(target, plan::ROLLBACK_MANAGER, &patch, self.now);
+                for path in &item.managed_fields {
+                    let path = std::slice::from_ref(path);
+                    let patch = restore::merge_patch(&live, &before, path);
+                    let owner = execution.owners.get(&path[0]);
+                    let owner = owner.map_or(plan::ROLLBACK_MANAGER, String::as_str);
+                    self.cluster.edit(target, owner, &patch, self.now);
+                }
                 let nothing = json!({});
                 self.cluster.force(target, &nothing, self.now);
             }
