@@ -412,9 +412,14 @@ pub fn worst(items: &[Item]) -> Option<Impact> {
 fn bare(object: Option<&Value>) -> Option<Value> {
     let mut object = object?.clone();
     diff::sanitize(&mut object);
+    Some(unmarked(object))
+}
+
+/// An object without our marks: they go with our ownership.
+pub fn unmarked(mut object: Value) -> Value {
     hash::remove_annotation(&mut object, names::GOVERNED_BY);
     hash::remove_annotation(&mut object, names::APPLIED_PROFILE_HASH);
-    Some(object)
+    object
 }
 
 /// Whether everything that an item is about is so already.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::ensure;
-use api::advisor::{FIELD_MANAGER, Impact, ItemState, Phase, ProfileOptions, TargetRef, VirtPlatformConfig};
+use api::advisor::{
+    FIELD_MANAGER, Impact, ItemState, Phase, ProfileOptions, TargetRef, VirtPlatformConfig,
+};
 use chassis::Manager;
 use fleet::operators::Installed;
 use futures::{StreamExt as _, future::pending};
@@ -15,7 +17,7 @@ use governance::profile::{About, Access, Prerequisite, Refusal, Uses};
 use governance::{Intent, Intents, Profile, Registry, Snapshot};
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PostParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, Patch, PostParams, WatchEvent, WatchParams};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt as _};
 use operator::governance::{Options, history};
@@ -102,7 +104,10 @@ fn mortal(client: Client, death: Death) -> (Client, Arc<AtomicUsize>, Arc<Notify
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, counted, told) = (client.clone(), Arc::clone(&counted), Arc::clone(&told));
         async move {
-            let watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            let watch = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch="));
             // Events are told by a task of its own, at times that nobody can repeat.
             if watch || request.uri().path().ends_with("/events") {
                 return client.send(request).await;
@@ -140,7 +145,10 @@ async fn scene() -> anyhow::Result<Arc<Stage>> {
         "metadata": { "name": PROFILE },
         "spec": { "profile": PROFILE, "action": "Apply" },
     }))?;
-    stage.configs().create(&PostParams::default(), &config).await?;
+    stage
+        .configs()
+        .create(&PostParams::default(), &config)
+        .await?;
     Ok(stage)
 }
 
@@ -158,14 +166,22 @@ async fn run(stage: &Stage, death: Death) -> anyhow::Result<Option<usize>> {
         operator::governance::start(&manager, options).await?;
         stage
             .until("the plan is settled", PROFILE, |status| {
-                let settled = [Phase::Completed, Phase::Drifted, Phase::Failed, Phase::ReviewRequired];
+                let settled = [
+                    Phase::Completed,
+                    Phase::Drifted,
+                    Phase::Failed,
+                    Phase::ReviewRequired,
+                ];
                 status.phase.is_some_and(|phase| settled.contains(&phase))
             })
             .await?;
         // How the plan ended is written last.
         testkit::wait_until("the history is closed", PATIENCE, async || {
             let records = history::records(&stage.cluster.client(), NAMESPACE, PROFILE).await?;
-            Ok(records.iter().all(|record| record.outcome.is_some()).then_some(()))
+            Ok(records
+                .iter()
+                .all(|record| record.outcome.is_some())
+                .then_some(()))
         })
         .await
     };
@@ -202,28 +218,47 @@ async fn writes(stage: &Stage, from: &str) -> anyhow::Result<BTreeMap<String, us
 async fn killed(death: Death) -> anyhow::Result<Option<usize>> {
     let stage = scene().await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
-    let from = maps.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
+    let from = maps
+        .list(&ListParams::default())
+        .await?
+        .metadata
+        .resource_version
+        .unwrap_or_default();
     let lived = run(&stage, death).await?;
     if lived.is_none() {
         run(&stage, Death::Never).await?;
     }
     let status = stage.reaches(PROFILE, Phase::Completed).await?;
     ensure!(
-        status.items.iter().all(|item| item.state == ItemState::Completed),
+        status
+            .items
+            .iter()
+            .all(|item| item.state == ItemState::Completed),
         "not everything is done: {:?}",
         status.items
     );
     for name in TARGETS {
         let data = maps.get(name).await?.data.unwrap_or_default();
-        ensure!(data.get("ours").map(String::as_str) == Some("wanted"), "{name} was left out: {data:?}");
+        ensure!(
+            data.get("ours").map(String::as_str) == Some("wanted"),
+            "{name} was left out: {data:?}"
+        );
     }
     let writes = writes(&stage, &from).await?;
     ensure!(
-        writes == TARGETS.into_iter().map(|name| (name.to_owned(), 1)).collect(),
+        writes
+            == TARGETS
+                .into_iter()
+                .map(|name| (name.to_owned(), 1))
+                .collect(),
         "each target is written once, but there were {writes:?}"
     );
     let records = history::records(&stage.cluster.client(), NAMESPACE, PROFILE).await?;
-    ensure!(records.len() == 1, "one plan was carried out, but there are {} entries", records.len());
+    ensure!(
+        records.len() == 1,
+        "one plan was carried out, but there are {} entries",
+        records.len()
+    );
     ensure!(status.revision == Some(1));
     Ok(lived)
 }
@@ -241,7 +276,10 @@ async fn edited_while_dead(death: Death) -> anyhow::Result<Option<usize>> {
         "data": { "ours": "external" },
     });
     let params = by("somebody").clone();
-    let params = kube::api::PatchParams { force: true, ..params };
+    let params = kube::api::PatchParams {
+        force: true,
+        ..params
+    };
     maps.patch("third", &params, &Patch::Apply(&edit)).await?;
     run(&stage, Death::Never).await?;
     let data = maps.get("third").await?.data.unwrap_or_default();
@@ -263,17 +301,42 @@ async fn undone(death: Death) -> anyhow::Result<Option<usize>> {
         run(&stage, Death::Never).await?;
     }
     let status = stage.reaches(PROFILE, Phase::Completed).await?;
-    ensure!(status.rolled_back_to == Some(1), "it is not undone: {status:?}");
-    ensure!(status.applied.is_empty(), "something is still in force: {:?}", status.applied);
+    ensure!(
+        status.rolled_back_to == Some(1),
+        "it is not undone: {status:?}"
+    );
+    ensure!(
+        status.applied.is_empty(),
+        "something is still in force: {:?}",
+        status.applied
+    );
     for name in &TARGETS[..2] {
         let map = maps.get(name).await?;
-        ensure!(map.data == Some([("theirs".to_owned(), "kept".to_owned())].into()), "{name} is {:?}", map.data);
-        let ours = map.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
-        ensure!(!ours, "{name} is still ours in part: {:?}", map.managed_fields());
+        ensure!(
+            map.data == Some([("theirs".to_owned(), "kept".to_owned())].into()),
+            "{name} is {:?}",
+            map.data
+        );
+        let ours = map
+            .managed_fields()
+            .iter()
+            .any(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+        ensure!(
+            !ours,
+            "{name} is still ours in part: {:?}",
+            map.managed_fields()
+        );
     }
-    ensure!(maps.get_opt("third").await?.is_none(), "what was created is not deleted");
+    ensure!(
+        maps.get_opt("third").await?.is_none(),
+        "what was created is not deleted"
+    );
     let records = history::records(&stage.cluster.client(), NAMESPACE, PROFILE).await?;
-    ensure!(records.len() == 2, "two plans were carried out, but there are {} entries", records.len());
+    ensure!(
+        records.len() == 2,
+        "two plans were carried out, but there are {} entries",
+        records.len()
+    );
     Ok(lived)
 }
 
@@ -282,17 +345,26 @@ async fn taken_over(death: Death) -> anyhow::Result<Option<usize>> {
     let stage = scene().await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
     let theirs = json!({ "data": { "ours": "theirs" } });
-    maps.patch("first", &by("somebody"), &Patch::Merge(&theirs)).await?;
+    maps.patch("first", &by("somebody"), &Patch::Merge(&theirs))
+        .await?;
     let consent = json!({ "takeovers": [{ "item": "first", "path": "data.ours" }] });
     stage.edit(PROFILE, json!({ "approval": consent })).await?;
-    let from = maps.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
+    let from = maps
+        .list(&ListParams::default())
+        .await?
+        .metadata
+        .resource_version
+        .unwrap_or_default();
     let lived = run(&stage, death).await?;
     if lived.is_none() {
         run(&stage, Death::Never).await?;
     }
     stage.reaches(PROFILE, Phase::Completed).await?;
     let writes = writes(&stage, &from).await?;
-    ensure!(writes.values().all(|times| *times == 1) && writes.len() == 3, "there were {writes:?}");
+    ensure!(
+        writes.values().all(|times| *times == 1) && writes.len() == 3,
+        "there were {writes:?}"
+    );
     Ok(lived)
 }
 
@@ -304,7 +376,9 @@ where
     let mut kills = 0;
     for request in 0.. {
         for death in [Death::Before(request), Death::After(request)] {
-            let outcome = scene(death).await.map_err(|error| error.context(format!("killed {death:?}")))?;
+            let outcome = scene(death)
+                .await
+                .map_err(|error| error.context(format!("killed {death:?}")))?;
             if outcome.is_some() {
                 return Ok(kills);
             }
