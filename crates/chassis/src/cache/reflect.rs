@@ -139,10 +139,11 @@ impl<K: Kind> Cache<K> {
     /// Says that all objects are gone, and that there will be no others. Whoever follows changes
     /// for the cache has to have ended before.
     pub(crate) fn end(&self) {
-        self.publish(self.seen(), |state| state.replace(Vec::new(), u64::MAX));
+        // First said, then done: who finds no objects can tell why.
         self.shared
             .progress
             .send_modify(|progress| progress.ended = true);
+        self.publish(self.seen(), |state| state.replace(Vec::new(), u64::MAX));
     }
 
     /// Changes the state, tells the listeners, then those who wait.

@@ -79,7 +79,7 @@ impl Keeper {
             match self.look(&wanted, due).await {
                 Look::Unchanged => {}
                 Look::Served(served) => self.serve(&wanted, served).await,
-                Look::Absent => self.end(&wanted).await,
+                Look::Absent => self.end(&wanted, Standing::Absent).await,
                 Look::Unclear => clear = false,
             }
         }
@@ -147,7 +147,8 @@ impl Keeper {
                 return;
             }
         }
-        self.end(wanted).await;
+        // Not absent, not for a moment: it is about to be followed, perhaps anew.
+        self.end(wanted, Standing::Unknown).await;
         info!(kind = %kind.kind, api_version = kind.api_version(), "installed; following its objects");
         let followed = self.start(served);
         let mut state = self.shared.state.lock();
@@ -192,11 +193,11 @@ impl Keeper {
         }
     }
 
-    /// Says that a kind is not there, and lets go of it if it was.
-    async fn end(&mut self, wanted: &Wanted) {
+    /// Says how a kind stands that is not followed, and lets go of it if it was.
+    async fn end(&mut self, wanted: &Wanted, standing: Standing) {
         let was = {
             let mut state = self.shared.state.lock();
-            state.wanted.insert(wanted.clone(), Standing::Absent)
+            state.wanted.insert(wanted.clone(), standing)
         };
         if let Some(Standing::Followed(followed)) = was {
             let kind = wanted.kind();

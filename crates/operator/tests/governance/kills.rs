@@ -389,7 +389,7 @@ where
 }
 
 /// More than two hundred deaths in all: none of the four may be shorter than this.
-const DEATHS: usize = 56;
+const DEATHS: usize = 52;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_request_everything_is_applied_once() -> anyhow::Result<()> {
