@@ -14,6 +14,8 @@ mod settings;
 mod swap;
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -164,6 +164,15 @@ fn psi(snapshot: &Snapshot) -> (Intent, Vec<String>) {
         .into_iter()
         .collect();
 
+    for pool in &pools {
+        if let Some(config) = pool.psi_overridden(PSI_CONFIG) {
+            warnings.push(format!(
+                "MachineConfig '{config}' turns PSI metrics off behind '{PSI_CONFIG}': they stay off in {}",
+                pools::named([pool])
+            ));
+        }
+    }
+
     let live = snapshot.target(&target).map(|live| whole(live));
     let in_force = live
         .as_ref()

@@ -18,49 +18,83 @@ pub(super) struct Pool<'a> {
     machines: Option<i64>,
     /// The kernel arguments that its nodes run with, if that can be seen.
     arguments: Option<Vec<&'a str>>,
+    /// The last MachineConfig that it takes and that gives `psi` a value, with that value.
+    last_psi: Option<(Order<'a>, &'a str)>,
 }
 
-impl Pool<'_> {
+/// How MachineConfigs are put together: those of `worker` first, each by name.
+type Order<'a> = (bool, &'a str);
+
+impl<'a> Pool<'a> {
     /// Whether it says that it has no nodes.
     pub(super) fn is_empty(&self) -> bool {
         self.machines == Some(0)
     }
 
-    /// The value of a kernel argument; the last one counts.
-    fn argument(&self, key: &str) -> Option<&str> {
-        let arguments = self.arguments.as_ref()?.iter().rev();
-        let mut named = arguments.filter_map(|argument| argument.split_once('='));
-        named.find(|(name, _)| *name == key).map(|(_, value)| value)
-    }
-
     /// Whether its nodes account for pressure.
     pub(super) fn has_psi(&self) -> bool {
-        self.argument("psi") == Some("1")
+        let arguments = self.arguments.iter().flatten().copied();
+        psi(arguments) == Some("1")
     }
+
+    /// The MachineConfig that turns pressure accounting off behind `ours`, which is of `worker`.
+    pub(super) fn psi_overridden(&self, ours: &str) -> Option<&'a str> {
+        let (order, value) = self.last_psi?;
+        (order > (false, ours) && value != "1").then_some(order.1)
+    }
+}
+
+/// The value that kernel arguments give to `psi`; the last one counts.
+fn psi<'a>(arguments: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut named = arguments
+        .rev()
+        .filter_map(|argument| argument.split_once('='));
+    named
+        .find(|(name, _)| *name == "psi")
+        .map(|(_, value)| value)
 }
 
 /// The pools that take MachineConfigs with these labels. Pools of one's own take those of `worker`,
 /// too, so there may be several.
 pub(super) fn taking<'a>(snapshot: &'a Snapshot, labels: &Value) -> Vec<Pool<'a>> {
-    let takes = |pool: &Value| {
-        let selector = pool.pointer("/spec/machineConfigSelector");
-        let selector = LabelSelector::from_label_selector_object(selector.unwrap_or(&Value::Null));
+    let labels = labels.as_object();
+    let pools = snapshot.list(MACHINE_CONFIG_POOL).filter_map(|pool| {
+        let selector = pool.data.pointer("/spec/machineConfigSelector");
         // A selector that cannot be read selects nothing: the pool does not render at all.
-        let labels = labels.as_object();
-        selector.is_ok_and(|selector| selector.matches(|key| labels?.get(key)?.as_str()))
-    };
-    let pools = snapshot.list(MACHINE_CONFIG_POOL);
-    pools
-        .filter(|pool| takes(&pool.data))
-        .map(|pool| Pool {
+        let selector = LabelSelector::from_label_selector_object(selector?).ok()?;
+        let takes = selector.matches(|key| labels?.get(key)?.as_str());
+        takes.then(|| Pool {
             name: pool.metadata.name.as_deref().unwrap_or_default(),
             machines: pool
                 .data
                 .pointer("/status/machineCount")
                 .and_then(Value::as_i64),
             arguments: arguments_in_force(snapshot, &pool.data),
+            last_psi: last_psi(snapshot, &selector),
         })
-        .collect()
+    });
+    pools.collect()
+}
+
+/// The last MachineConfig that is selected and gives `psi` a value, with that value.
+fn last_psi<'a>(snapshot: &'a Snapshot, selector: &LabelSelector) -> Option<(Order<'a>, &'a str)> {
+    let configs = snapshot.list(MACHINE_CONFIG).filter_map(|config| {
+        let label = |key: &str| {
+            config
+                .metadata
+                .labels
+                .as_ref()?
+                .get(key)
+                .map(String::as_str)
+        };
+        let order = (
+            label(ROLE) != Some("worker"),
+            config.metadata.name.as_deref()?,
+        );
+        let value = psi(kernel_arguments(&config.data))?;
+        selector.matches(label).then_some((order, value))
+    });
+    configs.max()
 }
 
 /// The kernel arguments of the configuration that all nodes of a pool have reached.
@@ -71,7 +105,7 @@ fn arguments_in_force<'a>(snapshot: &'a Snapshot, pool: &Value) -> Option<Vec<&'
 }
 
 /// The kernel arguments of a MachineConfig. An entry may hold several.
-pub(super) fn kernel_arguments(config: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn kernel_arguments(config: &Value) -> impl DoubleEndedIterator<Item = &str> {
     let entries = config
         .pointer("/spec/kernelArguments")
         .and_then(Value::as_array);

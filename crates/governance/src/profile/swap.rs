@@ -20,7 +20,8 @@ if [[ ! -e "$partition" ]]; then
 fi
 
 device=$(readlink -f "$partition")
-if swapon --show=NAME --noheadings --raw | grep -Fxq "$device"; then
+active=$(swapon --show=NAME --noheadings --raw)
+if grep -Fxq "$device" <<<"$active"; then
     echo "swap is already on: $device"
     exit 0
 fi
