@@ -59,21 +59,29 @@ impl Election {
             api: Api::namespaced(client, &self.namespace),
             election: self,
             seen: None,
+            renewed: Instant::now(),
         };
         let mut waiting_for = None;
         loop {
-            match leadership.attempt().await {
-                Ok(Attempt::Held) => return leadership,
-                Ok(Attempt::Other(holder)) if waiting_for.as_ref() != Some(&holder) => {
+            let limit = leadership.election.timing.renew;
+            match tokio::time::timeout(limit, leadership.attempt()).await {
+                Ok(Ok(Attempt::Held)) => return leadership,
+                Ok(Ok(Attempt::Other(holder))) if waiting_for.as_ref() != Some(&holder) => {
                     info!(
                         lease = leadership.name(),
                         holder, "another one leads; waiting"
                     );
                     waiting_for = Some(holder);
                 }
-                Ok(_) => {}
-                Err(error) => {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
                     warn!(lease = leadership.name(), %error, "cannot become the leader; trying again");
+                }
+                Err(_) => {
+                    warn!(
+                        lease = leadership.name(),
+                        "the server does not answer; trying again"
+                    );
                 }
             }
             tokio::time::sleep(leadership.election.timing.retry).await;
@@ -86,6 +94,8 @@ pub struct Leadership {
     election: Election,
     api: Api<Lease>,
     seen: Option<Seen>,
+    /// When the last write that went well was begun: the lease lasts from then at least.
+    renewed: Instant,
 }
 
 /// The lease as it was last seen to change.
@@ -107,13 +117,12 @@ impl Leadership {
     /// Renews the lease until it is lost; says why it is.
     pub async fn keep(&mut self) -> Error {
         let timing = self.election.timing;
-        let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(timing.retry).await;
             // A server that does not answer is as good as one that refuses.
-            let deadline = renewed + timing.renew;
+            let deadline = self.renewed + timing.renew;
             match tokio::time::timeout_at(deadline, self.attempt()).await {
-                Ok(Ok(Attempt::Held)) => renewed = Instant::now(),
+                Ok(Ok(Attempt::Held)) | Err(_) => {}
                 Ok(Ok(Attempt::Other(holder))) => {
                     return self.lost(&format!("{holder:?} holds it"));
                 }
@@ -121,9 +130,8 @@ impl Leadership {
                 Ok(Err(error)) => {
                     warn!(lease = self.name(), %error, "cannot renew the lease; trying again");
                 }
-                Err(_) => {}
             }
-            if renewed.elapsed() >= timing.renew {
+            if self.renewed.elapsed() >= timing.renew {
                 let limit = timing.renew.as_secs();
                 return self.lost(&format!("it could not be renewed for {limit} s"));
             }
@@ -169,6 +177,7 @@ impl Leadership {
 
     /// Looks at the lease, and takes or renews it if that is allowed.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
+        let begun = Instant::now();
         let found = self.look().await?;
         let unchanged = self.seen.as_ref().map(|seen| seen.since.elapsed());
         let step = decide(
@@ -199,6 +208,7 @@ impl Leadership {
         match written {
             Ok(lease) => {
                 self.saw(lease);
+                self.renewed = begun;
                 Ok(Attempt::Held)
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Overtaken),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::{apiserver, completion, envtest, fleet, snapshot, up, version};
+use crate::{apiserver, completion, envtest, fleet, run, snapshot, up, version};
 
 /// One operator for clusters whose nodes are not alike.
 #[derive(Debug, Parser)]
@@ -23,6 +23,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(up::Arguments),
+    Run(run::Arguments),
     Fleet(fleet::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),

@@ -30,6 +30,12 @@ pub(crate) fn data_folder() -> anyhow::Result<PathBuf> {
     Ok(base.join("medley"))
 }
 
+/// The name of this machine, or of the pod.
+pub(crate) fn hostname() -> Option<String> {
+    let name = rustix::system::uname();
+    name.nodename().to_str().ok().map(str::to_owned)
+}
+
 /// Every name a server certificate has to be good for.
 pub(crate) fn server_names(address: IpAddr) -> Vec<String> {
     let mut names: Vec<String> = NAMES
@@ -40,9 +46,7 @@ pub(crate) fn server_names(address: IpAddr) -> Vec<String> {
     if !address.is_unspecified() {
         names.push(address.to_string());
     }
-    if let Ok(hostname) = rustix::system::uname().nodename().to_str() {
-        names.push(hostname.to_owned());
-    }
+    names.extend(hostname());
     names.retain(|name| is_certificate_name(name));
     names.sort();
     names.dedup();

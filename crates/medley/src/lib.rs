@@ -14,6 +14,7 @@ mod fleet;
 mod host;
 mod logging;
 mod reference;
+mod run;
 mod runtime;
 mod snapshot;
 mod up;
@@ -46,6 +47,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
     logging::start(arguments.verbose);
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),

@@ -1,0 +1,193 @@
+//! `medley run`: the operator, in a cluster or beside one.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context as _;
+use chassis::leader::{Election, Leadership, Timing};
+use chassis::{Error, Manager};
+use clap::{ArgAction, Args};
+use operator::health::Phase;
+use operator::{Health, Job, Options};
+use tokio::net::TcpListener;
+use tracing::{info, warn};
+
+use crate::cluster::ClusterArguments;
+use crate::{exit, host, runtime};
+
+/// The lease that replicas agree by on who works.
+const LEASE: &str = "medley";
+/// The namespace there is when nobody says another.
+const NAMESPACE: &str = "medley-system";
+/// Where a pod finds the namespace of its service account.
+const ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Run the operator against a cluster.
+///
+/// Of several that run, one works and the others wait to take over. Kinds that are not installed are
+/// picked up when they are. Stops on Ctrl-C and SIGTERM; ends with an error when another one has
+/// taken over.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+
+    /// The controllers to run, separated by commas.
+    /// [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    controllers: Option<Vec<Job>>,
+
+    /// The namespace for what the operator keeps for itself; it has to be there.
+    /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// Work only while holding a lease. Say =false only where no other one can run.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    leader_elect: bool,
+
+    /// Address for /healthz, /readyz and /metrics.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8081")]
+    health_address: SocketAddr,
+}
+
+/// Runs the operator until it is asked to stop, or until it does not lead any more.
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let options = Options {
+        jobs: match arguments.controllers {
+            Some(jobs) => jobs.into_iter().collect(),
+            None => Job::ALL.iter().copied().collect(),
+        },
+        namespace: arguments.namespace.unwrap_or_else(own_namespace),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let election = arguments.leader_elect.then(|| Election {
+        namespace: options.namespace.clone(),
+        name: LEASE.to_owned(),
+        identity: identity(),
+        timing: Timing::default(),
+    });
+    runtime::build()?.block_on(async {
+        let stop = runtime::stop_signal()?;
+        tokio::pin!(stop);
+        let client = arguments.cluster.client().await?;
+        let address = arguments.health_address;
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!(
+                "listening on {address} for health checks; choose another with --health-address ADDR"
+            )
+        })?;
+        let manager = Manager::new(client.clone());
+        let health = Health::new(manager.clone());
+        manager.spawn(health.clone().serve(listener));
+        let leading = match election {
+            None => None,
+            Some(election) => tokio::select! {
+                leading = election.acquire(client) => Some(leading),
+                () = &mut stop => return Ok(()),
+            },
+        };
+        work(&manager, &options, &health, leading, stop).await
+    })
+}
+
+/// Works until `stop`, or for as long as it leads.
+async fn work(
+    manager: &Manager,
+    options: &Options,
+    health: &Health,
+    mut leading: Option<Leadership>,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    health.enter(Phase::Starting);
+    if let Some(lease) = leading.as_ref().and_then(Leadership::lease) {
+        let holder = lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.holder_identity.as_deref());
+        let message = format!("{} became leader", holder.unwrap_or_default());
+        info!(message);
+        manager
+            .events("medley")
+            .normal(lease, "LeaderElection", message);
+    }
+    let working = async {
+        operator::start(manager, options).await?;
+        health.enter(Phase::Working);
+        exit::print("ready\n")?;
+        pending::<anyhow::Result<Infallible>>().await
+    };
+    let ended = tokio::select! {
+        // Somebody else may work from now on: nothing is brought to its end any more.
+        lost = lost(&mut leading) => return Err(lost.into()),
+        Err(failed) = working => Err(failed),
+        () = stop => Ok(()),
+    };
+    tokio::select! {
+        lost = lost(&mut leading) => return Err(lost.into()),
+        () = manager.stop() => {}
+    }
+    if let Some(leading) = leading
+        && let Err(error) = leading.release().await
+    {
+        warn!(%error, "the next one has to wait for the lease to expire");
+    }
+    ended
+}
+
+/// Ready when this one does not lead any more; never if nobody is elected.
+async fn lost(leading: &mut Option<Leadership>) -> Error {
+    match leading {
+        Some(leading) => leading.keep().await,
+        None => pending().await,
+    }
+}
+
+/// A name that no other process has, as client-go makes it.
+fn identity() -> String {
+    let host = host::hostname().unwrap_or_else(|| "medley".to_owned());
+    format!("{host}_{}", uuid::Uuid::new_v4())
+}
+
+/// The namespace this process belongs to.
+fn own_namespace() -> String {
+    let account = || std::fs::read_to_string(Path::new(ACCOUNT_NAMESPACE)).ok();
+    let named = std::env::var("POD_NAMESPACE").ok();
+    first_named([named, account()]).unwrap_or_else(|| NAMESPACE.to_owned())
+}
+
+/// The first that says something.
+fn first_named(said: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    said.into_iter()
+        .flatten()
+        .map(|name| name.trim().to_owned())
+        .find(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_nothing_does_not_count() {
+        let said = |text: &str| Some(text.to_owned());
+        assert_eq!(first_named([said("a"), said("b")]), said("a"));
+        assert_eq!(first_named([None, said("b\n")]), said("b"));
+        assert_eq!(first_named([said(""), said(" "), None]), None);
+    }
+
+    #[test]
+    fn two_processes_have_two_names() {
+        assert_ne!(identity(), identity());
+    }
+}

@@ -1,0 +1,149 @@
+//! Whether the process is well, and its numbers, over plain HTTP.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/healthz` | 200 for as long as the process runs |
+//! | `/readyz` | 200 when it works, or waits for its turn to; else 503 and what is missing |
+//! | `/metrics` | OpenMetrics text |
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chassis::{Manager, metrics};
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+/// How long a client may take to send its headers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many clients are listened to at once; a kubelet and a few Prometheus are not more.
+const CLIENTS: usize = 64;
+
+/// Where a process is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Another replica works; this one is ready to take over.
+    StandingBy,
+    /// Controllers are being started.
+    Starting,
+    /// Controllers run.
+    Working,
+}
+
+/// How a process fares; clones share it.
+#[derive(Clone)]
+pub struct Health {
+    manager: Manager,
+    phase: Arc<Mutex<Phase>>,
+}
+
+impl Health {
+    /// Of a process that stands by.
+    pub fn new(manager: Manager) -> Self {
+        Self {
+            manager,
+            phase: Arc::new(Mutex::new(Phase::StandingBy)),
+        }
+    }
+
+    /// Says where the process is.
+    pub fn enter(&self, phase: Phase) {
+        *self.phase.lock() = phase;
+    }
+
+    /// What is missing until the process is ready, if anything is.
+    ///
+    /// A replica that stands by is ready: a rollout that waits for the new one to lead would wait
+    /// for the old one to go, which waits for the new one to be ready.
+    pub fn missing(&self) -> Option<String> {
+        match *self.phase.lock() {
+            Phase::StandingBy => None,
+            Phase::Starting => Some("the controllers are being started".to_owned()),
+            Phase::Working => {
+                let kinds: Vec<String> = self.manager.unsynced().into_iter().collect();
+                (!kinds.is_empty()).then(|| format!("not listed yet: {}", kinds.join(", ")))
+            }
+        }
+    }
+
+    /// Answers on a socket for as long as it runs.
+    pub async fn serve(self, listener: TcpListener) {
+        let mut clients = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept(), if clients.len() < CLIENTS => match accepted {
+                    Ok((stream, _)) => {
+                        clients.spawn(client(stream, self.clone()));
+                    }
+                    Err(error) => {
+                        // Out of file handles, most likely; they come back.
+                        warn!(%error, "accepting a connection failed");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+                Some(_) = clients.join_next() => {}
+            }
+        }
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            refusal.headers_mut().insert(ALLOW, allowed);
+            return refusal;
+        }
+        match path {
+            "/healthz" => text(StatusCode::OK, "ok"),
+            "/readyz" => match self.missing() {
+                None => text(StatusCode::OK, "ok"),
+                Some(missing) => text(StatusCode::SERVICE_UNAVAILABLE, missing + "\n"),
+            },
+            "/metrics" => {
+                let mut answer = text(StatusCode::OK, self.manager.metrics().render());
+                let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
+                answer.headers_mut().insert(CONTENT_TYPE, kind);
+                answer
+            }
+            _ => text(
+                StatusCode::NOT_FOUND,
+                "there are /healthz, /readyz and /metrics\n",
+            ),
+        }
+    }
+}
+
+fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = code;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+async fn client(stream: TcpStream, health: Health) {
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let answer = health.answer(request.method(), request.uri().path());
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        debug!(%error, "a client left early");
+    }
+}
+
+#[cfg(test)]
+mod tests;

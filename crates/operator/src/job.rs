@@ -1,0 +1,46 @@
+//! What can be switched on and off.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chassis::{Error, Manager};
+
+use crate::Options;
+
+/// One thing Medley does. A new one is a variant, its name, and the line that starts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Job {}
+
+impl Job {
+    /// All there are.
+    pub const ALL: &[Self] = &[];
+
+    /// How it is called on the command line.
+    pub fn name(self) -> &'static str {
+        match self {}
+    }
+
+    /// Starts its controllers.
+    #[expect(clippy::unused_async, reason = "no job there is waits for anything")]
+    pub(crate) async fn start(self, _: &Manager, _: &Options) -> Result<(), Error> {
+        match self {}
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Job {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|job| job.name() == text).copied();
+        known.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|job| job.name()).collect();
+            format!("no such controller; there are: {}", names.join(", "))
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! The controllers of Medley: one module and one [`Job`] for each thing it does.
+//!
+//! They reach the cluster through the API alone, so `medley run` starts them in any cluster.
+
+pub mod health;
+mod job;
+
+use std::collections::BTreeSet;
+
+use chassis::{Error, Manager};
+
+pub use health::Health;
+pub use job::Job;
+
+/// What the controllers have to be told.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is to be done.
+    pub jobs: BTreeSet<Job>,
+    /// The namespace of what Medley keeps for itself.
+    pub namespace: String,
+    /// The version of Medley, as objects tell who wrote them.
+    pub version: String,
+}
+
+/// Starts the controllers asked for; they run until the manager stops.
+pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
+    for job in &options.jobs {
+        job.start(manager, options).await?;
+    }
+    Ok(())
+}

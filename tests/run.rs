@@ -1,0 +1,214 @@
+//! `medley run`: one works, the next waits, and takes over when it has to.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
+mod binary;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use binary::{MEDLEY, medley, stop, text, until};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use testkit::{Process, ServedCluster, TestCluster, free_port};
+
+/// An operator in a folder of its own.
+struct Operator {
+    process: Process,
+    port: u16,
+}
+
+impl Operator {
+    fn start(served: &ServedCluster, name: &str, arguments: &[&str]) -> Self {
+        let folder = served.folder().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let port = free_port().unwrap();
+        let address = format!("127.0.0.1:{port}");
+        let common = [
+            "run",
+            "-v",
+            "--kubeconfig",
+            served.kubeconfig.to_str().unwrap(),
+            "--health-address",
+            &address,
+        ];
+        let arguments = common.iter().chain(arguments);
+        let process = Process::start(Path::new(MEDLEY), arguments, &folder).unwrap();
+        Self { process, port }
+    }
+
+    /// Code and the rest of an answer; nothing if nobody listens.
+    fn get(&self, path: &str) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let code = answer.split(' ').nth(1)?.parse().ok()?;
+        Some((code, answer))
+    }
+
+    fn is_ready(&mut self) {
+        until("it is ready", || {
+            let output = self.process.output();
+            assert!(self.process.ended().unwrap().is_none(), "{output}");
+            self.get("/readyz").filter(|(code, _)| *code == 200)
+        });
+    }
+}
+
+async fn lease(client: &Client, namespace: &str) -> Option<LeaseSpec> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    api.get_opt("medley").await.unwrap()?.spec
+}
+
+/// Who holds the lease, once somebody other than `before` does.
+async fn holder_after(client: &Client, namespace: &str, before: &str) -> LeaseSpec {
+    testkit::wait_until("somebody leads", Duration::from_mins(2), async || {
+        let lease = lease(client, namespace).await;
+        Ok(lease.filter(|lease| {
+            let holder = lease.holder_identity.as_deref().unwrap_or_default();
+            !holder.is_empty() && holder != before
+        }))
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_takes_over_when_the_first_is_killed() {
+    let cluster = TestCluster::start().await.unwrap();
+    let namespace = cluster.namespace("run").await.unwrap();
+    let client = cluster.client();
+    let served = cluster.serve().await.unwrap();
+    let place = ["--namespace", &namespace];
+
+    let mut first = Operator::start(&served, "first", &place);
+    let held = holder_after(&client, &namespace, "").await;
+    let leader = held.holder_identity.unwrap();
+    assert_eq!(held.lease_duration_seconds, Some(15));
+    assert_eq!(held.lease_transitions, Some(0));
+    until("the first works", || {
+        let output = first.process.output();
+        output.lines().any(|line| line == "ready").then_some(())
+    });
+    first.is_ready();
+    assert_eq!(first.get("/healthz").unwrap().0, 200);
+    assert_eq!(first.get("/elsewhere").unwrap().0, 404);
+    let (code, metrics) = first.get("/metrics").unwrap();
+    assert_eq!(code, 200);
+    assert!(
+        metrics.contains("application/openmetrics-text"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("# TYPE medley_queue_length gauge"),
+        "{metrics}"
+    );
+    let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    until("the lease tells who leads", || {
+        let listed = answer_of(events.list(&ListParams::default()));
+        let wanted = format!("{leader} became leader");
+        let told = |event: &Event| event.message.as_deref() == Some(&wanted);
+        listed.unwrap().items.iter().any(told).then_some(())
+    });
+
+    // The second is ready to take over, and does not.
+    let mut second = Operator::start(&served, "second", &place);
+    second.is_ready();
+    until("the second sees the first", || {
+        let waits = second.process.output().contains("another one leads");
+        waits.then_some(())
+    });
+    assert!(!second.process.output().contains("ready\n"));
+
+    stop(&mut first.process, "-KILL");
+    let held = holder_after(&client, &namespace, &leader).await;
+    assert_eq!(held.lease_transitions, Some(1));
+    until("the second works", || {
+        let output = second.process.output();
+        output.lines().any(|line| line == "ready").then_some(())
+    });
+
+    // Asked to stop, it gives the lease back.
+    assert_eq!(stop(&mut second.process, "-TERM").code(), Some(0));
+    let held = lease(&client, &namespace).await.unwrap();
+    assert_eq!(held.holder_identity.as_deref(), Some(""));
+}
+
+/// Waits for an answer of the cluster, from within a look that does not wait.
+fn answer_of<T>(asking: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(asking))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_deposed_ends() {
+    let cluster = TestCluster::start().await.unwrap();
+    let namespace = cluster.namespace("run").await.unwrap();
+    let client = cluster.client();
+    let served = cluster.serve().await.unwrap();
+    let mut operator = Operator::start(&served, "deposed", &["--namespace", &namespace]);
+    holder_after(&client, &namespace, "").await;
+
+    let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
+    let patch = serde_json::json!({"spec": {"holderIdentity": "thief"}});
+    let patch = Patch::Merge(&patch);
+    api.patch("medley", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let status = until("the operator ends", || operator.process.ended().unwrap());
+    let output = operator.process.output();
+    assert_eq!(status.code(), Some(1), "{output}");
+    assert!(output.contains("error: keeping the lease"), "{output}");
+    let held = lease(&client, &namespace).await.unwrap();
+    assert_eq!(held.holder_identity.as_deref(), Some("thief"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_election_there_is_no_lease() {
+    let cluster = TestCluster::start().await.unwrap();
+    let namespace = cluster.namespace("run").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let alone = ["--leader-elect=false", "--namespace", &namespace];
+    let mut operator = Operator::start(&served, "alone", &alone);
+    operator.is_ready();
+    until("it works", || {
+        let output = operator.process.output();
+        output.lines().any(|line| line == "ready").then_some(())
+    });
+    assert!(lease(&cluster.client(), &namespace).await.is_none());
+
+    // The port is taken, and the message says what to do.
+    let address = format!("127.0.0.1:{}", operator.port);
+    let refused = medley(&[
+        "run",
+        "--kubeconfig",
+        served.kubeconfig.to_str().unwrap(),
+        "--health-address",
+        &address,
+    ]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains(&address) && said.contains("--health-address"),
+        "{said}"
+    );
+    assert_eq!(stop(&mut operator.process, "-INT").code(), Some(0));
+}
+
+#[test]
+fn controllers_that_do_not_exist_are_refused() {
+    let refused = medley(&["run", "--controllers", "knitting"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("knitting") && said.contains("--controllers"),
+        "{said}"
+    );
+}
