@@ -35,7 +35,11 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &[&format!("{PLURAL}/status")],
             &["get", "update", "patch"],
         ),
-        rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ),
+        rule(
+            "apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            &READ,
+        ),
         rule(
             "admissionregistration.k8s.io",
             &["mutatingwebhookconfigurations"],

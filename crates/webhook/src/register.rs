@@ -163,8 +163,16 @@ mod tests {
     }
 
     #[rstest]
-    #[case("service=medley-system/webhook", service(443), "webhook.medley-system.svc")]
-    #[case("service=medley-system/webhook:9443", service(9443), "webhook.medley-system.svc")]
+    #[case(
+        "service=medley-system/webhook",
+        service(443),
+        "webhook.medley-system.svc"
+    )]
+    #[case(
+        "service=medley-system/webhook:9443",
+        service(9443),
+        "webhook.medley-system.svc"
+    )]
     #[case(
         "url=https://10.1.2.3:9443",
         Reach::Url("https://10.1.2.3:9443/admit".to_owned()),
@@ -182,7 +190,11 @@ mod tests {
     ) {
         let reach: Reach = text.parse().unwrap();
         assert_eq!(reach, expected);
-        assert!(reach.names().contains(&name.to_owned()), "{:?}", reach.names());
+        assert!(
+            reach.names().contains(&name.to_owned()),
+            "{:?}",
+            reach.names()
+        );
     }
 
     #[rstest]

@@ -46,7 +46,7 @@ impl Annotations {
     /// Makes an annotation what it was, or what admission says it is now, whatever is asked for.
     pub(super) fn guard(&mut self, name: &str, now: Option<String>, warnings: &mut Vec<String>) {
         let (asked, old) = (self.asked.get(name), self.old.get(name));
-        if asked != old && asked != now.as_ref() {
+        if asked != old && (asked.is_none() || asked != now.as_ref()) {
             let what = match asked {
                 Some(_) => "setting",
                 None => "removing",
