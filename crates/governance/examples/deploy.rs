@@ -23,10 +23,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut files = vec![
-        file(
-            "crds/virtplatformconfigs.yaml",
-            &[api::advisor::definition()],
-        )?,
+        file("crds/virtplatformconfigs.yaml", &[definition()?])?,
         file("operator.yaml", &installation())?,
         file("rbac/operator.yaml", &operator()?)?,
         file("rbac/users.yaml", &users()?)?,
@@ -63,6 +60,13 @@ fn file(path: &str, objects: &[impl Serialize]) -> Result<String, Failure> {
         }
     }
     Ok(text)
+}
+
+fn definition() -> Result<Value, Failure> {
+    let mut definition = serde_json::to_value(api::advisor::definition())?;
+    // Limits are floating-point numbers in Go; nobody writes them so.
+    machinery::json::settle_numbers(&mut definition);
+    Ok(definition)
 }
 
 /// What runs.
@@ -138,7 +142,6 @@ fn deployment(name: &str, replicas: u32, strategy: &Value, mut container: Value)
                     "nodeSelector": { "kubernetes.io/os": "linux" },
                     "securityContext": {
                         "runAsNonRoot": true,
-                        "runAsUser": 65532,
                         "seccompProfile": { "type": "RuntimeDefault" },
                     },
                     "containers": [container],
