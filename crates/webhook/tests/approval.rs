@@ -22,7 +22,7 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
     let editor = world.configs_of("ed", EDITOR)?;
     let params = PostParams::default();
 
-    let applied = object(NAME, &json!({ "action": "Apply" }));
+    let applied = object(NAME, Action::Apply);
     let said = forbidden(editor.create(&params, &applied).await)?;
     for part in [
         "\"ed\"",
@@ -31,7 +31,9 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
     ] {
         assert!(said.contains(part), "{part} in {said}");
     }
-    let made = editor.create(&params, &object(NAME, &json!({}))).await?;
+    let made = editor
+        .create(&params, &object(NAME, Action::DryRun))
+        .await?;
     assert_eq!(
         made.annotations().get(names::AUTHOR).map(String::as_str),
         Some("ed")
@@ -81,20 +83,22 @@ async fn approvals_of_several_people_are_recorded_in_their_names() -> anyhow::Re
     let editor = world.configs_of("ed", EDITOR)?;
     let params = PostParams::default();
     let viewer = world.configs_of("vic", VIEWER)?;
-    forbidden(viewer.create(&params, &object(NAME, &json!({}))).await)?;
-    editor.create(&params, &object(NAME, &json!({}))).await?;
+    forbidden(viewer.create(&params, &object(NAME, Action::DryRun)).await)?;
+    editor
+        .create(&params, &object(NAME, Action::DryRun))
+        .await?;
     world.show_plan(PLAN).await?;
 
     let config = annotate(&ann, names::APPROVE, PLAN).await?;
     assert_eq!(config.annotations().get(names::APPROVE), None);
     let by_ann = ("ann".to_owned(), PLAN.to_owned());
-    assert_eq!(world.recorded().await?, [by_ann.clone()]);
+    assert_eq!(world.recorded().await?, std::slice::from_ref(&by_ann));
 
     // A whole object without the record does not remove it.
     let mut whole = ann.get(NAME).await?;
     whole.annotations_mut().remove(names::APPROVALS);
     ann.replace(NAME, &params, &whole).await?;
-    assert_eq!(world.recorded().await?, [by_ann.clone()]);
+    assert_eq!(world.recorded().await?, std::slice::from_ref(&by_ann));
 
     let config = patch(&bob, json!({ "spec": { "action": "Apply" } })).await?;
     assert_eq!(config.spec.action, Action::Apply);
@@ -123,7 +127,7 @@ async fn who_writes_the_record_is_warned_even_an_administrator() -> anyhow::Resu
     let params = PostParams::default();
     world
         .configs()
-        .create(&params, &object(NAME, &json!({})))
+        .create(&params, &object(NAME, Action::DryRun))
         .await?;
     let forged = json!({ "metadata": { "annotations": { names::APPROVALS: "[]" } } });
     let request = Request::builder()
@@ -152,7 +156,7 @@ async fn nothing_changes_while_the_check_is_down() -> anyhow::Result<()> {
     let mut world = World::start().await?;
     let editor = world.configs_of("ed", EDITOR)?;
     editor
-        .create(&PostParams::default(), &object(NAME, &json!({})))
+        .create(&PostParams::default(), &object(NAME, Action::DryRun))
         .await?;
     if let Some(check) = world.check.take() {
         check.stop().await;

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use api::advisor::{VirtPlatformConfig, names};
+use api::advisor::{Action, VirtPlatformConfig, VirtPlatformConfigSpec, names};
 use governance::approval::Approvals;
 use governance::roles;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
@@ -71,7 +71,7 @@ impl World {
                 ..PostParams::default()
             };
             // Another profile, so that nothing is in the way.
-            let probe = object("virt-higher-density", &json!({}));
+            let probe = object("virt-higher-density", Action::DryRun);
             let made = configs.create(&dry_run, &probe).await.ok();
             Ok(made.and_then(|made| made.annotations().get(names::AUTHOR).cloned()))
         })
@@ -117,16 +117,14 @@ impl World {
     }
 }
 
-pub(crate) fn object(profile: &str, spec: &Value) -> VirtPlatformConfig {
-    let mut spec = spec.clone();
-    spec["profile"] = profile.into();
-    let object = json!({
-        "apiVersion": "advisor.kubevirt.io/v1alpha1",
-        "kind": "VirtPlatformConfig",
-        "metadata": { "name": profile },
-        "spec": spec,
-    });
-    serde_json::from_value(object).unwrap()
+/// A configuration with this action.
+pub(crate) fn object(profile: &str, action: Action) -> VirtPlatformConfig {
+    let spec = VirtPlatformConfigSpec {
+        profile: profile.to_owned(),
+        action,
+        ..VirtPlatformConfigSpec::default()
+    };
+    VirtPlatformConfig::new(profile, spec)
 }
 
 /// Merges a patch.
