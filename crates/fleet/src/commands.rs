@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::model::{Fleet, Pool, expand};
 use crate::names::{ARCH, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, says_yes};
+use crate::operators::MachineConfigPool;
+use crate::operators::names::DEGRADE;
 
 pub use drain::{DrainOptions, drain};
 
@@ -197,16 +199,40 @@ pub async fn fail(client: &Client, name: &str) -> Result<(), Error> {
     .await
 }
 
-/// Has the kubelet of a node that failed come back.
+/// Has the kubelet of a node that failed come back, and a node that failed to take on its machine
+/// configuration try again.
 pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
-    let annotations = json!({ FAILED: null });
+    let annotations = json!({ FAILED: null, DEGRADE: null });
     patch(
         client,
         name,
         json!({ "metadata": { "annotations": annotations } }),
     )
     .await
+}
+
+/// Has a simulated node fail to take on its machine configuration; this is what it says about it.
+pub async fn degrade(client: &Client, name: &str, message: &str) -> Result<(), Error> {
+    simulated(client, name).await?;
+    let annotations = json!({ DEGRADE: message });
+    patch(
+        client,
+        name,
+        json!({ "metadata": { "annotations": annotations } }),
+    )
+    .await
+}
+
+/// Has the machines of a pool keep their configuration, or follow it again.
+pub async fn pause(client: &Client, pool: &str, paused: bool) -> Result<(), Error> {
+    let pools: Api<MachineConfigPool> = Api::all(client.clone());
+    let change = json!({ "spec": { "paused": paused } });
+    pools
+        .patch(pool, &PatchParams::default(), &Patch::Merge(change))
+        .await
+        .map(drop)
+        .map_err(Error::api(format!("patch machine config pool {pool}")))
 }
 
 fn api(client: &Client) -> Api<Node> {

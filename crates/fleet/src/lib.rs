@@ -1,11 +1,12 @@
-//! A simulated fleet: nodes that are not alike, a scheduler, kubelets and storage, so that a laptop
-//! shows what a mixed cluster does.
+//! A simulated fleet: nodes that are not alike, a scheduler, kubelets, storage and other people's
+//! operators, so that a laptop shows what a mixed cluster does.
 //!
 //! ```text
 //! fleet.yaml --model--> Node objects --nodes--> leases, status
 //!                                    \--scheduler--> bindings
 //!                                     \--kubelet--> statuses of pods, deletions
 //! claims ----------------storage--> volumes, snapshots
+//! configurations -------operators--> nodes that take them on, conditions
 //! ```
 //!
 //! Everything is said through the API: nodes and pods live in the cluster, and what is simulated
@@ -17,7 +18,10 @@ mod kubelet;
 pub mod model;
 pub mod names;
 mod nodes;
+pub mod operators;
+mod pace;
 mod scheduler;
+mod served;
 pub mod storage;
 
 use std::sync::Arc;
@@ -37,6 +41,8 @@ pub struct Clients {
     pub kubelet: Client,
     /// Provisions volumes.
     pub storage: Client,
+    /// Speaks for other people's operators.
+    pub operators: Client,
 }
 
 /// How a fleet is run.
@@ -52,6 +58,8 @@ pub struct Options {
     pub speed: f64,
     /// What becomes of containers.
     pub runtime: Arc<dyn Runtime>,
+    /// The other people's operators to install and run.
+    pub operators: Option<operators::Installed>,
 }
 
 impl Options {
@@ -61,16 +69,18 @@ impl Options {
             clients: Clients {
                 scheduler: client.clone(),
                 kubelet: client.clone(),
-                storage: client,
+                storage: client.clone(),
+                operators: client,
             },
             fleet: None,
             speed: 1.0,
             runtime: Arc::new(EverythingRuns),
+            operators: None,
         }
     }
 }
 
-/// Starts nodes, scheduler, kubelets and storage; they run until the manager stops.
+/// Starts nodes, scheduler, kubelets, storage and operators; they run until the manager stops.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     if !options.speed.is_finite() || options.speed <= 0.0 {
         return Err(Error::Invalid(format!(
@@ -82,6 +92,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         scheduler,
         kubelet,
         storage,
+        operators,
     } = options.clients;
     nodes::start(manager, &kubelet, options.fleet.as_ref()).await?;
     let storage = storage::Options {
@@ -92,5 +103,9 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     storage::start(manager, storage).await?;
     scheduler::start(manager, scheduler).await;
     kubelet::start(manager, kubelet, options.speed, options.runtime).await;
+    if let Some(installed) = &options.operators {
+        operators::install(&operators, installed).await?;
+        operators::start(manager, operators, options.speed).await;
+    }
     Ok(())
 }

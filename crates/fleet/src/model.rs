@@ -35,7 +35,8 @@ pub struct Pool {
     /// How many nodes.
     #[serde(default = "one")]
     pub count: u32,
-    /// Roles (`node-role.kubernetes.io/<role>`).
+    /// Roles (`node-role.kubernetes.io/<role>`), `worker` unless told; a `control-plane` is a `master`
+    /// as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Architecture, as Go names it.

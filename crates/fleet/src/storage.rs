@@ -13,7 +13,6 @@
 
 mod install;
 mod names;
-mod pace;
 mod provision;
 mod provisioner;
 mod reclaimer;
@@ -25,8 +24,8 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
 
+use crate::pace::Pace;
 pub use names::DRIVER;
-use pace::Pace;
 use snapshots::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 
 /// How storage is simulated.

@@ -126,6 +126,22 @@ pub enum Withheld {
     },
 }
 
+impl Withheld {
+    /// In a word, as the reason of a condition.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "NotRequested",
+            Self::Rejected { .. } => "Rejected",
+            Self::OtherPlan { .. } => "OtherPlanApproved",
+            Self::UnknownItem(_) => "UnknownItem",
+            Self::TakeoverWithoutConsent(_) => "TakeoverWithoutConsent",
+            Self::Unverifiable { .. } => "ApprovalsNotRecorded",
+            Self::AuthorUnknown { .. } => "AuthorUnknown",
+            Self::TooFewApprovals { .. } => "TooFewApprovals",
+        }
+    }
+}
+
 fn listed(missing: &[Missing]) -> String {
     let listed: Vec<_> = missing.iter().map(ToString::to_string).collect();
     listed.join("; ")

@@ -31,7 +31,9 @@ pub fn set(
     at: &Moment,
 ) {
     let status = if status { "True" } else { "False" };
-    let known = conditions.iter_mut().find(|condition| condition.type_ == kind);
+    let known = conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == kind);
     match known {
         Some(condition) => {
             if condition.status != status {
@@ -149,9 +151,10 @@ fn otherwise(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) 
             "ConfigurationDrifted",
             "Configuration is no longer in sync - drift detected",
         ),
-        (CompletedWithErrors, Completed) => {
-            ("CompletedWithErrors", "Plan completed but some items failed")
-        }
+        (CompletedWithErrors, Completed) => (
+            "CompletedWithErrors",
+            "Plan completed but some items failed",
+        ),
         (_, Drifted) => ("NoDrift", "Configuration is in sync with desired state"),
         (_, Drafting) => ("NotDrafting", "Plan generation completed"),
         (_, Completed) => ("NotCompleted", "Plan not yet applied"),
@@ -164,9 +167,17 @@ fn otherwise(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) 
 fn active(phase: Phase, message: &str) -> (bool, &'static str, &str) {
     match phase {
         Phase::Completed => (true, "Completed", message_of(Phase::Completed)),
-        Phase::CompletedWithUpgrade => (true, "UpgradeAvailable", message_of(Phase::CompletedWithUpgrade)),
+        Phase::CompletedWithUpgrade => (
+            true,
+            "UpgradeAvailable",
+            message_of(Phase::CompletedWithUpgrade),
+        ),
         Phase::Drifted => (false, "DriftDetected", message),
-        Phase::Ignored => (false, "Ignored", "Not applicable - configuration is ignored"),
+        Phase::Ignored => (
+            false,
+            "Ignored",
+            "Not applicable - configuration is ignored",
+        ),
         other => (false, other.as_str(), message),
     }
 }

@@ -23,7 +23,7 @@ use api::advisor::{Action, Item, Phase, VirtPlatformConfig, VirtPlatformConfigSt
 use jiff::{SignedDuration, Timestamp};
 
 pub use draft::drafted;
-pub use execute::{Execution, Lock, Result as Executed, executed, lock, recorded};
+pub use execute::{Execution, Lock, Result as Executed, executed, lock, recorded, unagreed};
 
 use crate::conditions::{self, Moment};
 use crate::plan::{self, Draft};
@@ -61,8 +61,15 @@ impl Facts<'_> {
 
     /// The revision to go back to before, if that is asked for and not done.
     pub fn rollback(&self) -> Option<i64> {
-        let done = self.config.status.as_ref().and_then(|status| status.rolled_back_to);
-        self.config.spec.rollback_to.filter(|asked| Some(*asked) != done)
+        let done = self
+            .config
+            .status
+            .as_ref()
+            .and_then(|status| status.rolled_back_to);
+        self.config
+            .spec
+            .rollback_to
+            .filter(|asked| Some(*asked) != done)
     }
 
     fn moment(&self) -> Moment {
@@ -74,7 +81,11 @@ impl Facts<'_> {
 
     /// Whether the specification changed since the status was written.
     fn spec_changed(&self) -> bool {
-        let observed = self.config.status.as_ref().and_then(|status| status.observed_generation);
+        let observed = self
+            .config
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
         observed != self.config.metadata.generation
     }
 }
@@ -162,7 +173,10 @@ impl<'a> Turn<'a> {
         if self.status.phase != Some(phase) {
             let warning = matches!(
                 phase,
-                Phase::Failed | Phase::PrerequisiteFailed | Phase::Drifted | Phase::CompletedWithErrors
+                Phase::Failed
+                    | Phase::PrerequisiteFailed
+                    | Phase::Drifted
+                    | Phase::CompletedWithErrors
             );
             self.notice(warning, reason.unwrap_or(phase.as_str()), message);
         }
@@ -182,7 +196,14 @@ impl<'a> Turn<'a> {
     /// Sets a condition that cuts across phases.
     fn condition(&mut self, kind: &str, status: bool, reason: &str, message: &str) {
         let moment = self.facts.moment();
-        conditions::set(&mut self.status.conditions, kind, status, reason, message, &moment);
+        conditions::set(
+            &mut self.status.conditions,
+            kind,
+            status,
+            reason,
+            message,
+            &moment,
+        );
     }
 
     /// Turns a condition off, if it is on.
@@ -204,9 +225,7 @@ impl<'a> Turn<'a> {
             "Acknowledged",
             "The change of an input was acknowledged by an edit of the specification",
         );
-        if let Some(enforcement) = &mut self.status.enforcement {
-            *enforcement = crate::enforcement::resumed();
-        }
+        self.status.enforcement = crate::enforcement::resumed();
     }
 
     fn rest(self, wake: Option<Timestamp>) -> Decision {
@@ -262,7 +281,10 @@ impl<'a> Turn<'a> {
     /// The record of the plan that is being carried out, or was last.
     fn record(&self) -> Option<&'a Record> {
         let revision = self.status.revision?;
-        self.facts.records.iter().find(|record| record.revision == revision)
+        self.facts
+            .records
+            .iter()
+            .find(|record| record.revision == revision)
     }
 
     /// Adds to the history how the last plan ended, unless it says so already.
@@ -271,7 +293,10 @@ impl<'a> Turn<'a> {
         if record.outcome.is_some() {
             return None;
         }
-        let (revision, outcome) = (record.revision, execute::outcome(&self.status, self.facts.now));
+        let (revision, outcome) = (
+            record.revision,
+            execute::outcome(&self.status, self.facts.now),
+        );
         Some(Decision {
             status: self.status.clone(),
             todo: Todo::Close(revision, outcome),
@@ -282,7 +307,8 @@ impl<'a> Turn<'a> {
     /// Whether what the plan is made from has been edited.
     fn wants_another_plan(&self) -> bool {
         let spec = &self.facts.config.spec;
-        spec.options.clone().unwrap_or_default() != self.status.applied_options.clone().unwrap_or_default()
+        spec.options.clone().unwrap_or_default()
+            != self.status.applied_options.clone().unwrap_or_default()
     }
 
     /// An item whose state changes now.
@@ -292,7 +318,8 @@ impl<'a> Turn<'a> {
             let before = item.state;
             change(item);
             if item.state != before {
-                item.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+                item.last_transition_time =
+                    Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
             }
         }
     }

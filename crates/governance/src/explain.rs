@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use api::advisor::{Action, ItemState, Operation, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
+use api::advisor::{
+    Action, ItemState, Operation, Phase, VirtPlatformConfig, VirtPlatformConfigStatus,
+};
 use kube_core::ResourceExt as _;
 
 use crate::conditions::{self, APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE};
@@ -46,7 +48,12 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
             because.push(format!("{kind}: {}", condition.message));
         }
     }
-    because.extend(status.warnings.iter().map(|warning| format!("Warning: {warning}")));
+    because.extend(
+        status
+            .warnings
+            .iter()
+            .map(|warning| format!("Warning: {warning}")),
+    );
     match phase {
         Phase::Pending | Phase::Drafting => next.push("Nothing: the plan is being made.".to_owned()),
         Phase::PrerequisiteFailed => next.push(
@@ -107,12 +114,18 @@ fn review(
                 takeover.manager,
                 short(takeover.live.as_ref()),
                 short(takeover.wanted.as_ref()),
-                if takeover.reclaimed { " (it was ours)" } else { "" },
+                if takeover.reclaimed {
+                    " (it was ours)"
+                } else {
+                    ""
+                },
             ));
         }
     }
     if conditions::is_true(&status.conditions, PLAN_STALE) {
-        next.push("Plan again: set action to 'DryRun' (again). What changed is told above.".to_owned());
+        next.push(
+            "Plan again: set action to 'DryRun' (again). What changed is told above.".to_owned(),
+        );
         return;
     }
     if config.spec.action == Action::Apply
@@ -132,8 +145,15 @@ fn review(
 }
 
 fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: &mut Vec<String>) {
-    let done = status.items.iter().filter(|item| item.state == ItemState::Completed).count();
-    because.push(format!("{done} of {} items are completed.", status.items.len()));
+    let done = status
+        .items
+        .iter()
+        .filter(|item| item.state == ItemState::Completed)
+        .count();
+    because.push(format!(
+        "{done} of {} items are completed.",
+        status.items.len()
+    ));
     let current = status.items.iter().find(|item| {
         matches!(item.state, ItemState::InProgress)
             || (item.state == ItemState::Pending && status.next_window.is_some())
@@ -147,25 +167,38 @@ fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: 
             "It goes on when the maintenance window opens, at {}.",
             machinery::time::format_time(opens.0)
         )),
-        None => next.push("It goes on by itself. Setting action to 'DryRun' stops it before the next item.".to_owned()),
+        None => next.push(
+            "It goes on by itself. Setting action to 'DryRun' stops it before the next item."
+                .to_owned(),
+        ),
     }
 }
 
 fn failed(status: &VirtPlatformConfigStatus, because: &mut Vec<String>) {
-    for item in status.items.iter().filter(|item| item.state == ItemState::Failed) {
+    for item in status
+        .items
+        .iter()
+        .filter(|item| item.state == ItemState::Failed)
+    {
         let message = item.message.as_deref().unwrap_or("no reason is known");
         because.push(format!("Item '{}': {message}", item.name));
     }
 }
 
 fn drifted(name: &str, status: &VirtPlatformConfigStatus, next: &mut Vec<String>) {
-    if status.enforcement.as_ref().is_some_and(|known| known.paused) {
+    if status
+        .enforcement
+        .as_ref()
+        .is_some_and(|known| known.paused)
+    {
         next.push("Correction is paused, because somebody always changes it back. Find out who, then edit the specification to resume.".to_owned());
     }
     next.push(format!(
         "Put it back: set action to 'DryRun', review, and `medley approve {name}`; or put it back by hand, which is recognised."
     ));
-    next.push(format!("Keep it: `medley adopt {name}` turns the live value into an option, where there is one."));
+    next.push(format!(
+        "Keep it: `medley adopt {name}` turns the live value into an option, where there is one."
+    ));
     next.push("Or hand it over: set action to 'Ignore'.".to_owned());
 }
 

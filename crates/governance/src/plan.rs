@@ -36,7 +36,11 @@ impl Draft {
     /// Whether other items would ask for the same.
     pub fn same_as(&self, items: &[Item]) -> bool {
         self.items.len() == items.len()
-            && self.items.iter().zip(items).all(|(new, old)| same(new, old))
+            && self
+                .items
+                .iter()
+                .zip(items)
+                .all(|(new, old)| same(new, old))
     }
 }
 
@@ -102,7 +106,8 @@ pub fn draft(facts: &Facts<'_>) -> Result<Draft, Problem> {
         .profile
         .ok_or_else(|| Problem::NoProfile(spec.profile.clone()))?;
     if let Some(text) = &spec.wait_timeout {
-        timeout::parse(text).map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
+        timeout::parse(text)
+            .map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
     }
     window::Windows::parse(&spec.maintenance_windows)
         .map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
@@ -157,7 +162,8 @@ fn wanted(profile: &dyn Profile, facts: &Facts<'_>) -> Result<Draft, Problem> {
 
 /// An intent as an item that says on its target whose it is.
 fn decorate(intent: &Intent, config: &VirtPlatformConfig) -> Result<Item, String> {
-    let wanted = values::managed(&intent.desired, &intent.managed).map_err(|error| error.to_string())?;
+    let wanted =
+        values::managed(&intent.desired, &intent.managed).map_err(|error| error.to_string())?;
     let mut desired = intent.desired.clone();
     mark(&mut desired, &config.name_any(), &wanted);
     Ok(Item {
@@ -167,7 +173,11 @@ fn decorate(intent: &Intent, config: &VirtPlatformConfig) -> Result<Item, String
         desired_state: Some(desired),
         message: Some(intent.message.clone()),
         managed_fields: intent.managed.clone(),
-        depends_on: intent.depends_on.iter().map(|&name| name.to_owned()).collect(),
+        depends_on: intent
+            .depends_on
+            .iter()
+            .map(|&name| name.to_owned())
+            .collect(),
         ..Item::default()
     })
 }
@@ -200,7 +210,13 @@ pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
         .find(|item| item.target_ref == *target)
         .and_then(|item| item.before.clone())
         .unwrap_or_default();
-    Some(restoration(&applied.name, target, managed, &before, facts.snapshot))
+    Some(restoration(
+        &applied.name,
+        target,
+        managed,
+        &before,
+        facts.snapshot,
+    ))
 }
 
 /// The deletion of an object that we created.
@@ -220,7 +236,9 @@ pub(crate) fn deletion(
         impact_severity: Some(impact::of_deletion(target, snapshot)),
         // What was there tells which pools have to let it go.
         desired_state: Some(identity(target, &json!({ "labels": labels }))),
-        message: Some(format!("{target} was created by this profile and will be deleted")),
+        message: Some(format!(
+            "{target} was created by this profile and will be deleted"
+        )),
         managed_fields: managed,
         operation: Operation::Delete,
         ..Item::default()
@@ -386,10 +404,13 @@ pub(crate) fn live_hash(items: &[Item], snapshot: &Snapshot) -> Option<String> {
         .iter()
         .map(|item| snapshot.target(&item.target_ref).map(|live| whole(live)))
         .collect();
-    let entries = items
-        .iter()
-        .zip(&live)
-        .map(|(item, live)| (&item.target_ref, item.managed_fields.as_slice(), live.as_ref()));
+    let entries = items.iter().zip(&live).map(|(item, live)| {
+        (
+            &item.target_ref,
+            item.managed_fields.as_slice(),
+            live.as_ref(),
+        )
+    });
     hash::snapshot_hash(entries).ok()
 }
 
@@ -405,8 +426,13 @@ pub fn wanted_values(item: &Item) -> BTreeMap<String, Value> {
 pub fn bears_our_mark(item: &Item, live: &Value, config: &str) -> bool {
     let annotations = &live["metadata"]["annotations"];
     annotations[names::GOVERNED_BY] == config
-        && annotations[names::APPLIED_PROFILE_HASH] == hash::applied_hash(&wanted_values(item)).as_str()
-        && live["metadata"]["managedFields"].as_array().is_some_and(|entries| {
-            entries.iter().any(|entry| entry["manager"] == FIELD_MANAGER)
-        })
+        && annotations[names::APPLIED_PROFILE_HASH]
+            == hash::applied_hash(&wanted_values(item)).as_str()
+        && live["metadata"]["managedFields"]
+            .as_array()
+            .is_some_and(|entries| {
+                entries
+                    .iter()
+                    .any(|entry| entry["manager"] == FIELD_MANAGER)
+            })
 }

@@ -17,19 +17,29 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
         .filter(|record| record.revision >= revision)
         .collect();
     records.sort_by_key(|record| record.revision);
-    if records.first().is_none_or(|first| first.revision != revision) {
+    if records
+        .first()
+        .is_none_or(|first| first.revision != revision)
+    {
         let mut known: Vec<_> = facts.records.iter().map(|record| record.revision).collect();
         known.sort_unstable();
         let known: Vec<_> = known.iter().map(i64::to_string).collect();
         return Err(Problem::Invalid(format!(
             "Invalid config: spec.rollbackTo: {revision} is not in the history; there is {}",
-            if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            },
         )));
     }
     // Who touched a target first knows what it was before; what was done last is undone first.
     let mut firsts: Vec<&RecordedItem> = Vec::new();
     for item in records.iter().flat_map(|record| &record.items) {
-        if !firsts.iter().any(|first| first.target_ref == item.target_ref) {
+        if !firsts
+            .iter()
+            .any(|first| first.target_ref == item.target_ref)
+        {
             firsts.push(item);
         }
     }
@@ -59,7 +69,11 @@ fn all_managed(records: &[&crate::record::Record], target: &TargetRef) -> Vec<St
     all
 }
 
-fn undo(first: &RecordedItem, managed: Vec<String>, facts: &Facts<'_>) -> Option<api::advisor::Item> {
+fn undo(
+    first: &RecordedItem,
+    managed: Vec<String>,
+    facts: &Facts<'_>,
+) -> Option<api::advisor::Item> {
     use kube_core::ResourceExt as _;
     let target = &first.target_ref;
     let live = facts.snapshot.target(target);
@@ -76,9 +90,13 @@ fn undo(first: &RecordedItem, managed: Vec<String>, facts: &Facts<'_>) -> Option
             (governed == Some(&facts.config.name_any()))
                 .then(|| plan::deletion(stem, target, managed, facts.snapshot))
         }
-        (Some(before), Some(_)) => {
-            Some(plan::restoration(stem, target, managed, before, facts.snapshot))
-        }
+        (Some(before), Some(_)) => Some(plan::restoration(
+            stem,
+            target,
+            managed,
+            before,
+            facts.snapshot,
+        )),
         // We deleted it: it comes back as it was, as far as we knew it.
         (Some(before), None) => {
             let mut item = plan::restoration(stem, target, managed, before, facts.snapshot);

@@ -63,7 +63,10 @@ impl Snapshot {
 
     /// The kind that an item is about, if it is installed.
     pub fn kind_of(&self, target: &TargetRef) -> Option<&Kind> {
-        let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
+        let group = target
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
         let mut kinds = self.kinds.iter();
         kinds
             .find(|(of, _)| of.group == group && of.kind == target.kind)
@@ -73,7 +76,9 @@ impl Snapshot {
     /// The object that an item is about.
     pub fn target(&self, target: &TargetRef) -> Option<&Arc<DynamicObject>> {
         let namespace = target.namespace.clone().unwrap_or_default();
-        self.kind_of(target)?.objects.get(&(namespace, target.name.clone()))
+        self.kind_of(target)?
+            .objects
+            .get(&(namespace, target.name.clone()))
     }
 }
 

@@ -41,8 +41,14 @@ enum Command {
     Drain(Drain),
     /// Have nodes fall silent, as if their power was cut: NotReady after 50 s.
     Fail(Nodes),
-    /// Have nodes that failed come back.
+    /// Have nodes that failed come back, and nodes that failed to take on their machine configuration
+    /// try again.
     Recover(Nodes),
+    Degrade(Degrade),
+    /// Have the nodes of machine config pools keep the configuration they run with.
+    Pause(MachineConfigPools),
+    /// Have the nodes of machine config pools take on their configuration again.
+    Resume(MachineConfigPools),
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +56,28 @@ struct Nodes {
     /// Names of nodes.
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct MachineConfigPools {
+    /// Names of machine config pools, such as worker.
+    #[arg(required = true, value_name = "POOL")]
+    pools: Vec<String>,
+}
+
+/// Have nodes fail to take on their machine configuration, until they recover.
+#[derive(Debug, Args)]
+struct Degrade {
+    #[command(flatten)]
+    nodes: Nodes,
+
+    /// What the nodes say about it.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "the configuration on disk is not what it should be"
+    )]
+    message: String,
 }
 
 /// Add nodes: like one there is, of an architecture, or as a file describes them.
@@ -148,6 +176,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
                     })
                     .await
             }
+            Command::Degrade(Degrade { nodes, message }) => {
+                nodes
+                    .each("degraded", async |name| {
+                        commands::degrade(&client, name, &message).await
+                    })
+                    .await
+            }
+            Command::Pause(pools) => pools.set(&client, true).await,
+            Command::Resume(pools) => pools.set(&client, false).await,
         }
     })
 }
@@ -162,6 +199,17 @@ impl Nodes {
         for name in &self.nodes {
             act(name).await?;
             exit::print(&format!("node/{name} {done}\n"))?;
+        }
+        Ok(())
+    }
+}
+
+impl MachineConfigPools {
+    async fn set(&self, client: &Client, paused: bool) -> anyhow::Result<()> {
+        let done = if paused { "paused" } else { "resumed" };
+        for name in &self.pools {
+            commands::pause(client, name, paused).await?;
+            exit::print(&format!("machineconfigpool/{name} {done}\n"))?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use crate::cluster::ClusterArguments;
-use crate::{exit, host, runtime};
+use crate::{exit, host, runtime, version};
 
 /// The lease that replicas agree by on who works.
 const LEASE: &str = "medley";
@@ -38,6 +38,10 @@ pub(crate) struct Arguments {
     /// [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
+
+    /// Profiles of governance to switch on that are off otherwise, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    enable_profile: Vec<String>,
 
     /// The namespace for what the operator keeps for itself; it has to be there.
     /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
@@ -69,7 +73,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             None => Job::ALL.iter().copied().collect(),
         },
         namespace: arguments.namespace.unwrap_or_else(own_namespace),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        profiles: arguments.enable_profile,
+        version: version::OPERATOR.to_owned(),
     };
     let election = arguments.leader_elect.then(|| Election {
         namespace: options.namespace.clone(),

@@ -7,6 +7,7 @@ mod welcome;
 use std::path::PathBuf;
 
 use ::apiserver::auth::StaticTokens;
+use ::fleet::operators::Installed;
 use clap::Args;
 
 use crate::embedded::{Embedded, PlaceArguments};
@@ -29,7 +30,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE|demo|none")]
     fleet: Option<FleetChoice>,
 
-    /// How much faster than in reality images are pulled and containers start and stop.
+    /// Do without the simulated operators of others: machine-config, descheduler, virtualization, node
+    /// health checks. With --from nothing is installed; they act on what the copy has.
+    #[arg(long)]
+    no_operators: bool,
+
+    /// How much faster than in reality images are pulled, containers start and stop, and nodes reboot.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
     speed: f64,
 
@@ -61,6 +67,10 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
         None => FleetChoice::Demo,
     });
     let fleet = choice.load()?;
+    let operators = (!arguments.no_operators).then(|| match copy {
+        Some(_) => Installed::default(),
+        None => Installed::demo(),
+    });
     let place = arguments.place.complete()?;
     if copy.is_some() {
         place.must_be_new()?;
@@ -84,6 +94,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                 embedded.server(),
                 embedded.root_ca(),
                 fleet,
+                operators,
                 arguments.speed,
             )
             .await?;

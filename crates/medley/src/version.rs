@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::exit;
 
+/// The version as statuses of objects tell it.
+pub(crate) const OPERATOR: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
 /// Print the version of this program and of the Kubernetes API it serves.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -44,7 +47,7 @@ fn text(value: &Value) -> &str {
 fn versions() -> Value {
     json!({
         "clientVersion": {
-            "gitVersion": concat!("v", env!("CARGO_PKG_VERSION")),
+            "gitVersion": OPERATOR,
             "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         },
         "kubernetesVersion": {"gitVersion": apiserver::GIT_VERSION},

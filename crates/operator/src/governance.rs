@@ -13,7 +13,7 @@
 mod advertise;
 mod carry_out;
 pub mod cluster;
-mod history;
+pub mod history;
 pub mod preview;
 mod report;
 
@@ -49,6 +49,19 @@ pub struct Options {
     pub version: String,
     /// Where the history is kept.
     pub namespace: String,
+}
+
+impl Options {
+    /// The standard profiles, and those that are switched on.
+    pub fn new(options: &crate::Options) -> Result<Self, Error> {
+        let registry = Registry::standard(&options.profiles)
+            .map_err(|error| Error::Invalid(format!("switching on profiles: {error}")))?;
+        Ok(Self {
+            registry,
+            version: options.version.clone(),
+            namespace: options.namespace.clone(),
+        })
+    }
 }
 
 /// Starts to govern; returns when everything there is has been seen.
@@ -94,19 +107,21 @@ fn subscribe(controller: &Governor, queue: &Queue<Key>) {
         controller.configs.clone(),
         controller.options.registry.clone(),
     );
-    controller.foreign.on_change(move |change: &ForeignChange<'_>| {
-        let kind = change.kind();
-        for config in configs.list() {
-            let concerned = config.spec.action != Action::Ignore
-                && registry.get(&config.spec.profile).is_some_and(|profile| {
-                    let mut uses = profile.uses().iter();
-                    uses.any(|uses| uses.of.group == kind.group && uses.of.kind == kind.kind)
-                });
-            if concerned {
-                told.add(Key::of(&config.metadata));
+    controller
+        .foreign
+        .on_change(move |change: &ForeignChange<'_>| {
+            let kind = change.kind();
+            for config in configs.list() {
+                let concerned = config.spec.action != Action::Ignore
+                    && registry.get(&config.spec.profile).is_some_and(|profile| {
+                        let mut uses = profile.uses().iter();
+                        uses.any(|uses| uses.of.group == kind.group && uses.of.kind == kind.kind)
+                    });
+                if concerned {
+                    told.add(Key::of(&config.metadata));
+                }
             }
-        }
-    });
+        });
     let (told, configs) = (queue.clone(), controller.configs.clone());
     controller.webhooks.on_change(move |change| {
         if change.object().is_some_and(|one| one.name_any() == WEBHOOK) {
@@ -200,13 +215,17 @@ impl Governor {
                 recorded(&facts, record.revision)
             }
             Todo::Close(revision, outcome) => {
-                self.history.close(&config.name_any(), revision, &outcome).await?;
+                self.history
+                    .close(&config.name_any(), revision, &outcome)
+                    .await?;
                 self.history.prune(&config).await?;
                 return Ok(None);
             }
             Todo::Execute(execution) => {
                 let started = std::time::Instant::now();
-                let (result, written) = carry_out::carry_out(&self.client, &snapshot, &config.name_any(), &execution).await?;
+                let (result, written) =
+                    carry_out::carry_out(&self.client, &snapshot, &config.name_any(), &execution)
+                        .await?;
                 if let Some(written) = written {
                     cluster::saw(&self.foreign, &written).await;
                 }
@@ -255,7 +274,9 @@ impl Governor {
             let answer = api
                 .replace_status(&name, &params, &new)
                 .await
-                .map_err(Error::api(format!("writing the status of VirtPlatformConfig {name}")))?;
+                .map_err(Error::api(format!(
+                    "writing the status of VirtPlatformConfig {name}"
+                )))?;
             self.configs.saw(&answer).await;
             written = Arc::new(answer);
         }

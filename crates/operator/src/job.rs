@@ -5,25 +5,34 @@ use std::str::FromStr;
 
 use chassis::{Error, Manager};
 
-use crate::Options;
+use crate::{Options, governance};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Job {}
+pub enum Job {
+    /// Plans, applies and watches the tuning of other people's operators.
+    Governance,
+}
 
 impl Job {
     /// All there are.
-    pub const ALL: &[Self] = &[];
+    pub const ALL: &[Self] = &[Self::Governance];
 
     /// How it is called on the command line.
     pub fn name(self) -> &'static str {
-        match self {}
+        match self {
+            Self::Governance => "governance",
+        }
     }
 
     /// Starts its controllers.
     #[expect(clippy::unused_async, reason = "no job there is waits for anything")]
-    pub(crate) async fn start(self, _: &Manager, _: &Options) -> Result<(), Error> {
-        match self {}
+    pub(crate) async fn start(self, manager: &Manager, options: &Options) -> Result<(), Error> {
+        match self {
+            Self::Governance => {
+                governance::start(manager, governance::Options::new(options)?).await
+            }
+        }
     }
 }
 

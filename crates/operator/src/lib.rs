@@ -2,7 +2,9 @@
 //!
 //! They reach the cluster through the API alone, so `medley run` starts them in any cluster.
 
+pub mod governance;
 pub mod health;
+mod install;
 mod job;
 
 use std::collections::BTreeSet;
@@ -10,6 +12,7 @@ use std::collections::BTreeSet;
 use chassis::{Error, Manager};
 
 pub use health::Health;
+pub use install::install;
 pub use job::Job;
 
 /// What the controllers have to be told.
@@ -19,6 +22,8 @@ pub struct Options {
     pub jobs: BTreeSet<Job>,
     /// The namespace of what Medley keeps for itself.
     pub namespace: String,
+    /// Profiles to switch on that are off unless somebody wants them.
+    pub profiles: Vec<String>,
     /// The version of Medley, as objects tell who wrote them.
     pub version: String,
 }

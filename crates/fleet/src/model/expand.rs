@@ -110,6 +110,19 @@ pub fn complete(node: &mut Node) {
     }
 }
 
+/// The roles of a node. Operators find machines by them: a node has one, and the control plane still
+/// goes by its old name as well.
+fn roles(pool: &Pool) -> Vec<&str> {
+    let mut roles: Vec<&str> = pool.roles.iter().map(String::as_str).collect();
+    if roles.is_empty() {
+        roles.push("worker");
+    }
+    if roles.contains(&"control-plane") && !roles.contains(&"master") {
+        roles.push("master");
+    }
+    roles
+}
+
 fn labels(pool: &Pool, index: u32) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut put = |key: String, value: &str| {
@@ -120,7 +133,7 @@ fn labels(pool: &Pool, index: u32) -> BTreeMap<String, String> {
     if let Some(build) = &pool.windows_build {
         put(names::WINDOWS_BUILD.into(), build);
     }
-    for role in &pool.roles {
+    for role in roles(pool) {
         put(format!("{}{role}", names::ROLE), "");
     }
     let zone = usize::try_from(index)

@@ -1,7 +1,5 @@
 //! What has to be in the cluster before storage works.
 
-use std::time::Duration;
-
 use chassis::Error;
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,9 +11,7 @@ use serde_json::{Value, json};
 
 use super::names::{DEFAULT_SNAPSHOT_CLASS, DRIVER};
 use super::snapshots::{VolumeSnapshotClass, definitions as snapshot_definitions};
-
-/// How often is looked whether a definition is served.
-const LOOK: Duration = Duration::from_millis(50);
+use crate::served::until_established;
 
 /// Defines snapshots, and waits until they are served. Definitions that are there are left alone:
 /// they are the same kinds, perhaps newer.
@@ -25,21 +21,9 @@ pub(super) async fn definitions(client: &Client) -> Result<(), Error> {
         create(&api, definition).await?;
     }
     for name in snapshot_definitions::NAMES {
-        while !is_established(&api, name).await? {
-            tokio::time::sleep(LOOK).await;
-        }
+        until_established(&api, name).await?;
     }
     Ok(())
-}
-
-async fn is_established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<bool, Error> {
-    let definition = api
-        .get(name)
-        .await
-        .map_err(Error::api(format!("get definition {name}")))?;
-    let conditions = definition.status.and_then(|status| status.conditions);
-    let mut conditions = conditions.into_iter().flatten();
-    Ok(conditions.any(|condition| condition.type_ == "Established" && condition.status == "True"))
 }
 
 /// Offers the driver, and classes that use it.

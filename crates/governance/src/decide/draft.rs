@@ -9,7 +9,6 @@ use crate::conditions::{
 };
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
-use crate::profile::Profile;
 
 /// Asks for what the server would make of the items, or says why there are none.
 pub(super) fn begin(turn: Turn<'_>) -> Decision {
@@ -68,7 +67,11 @@ pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decisio
         "AllDependenciesFound",
         "Everything that the profile needs is installed",
     );
-    turn.clear(PLAN_STALE, "Replanned", "The plan was made from what there is now");
+    turn.clear(
+        PLAN_STALE,
+        "Replanned",
+        "The plan was made from what there is now",
+    );
     let changes_nothing = plan.changes_nothing;
     let same_plan = turn.status.plan_digest.as_ref() == Some(&plan.digest);
     take(&mut turn, plan);
@@ -97,7 +100,9 @@ fn take(turn: &mut Turn<'_>, plan: Plan) {
     status.source_snapshot_hash = Some(plan.hash);
     status.plan_digest = Some(plan.digest);
     status.operator_version = Some(facts.version.to_owned());
-    status.applied_options.clone_from(&facts.config.spec.options);
+    status
+        .applied_options
+        .clone_from(&facts.config.spec.options);
     status.drift.clear();
 }
 
@@ -155,20 +160,28 @@ pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
         return;
     }
     let values = plan::wanted_values(item);
-    let former = known.and_then(|known| turn.status.applied.get(known)).cloned();
-    let unchanged = former.as_ref().is_some_and(|former| former.values == values);
+    let former = known
+        .and_then(|known| turn.status.applied.get(known))
+        .cloned();
+    let unchanged = former
+        .as_ref()
+        .is_some_and(|former| former.values == values);
     let applied = Applied {
         name: item.name.clone(),
         target_ref: target.clone(),
         values,
-        created: former.as_ref().map_or(item.base.is_none(), |former| former.created),
+        created: former
+            .as_ref()
+            .map_or(item.base.is_none(), |former| former.created),
         applied_at: match &former {
             Some(former) if unchanged => former.applied_at.clone(),
             _ => Some(Time(turn.facts.now)),
         },
         revision: former
             .as_ref()
-            .map_or(turn.status.revision.unwrap_or_default(), |former| former.revision),
+            .map_or(turn.status.revision.unwrap_or_default(), |former| {
+                former.revision
+            }),
     };
     match known.and_then(|known| turn.status.applied.get_mut(known)) {
         Some(place) => *place = applied,
@@ -178,6 +191,13 @@ pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
 
 /// What is neither wanted nor there any more is not watched either.
 fn forget_removed(turn: &mut Turn<'_>) {
-    let wanted: Vec<_> = turn.status.items.iter().map(|item| item.target_ref.clone()).collect();
-    turn.status.applied.retain(|applied| wanted.contains(&applied.target_ref));
+    let wanted: Vec<_> = turn
+        .status
+        .items
+        .iter()
+        .map(|item| item.target_ref.clone())
+        .collect();
+    turn.status
+        .applied
+        .retain(|applied| wanted.contains(&applied.target_ref));
 }

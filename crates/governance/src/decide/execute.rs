@@ -12,7 +12,6 @@ use api::advisor::{
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube_core::ResourceExt as _;
 use serde_json::Value;
 
 use super::{Decision, Facts, Todo, Turn, draft, review};
@@ -68,7 +67,9 @@ pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lo
         (Operation::Delete, None) => return Lock::Done,
         (Operation::Apply, Some(live)) => {
             let wanted = plan::wanted_values(item);
-            if plan::bears_our_mark(item, live, config) && values::differences(&wanted, live).is_empty() {
+            if plan::bears_our_mark(item, live, config)
+                && values::differences(&wanted, live).is_empty()
+            {
                 return Lock::Done;
             }
         }
@@ -94,10 +95,17 @@ fn given_back(item: &Item, live: Option<&Value>) -> bool {
 /// Goes on where the plan is.
 pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
     let facts = turn.facts;
-    let unfinished = turn.status.items.iter().any(|item| item.state == ItemState::Pending);
+    let unfinished = turn
+        .status
+        .items
+        .iter()
+        .any(|item| item.state == ItemState::Pending);
     if turn.facts.spec_changed() {
         if turn.wants_another_plan() || (unfinished && facts.config.spec.action != Action::Apply) {
-            return supersede(turn, "The specification was changed while the plan was being applied");
+            return supersede(
+                turn,
+                "The specification was changed while the plan was being applied",
+            );
         }
         turn.observe();
     }
@@ -110,9 +118,16 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
     if let Ok(draft) = plan::draft(&facts)
         && review::inputs_changed(&mut turn, &draft.inputs)
     {
-        return supersede(turn, "What the plan was derived from changed while it was being applied");
+        return supersede(
+            turn,
+            "What the plan was derived from changed while it was being applied",
+        );
     }
-    let granted = match review::granted(&facts, &turn.status.items, turn.status.plan_digest.as_deref()) {
+    let granted = match review::granted(
+        &facts,
+        &turn.status.items,
+        turn.status.plan_digest.as_deref(),
+    ) {
         Ok(granted) => granted,
         Err(withheld) => return supersede(turn, &withheld.to_string()),
     };
@@ -145,7 +160,10 @@ fn supersede(turn: Turn<'_>, why: &str) -> Decision {
 }
 
 /// Does the next thing that is to be done.
-fn watch_or_finish(mut turn: Turn<'_>, granted: Option<&std::collections::BTreeSet<String>>) -> Decision {
+fn watch_or_finish(
+    mut turn: Turn<'_>,
+    granted: Option<&std::collections::BTreeSet<String>>,
+) -> Decision {
     let facts = turn.facts;
     let spec = &facts.config.spec;
     let mut left_out = false;
@@ -191,7 +209,9 @@ fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
         .records
         .iter()
         .flat_map(|record| &record.items)
-        .find(|recorded| recorded.target_ref == item.target_ref && recorded.operation == Operation::Apply)
+        .find(|recorded| {
+            recorded.target_ref == item.target_ref && recorded.operation == Operation::Apply
+        })
         .map(|recorded| recorded.owners.clone())
         .unwrap_or_default();
     Execution {
@@ -205,7 +225,10 @@ fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
 
 /// The items that nobody approved wait for somebody who does.
 fn leave_the_rest(turn: Turn<'_>) -> Decision {
-    supersede(turn, "The approved items are applied; the others are not approved")
+    supersede(
+        turn,
+        "The approved items are applied; the others are not approved",
+    )
 }
 
 /// When the window opens that a disruptive item has to wait for; outer `None` if it need not wait.
@@ -241,7 +264,7 @@ pub(super) fn health_of(turn: &Turn<'_>, index: usize) -> Health {
     let snapshot = turn.facts.snapshot;
     let live = snapshot.target(&item.target_ref).map(|live| &**live);
     match item.operation {
-        Operation::Delete => health::gone(item, live, snapshot),
+        Operation::Delete => health::gone(&item.target_ref, item.desired_state.as_ref(), snapshot),
         Operation::Apply | Operation::Restore => health::health(&item.target_ref, live, snapshot),
     }
 }
@@ -267,7 +290,12 @@ fn look_after(turn: &mut Turn<'_>, index: usize) -> Option<Timestamp> {
             None
         }
         Health::Waiting { message, .. } => {
-            let limit = facts.config.spec.wait_timeout.as_deref().and_then(|text| timeout::parse(text).ok());
+            let limit = facts
+                .config
+                .spec
+                .wait_timeout
+                .as_deref()
+                .and_then(|text| timeout::parse(text).ok());
             let since = since.map_or(facts.now, |since| since.0);
             match timeout::verdict(since, facts.now, limit, &message) {
                 Verdict::Expired(message) => {
@@ -279,7 +307,8 @@ fn look_after(turn: &mut Turn<'_>, index: usize) -> Option<Timestamp> {
                 }
                 Verdict::Wait(remaining) => {
                     turn.touch(index, |item| item.message = Some(message));
-                    remaining.and_then(|remaining: SignedDuration| facts.now.checked_add(remaining).ok())
+                    remaining
+                        .and_then(|remaining: SignedDuration| facts.now.checked_add(remaining).ok())
                 }
             }
         }
@@ -300,18 +329,34 @@ fn fail(mut turn: Turn<'_>, index: usize) -> Decision {
 
 /// All items have come to their end.
 pub(super) fn complete(mut turn: Turn<'_>) -> Decision {
-    let failed = turn.status.items.iter().filter(|item| item.state == ItemState::Failed).count();
+    let failed = turn
+        .status
+        .items
+        .iter()
+        .filter(|item| item.state == ItemState::Failed)
+        .count();
     turn.status.next_window = None;
     turn.observe();
     if let Some(hash) = plan::live_hash(&turn.status.items, turn.facts.snapshot) {
         turn.status.source_snapshot_hash = Some(hash);
     }
-    turn.clear(UPGRADE_AVAILABLE, "Applied", "What this version of the operator plans is applied");
-    turn.clear(INPUT_DEPENDENCY_DRIFT, "Acknowledged", "The plan with the new inputs was applied");
+    turn.clear(
+        UPGRADE_AVAILABLE,
+        "Applied",
+        "What this version of the operator plans is applied",
+    );
+    turn.clear(
+        INPUT_DEPENDENCY_DRIFT,
+        "Acknowledged",
+        "The plan with the new inputs was applied",
+    );
     turn.clear(PLAN_STALE, "Applied", "The plan was applied");
     turn.status.rolled_back_to = turn.facts.config.spec.rollback_to;
     if failed > 0 {
-        let message = format!("{} ({failed} failed)", message_of(Phase::CompletedWithErrors));
+        let message = format!(
+            "{} ({failed} failed)",
+            message_of(Phase::CompletedWithErrors)
+        );
         turn.enter(Phase::CompletedWithErrors, None, &message);
     } else if let Some(revision) = turn.facts.config.spec.rollback_to {
         let message = format!("Everything since revision {revision} is undone");
@@ -345,8 +390,17 @@ pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Time
 /// The entry of the history for the plan that begins.
 fn record(turn: &Turn<'_>, approved_by: Vec<String>) -> Record {
     let facts = turn.facts;
-    let last = facts.records.iter().map(|record| record.revision).max().unwrap_or_default();
-    let items = turn.status.items.iter().filter(|item| item.state == ItemState::Pending);
+    let last = facts
+        .records
+        .iter()
+        .map(|record| record.revision)
+        .max()
+        .unwrap_or_default();
+    let items = turn
+        .status
+        .items
+        .iter()
+        .filter(|item| item.state == ItemState::Pending);
     Record {
         revision: last.max(turn.status.revision.unwrap_or_default()) + 1,
         plan_digest: turn.status.plan_digest.clone().unwrap_or_default(),
@@ -401,7 +455,11 @@ pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
             let wait = look_after(&mut turn, index);
             if let Some(item) = turn.status.items.get(index) {
                 let (name, target) = (item.name.clone(), item.target_ref.to_string());
-                turn.notice(false, "ItemApplied", &format!("Item '{name}' is applied to {target}"));
+                turn.notice(
+                    false,
+                    "ItemApplied",
+                    &format!("Item '{name}' is applied to {target}"),
+                );
             }
             if wait.is_some() {
                 return turn.rest(wait);
@@ -414,7 +472,10 @@ pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
                 .iter()
                 .map(|takeover| format!("{} from {}", takeover.path, takeover.manager))
                 .collect();
-            let why = format!("Item {index} would take {}, to which nobody agreed", paths.join(", "));
+            let why = format!(
+                "Item {index} would take {}, to which nobody agreed",
+                paths.join(", ")
+            );
             supersede(turn, &why)
         }
         Result::Refused(why) => {
@@ -441,4 +502,3 @@ pub fn unagreed(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> 
         .map(|missing| missing.takeover)
         .collect()
 }
-

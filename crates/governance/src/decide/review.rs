@@ -33,7 +33,11 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
     let stale = staleness(&turn.facts, &turn.status.items);
     match &stale {
         Some(why) => turn.condition(PLAN_STALE, true, "TargetChanged", why),
-        None => turn.clear(PLAN_STALE, "TargetUnchanged", "The targets are what the plan was made from"),
+        None => turn.clear(
+            PLAN_STALE,
+            "TargetUnchanged",
+            "The targets are what the plan was made from",
+        ),
     }
     let forced = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
     if asked_to_apply && !forced {
@@ -44,7 +48,11 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
 
 /// Carries the plan out if it is approved.
 pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
-    match granted(&turn.facts, &turn.status.items, turn.status.plan_digest.as_deref()) {
+    match granted(
+        &turn.facts,
+        &turn.status.items,
+        turn.status.plan_digest.as_deref(),
+    ) {
         Ok(granted) => {
             turn.observe();
             let by = if granted.by.is_empty() {
@@ -93,7 +101,10 @@ pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
         None => message_of(Phase::ReviewRequired).to_owned(),
     };
     let (reason, why) = if turn.facts.config.spec.action == Action::Apply {
-        ("InputChanged", "The plan changed by itself and has to be reviewed")
+        (
+            "InputChanged",
+            "The plan changed by itself and has to be reviewed",
+        )
     } else {
         ("NotRequested", "action is 'DryRun'")
     };
@@ -109,8 +120,13 @@ pub(super) fn granted(
     digest: Option<&str>,
 ) -> Result<approval::Granted, Withheld> {
     let annotations = facts.config.metadata.annotations.as_ref();
-    let annotation = |name| annotations.and_then(|all| all.get(name)).map(String::as_str);
-    let approvals = Approvals::parse(annotation(api::advisor::names::APPROVALS)).unwrap_or_default();
+    let annotation = |name| {
+        annotations
+            .and_then(|all| all.get(name))
+            .map(String::as_str)
+    };
+    let approvals =
+        Approvals::parse(annotation(api::advisor::names::APPROVALS)).unwrap_or_default();
     let impact = plan::worst(items).unwrap_or(api::advisor::Impact::Low);
     approval::gate(
         &facts.config.spec,
@@ -136,10 +152,16 @@ pub(super) fn stale(mut turn: Turn<'_>, why: &str) -> Decision {
 fn staleness(facts: &Facts<'_>, items: &[Item]) -> Option<String> {
     let mut told = Vec::new();
     for item in items.iter().filter(|item| item.state == ItemState::Pending) {
-        let live = facts.snapshot.target(&item.target_ref).map(|live| whole(live));
+        let live = facts
+            .snapshot
+            .target(&item.target_ref)
+            .map(|live| whole(live));
         let done = live.as_ref().is_some_and(|live| {
-            plan::bears_our_mark(item, live, &facts.config.metadata.name.clone().unwrap_or_default())
-                && values::differences(&plan::wanted_values(item), live).is_empty()
+            plan::bears_our_mark(
+                item,
+                live,
+                &facts.config.metadata.name.clone().unwrap_or_default(),
+            ) && values::differences(&plan::wanted_values(item), live).is_empty()
         });
         if !done && let Some(why) = moved(item, live.as_ref()) {
             told.push(why);
@@ -181,12 +203,20 @@ pub(super) fn moved(item: &Item, live: Option<&serde_json::Value>) -> Option<Str
 pub(super) fn inputs_changed(turn: &mut Turn<'_>, now: &[Input]) -> bool {
     let mut told = Vec::new();
     for input in now {
-        let former = turn.status.inputs.iter().find(|former| former.name == input.name);
+        let former = turn
+            .status
+            .inputs
+            .iter()
+            .find(|former| former.name == input.name);
         let Some(former) = former.filter(|former| former.derived != input.derived) else {
             continue;
         };
         let field = input.path.rsplit('.').next().unwrap_or(&input.path);
-        let object = if input.object.kind == "HyperConverged" { "HCO" } else { input.object.kind.as_str() };
+        let object = if input.object.kind == "HyperConverged" {
+            "HCO"
+        } else {
+            input.object.kind.as_str()
+        };
         told.push(format!(
             "{object} {field} changed (scaled {} -> {})",
             values::short(Some(&former.derived)),

@@ -30,7 +30,9 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
         note_drift(&mut turn);
         return turn.rest(None);
     }
-    if turn.status.rolled_back_to.is_some() && turn.status.rolled_back_to == turn.facts.config.spec.rollback_to {
+    if turn.status.rolled_back_to.is_some()
+        && turn.status.rolled_back_to == turn.facts.config.spec.rollback_to
+    {
         return turn.rest(None);
     }
     let draft = match plan::draft(&turn.facts) {
@@ -68,6 +70,9 @@ fn aligned(draft: &Draft, facts: &Facts<'_>) -> bool {
 /// Everything is as it is wanted, also by this version.
 fn in_sync(mut turn: Turn<'_>, draft: Draft) -> Decision {
     turn.status.drift.clear();
+    let now = turn.facts.now;
+    let remembered = turn.status.enforcement.take();
+    turn.status.enforcement = remembered.and_then(|known| enforcement::settled(&known, now));
     let drifted = turn.status.phase == Some(Phase::Drifted);
     if !draft.same_as(&turn.status.items) {
         // Somebody did by hand what this version would do.
@@ -95,7 +100,11 @@ fn in_sync(mut turn: Turn<'_>, draft: Draft) -> Decision {
         draft::adopt(&mut turn, index);
     }
     if drifted {
-        turn.notice(false, "DriftResolved", "The configuration agrees with what was applied again");
+        turn.notice(
+            false,
+            "DriftResolved",
+            "The configuration agrees with what was applied again",
+        );
     }
     same_logic(&mut turn);
     turn.enter(Phase::Completed, None, message_of(Phase::Completed));
@@ -148,11 +157,20 @@ pub(super) fn note_drift(turn: &mut Turn<'_>) {
     turn.status.drift = drift(&turn.facts, &turn.status);
     let reported = !matches!(
         turn.status.phase,
-        Some(Phase::Drifted | Phase::Completed | Phase::CompletedWithErrors | Phase::CompletedWithUpgrade)
+        Some(
+            Phase::Drifted
+                | Phase::Completed
+                | Phase::CompletedWithErrors
+                | Phase::CompletedWithUpgrade
+        )
     );
     if reported {
         if turn.status.drift.is_empty() {
-            turn.clear("Drifted", "NoDrift", "Configuration is in sync with desired state");
+            turn.clear(
+                "Drifted",
+                "NoDrift",
+                "Configuration is in sync with desired state",
+            );
         } else {
             let message = tell(&turn.status);
             turn.condition("Drifted", true, "DriftDetected", &message);
@@ -170,7 +188,8 @@ fn drift(facts: &Facts<'_>, status: &VirtPlatformConfigStatus) -> Vec<Drift> {
             let writer = live.and_then(|live: &std::sync::Arc<DynamicObject>| {
                 ownership::last_writer(&live.metadata, &difference.path)
             });
-            let (manager, time) = writer.map_or((None, None), |(manager, time)| (Some(manager), time));
+            let (manager, time) =
+                writer.map_or((None, None), |(manager, time)| (Some(manager), time));
             found.push(Drift {
                 item: applied.name.clone(),
                 path: difference.path,
@@ -191,7 +210,11 @@ fn tell(status: &VirtPlatformConfigStatus) -> String {
         .drift
         .iter()
         .map(|drift| {
-            let by = drift.manager.as_deref().map(|by| format!(", changed by {by}")).unwrap_or_default();
+            let by = drift
+                .manager
+                .as_deref()
+                .map(|by| format!(", changed by {by}"))
+                .unwrap_or_default();
             let at = drift
                 .time
                 .as_ref()
@@ -229,7 +252,11 @@ fn drifted(mut turn: Turn<'_>, draft: &Draft) -> Decision {
     if draft.same_as(&turn.status.items) {
         same_logic(&mut turn);
     }
-    let against = turn.status.drift.iter().find_map(|drift| drift.manager.clone());
+    let against = turn
+        .status
+        .drift
+        .iter()
+        .find_map(|drift| drift.manager.clone());
     turn.enter(Phase::Drifted, None, &message);
     let spec = &turn.facts.config.spec;
     if spec.bypass_optimistic_lock && spec.action == Action::Apply {
@@ -240,25 +267,28 @@ fn drifted(mut turn: Turn<'_>, draft: &Draft) -> Decision {
 
 /// Locks are bypassed: what was changed is changed back, unless that never ends.
 fn enforce(mut turn: Turn<'_>, against: Option<&str>) -> Decision {
-    let was_paused = turn.status.enforcement.as_ref().is_some_and(|known| known.paused);
-    let (state, verdict) = enforcement::correct(turn.status.enforcement.as_ref(), turn.facts.now, against);
+    let (state, verdict) =
+        enforcement::correct(turn.status.enforcement.as_ref(), turn.facts.now, against);
     turn.status.enforcement = Some(state);
     match verdict {
         Verdict::Correct => {
-            turn.notice(true, "DriftCorrected", "Locks are bypassed: the configuration is applied again");
+            turn.notice(
+                true,
+                "DriftCorrected",
+                "Locks are bypassed: the configuration is applied again",
+            );
             turn.move_to(Phase::Drafting)
         }
         Verdict::Wait(until) => turn.rest(Some(until)),
         Verdict::Pause => {
-            if !was_paused {
-                let message = format!(
-                    "{} changes the configuration back again and again. It is left alone until the specification changes.",
-                    against.unwrap_or("Somebody")
-                );
-                turn.notice(true, "EnforcementPaused", &message);
-            }
+            let message = format!(
+                "{} changes the configuration back again and again. It is left alone until the specification changes.",
+                against.unwrap_or("Somebody")
+            );
+            turn.notice(true, "EnforcementPaused", &message);
             turn.rest(None)
         }
+        Verdict::Paused => turn.rest(None),
     }
 }
 
@@ -280,8 +310,15 @@ fn upgradable(mut turn: Turn<'_>, draft: &Draft) -> Decision {
     let message = format!(
         "Operator {} plans differently than {}: {}. Change action to 'DryRun' to review.",
         turn.facts.version,
-        turn.status.operator_version.as_deref().unwrap_or("the version before"),
-        if told.is_empty() { "other items".to_owned() } else { told.join("; ") },
+        turn.status
+            .operator_version
+            .as_deref()
+            .unwrap_or("the version before"),
+        if told.is_empty() {
+            "other items".to_owned()
+        } else {
+            told.join("; ")
+        },
     );
     turn.status.drift = changes;
     turn.condition(UPGRADE_AVAILABLE, true, "LogicChanged", &message);
@@ -294,8 +331,13 @@ fn logic_changes(status: &VirtPlatformConfigStatus, draft: &Draft) -> Vec<Drift>
     let mut found = Vec::new();
     for item in &draft.items {
         let wanted = plan::wanted_values(item);
-        let applied = status.applied.iter().find(|applied| applied.target_ref == item.target_ref);
-        let now = applied.map(|applied| applied.values.clone()).unwrap_or_default();
+        let applied = status
+            .applied
+            .iter()
+            .find(|applied| applied.target_ref == item.target_ref);
+        let now = applied
+            .map(|applied| applied.values.clone())
+            .unwrap_or_default();
         for change in values::changes(&now, &wanted) {
             found.push(Drift {
                 item: item.name.clone(),
@@ -313,10 +355,22 @@ fn logic_changes(status: &VirtPlatformConfigStatus, draft: &Draft) -> Vec<Drift>
 
 /// Nothing happened.
 fn rest_as_it_was(mut turn: Turn<'_>) -> Decision {
-    let failed = turn.status.items.iter().filter(|item| item.state == ItemState::Failed).count();
-    turn.clear(UPGRADE_AVAILABLE, "NoLogicChange", "This version of the operator plans the same");
+    let failed = turn
+        .status
+        .items
+        .iter()
+        .filter(|item| item.state == ItemState::Failed)
+        .count();
+    turn.clear(
+        UPGRADE_AVAILABLE,
+        "NoLogicChange",
+        "This version of the operator plans the same",
+    );
     if failed > 0 {
-        let message = format!("{} ({failed} failed)", message_of(Phase::CompletedWithErrors));
+        let message = format!(
+            "{} ({failed} failed)",
+            message_of(Phase::CompletedWithErrors)
+        );
         turn.enter(Phase::CompletedWithErrors, None, &message);
     } else {
         turn.enter(Phase::Completed, None, message_of(Phase::Completed));

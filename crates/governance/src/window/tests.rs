@@ -28,7 +28,8 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn shown(state: State) -> String {
-    let time = |time: Option<Timestamp>| time.map_or("-".to_owned(), |time| time.to_string());
+    let time =
+        |time: Option<Timestamp>| time.map_or_else(|| "-".to_owned(), |time| time.to_string());
     match state {
         State::Unrestricted => "unrestricted".to_owned(),
         State::Open { until } => format!("open until {}", time(until)),

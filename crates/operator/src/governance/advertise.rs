@@ -23,11 +23,17 @@ pub(super) async fn all(client: &Client, registry: &Registry, configs: &Cache<Vi
 
 /// Makes the configuration of a profile that has none any more, if it is one to advertise.
 pub(super) async fn again(client: &Client, registry: &Registry, name: &str) -> Result<(), Error> {
-    let Some(profile) = registry.get(name).filter(|profile| profile.about().advertised) else {
+    let Some(profile) = registry
+        .get(name)
+        .filter(|profile| profile.about().advertised)
+    else {
         return Ok(());
     };
     let api: Api<VirtPlatformConfig> = Api::all(client.clone());
-    match api.create(&PostParams::default(), &configuration(&**profile)).await {
+    match api
+        .create(&PostParams::default(), &configuration(&**profile))
+        .await
+    {
         Ok(_) => {
             info!(profile = name, "advertised");
             Ok(())
@@ -61,8 +67,12 @@ fn configuration(profile: &dyn Profile) -> VirtPlatformConfig {
         (names::PREREQUISITES, missing.join(", ")),
         (names::AUTO_CREATED, "true".to_owned()),
     ];
-    config.metadata.annotations =
-        Some(annotations.into_iter().map(|(name, text)| (name.to_owned(), text)).collect());
+    config.metadata.annotations = Some(
+        annotations
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text))
+            .collect(),
+    );
     config.metadata.labels = Some([(names::CATEGORY.to_owned(), about.category.to_owned())].into());
     config
 }

@@ -76,7 +76,11 @@ pub(super) async fn carry_out(
     )))
 }
 
-fn written(kind: GroupVersionKind, meta: kube::core::ObjectMeta, object: Option<DynamicObject>) -> Written {
+fn written(
+    kind: GroupVersionKind,
+    meta: kube::core::ObjectMeta,
+    object: Option<DynamicObject>,
+) -> Written {
     Written { kind, meta, object }
 }
 
@@ -108,7 +112,9 @@ async fn try_apply(
     let name = &execution.item.target_ref.name;
     let mut desired = execution.item.desired_state.clone().unwrap_or_default();
     let Some(live) = live else {
-        return Ok(Some(apply(api, name, &desired, Force::No, Mode::ForReal).await?));
+        return Ok(Some(
+            apply(api, name, &desired, Force::No, Mode::ForReal).await?,
+        ));
     };
     // The write holds for the object that was read, and for no other.
     desired["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -132,7 +138,9 @@ async fn try_apply(
         }
         Err(answer) => return Err(answer.into()),
     };
-    Ok(Some(apply(api, name, &desired, force, Mode::ForReal).await?))
+    Ok(Some(
+        apply(api, name, &desired, force, Mode::ForReal).await?,
+    ))
 }
 
 async fn try_delete(
@@ -143,7 +151,8 @@ async fn try_delete(
 ) -> Result<Option<DynamicObject>, Tried> {
     let annotations = read.metadata.annotations.clone().unwrap_or_default();
     if annotations.get(names::GOVERNED_BY).map(String::as_str) != Some(config) {
-        let why = format!("{target} is not marked as governed by {config} any more: it is left alone");
+        let why =
+            format!("{target} is not marked as governed by {config} any more: it is left alone");
         return Err(Tried::Unagreed(Executed::Stale(why)));
     }
     let params = DeleteParams {
@@ -183,7 +192,9 @@ async fn try_restore(
             field_manager: Some(manager),
             ..PatchParams::default()
         };
-        let answer = api.patch(&item.target_ref.name, &params, &Patch::Merge(&patch)).await?;
+        let answer = api
+            .patch(&item.target_ref.name, &params, &Patch::Merge(&patch))
+            .await?;
         now = whole(&answer);
         revision = now["metadata"]["resourceVersion"].clone();
     }
@@ -197,11 +208,16 @@ async fn try_restore(
         identity["metadata"]["namespace"] = json!(namespace);
     }
     // An object with nothing in it: what was ours alone goes, what others own as well stays.
-    Ok(Some(apply(api, &target.name, &identity, Force::Yes, Mode::ForReal).await?))
+    Ok(Some(
+        apply(api, &target.name, &identity, Force::Yes, Mode::ForReal).await?,
+    ))
 }
 
 /// The fields that each former owner gets back.
-fn by_owner(managed: &[String], owners: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
+fn by_owner(
+    managed: &[String],
+    owners: &BTreeMap<String, String>,
+) -> BTreeMap<String, Vec<String>> {
     let mut grouped: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in managed {
         let owner = owners

@@ -19,7 +19,9 @@ fn version(foreign: &Foreign, uses: &Uses) -> Option<GroupVersionKind> {
     match foreign.kind(uses.of.group, uses.of.kind) {
         Some(installed) => {
             let mut versions = uses.versions.iter();
-            versions.find(|version| installed.serves(version)).map(|version| kind(version))
+            versions
+                .find(|version| installed.serves(version))
+                .map(|version| kind(version))
         }
         // Built-in kinds have no definition; kinds that are not installed are found not to be there.
         None => uses.versions.first().map(|version| kind(version)),
@@ -45,8 +47,14 @@ pub(super) async fn gather(foreign: &Foreign, uses: &[Uses]) -> Result<Snapshot,
         let Some(cache) = foreign.open(&kind).await? else {
             continue;
         };
-        let objects = cache.list().into_iter().map(|object| (key(&object), object)).collect();
-        let definition = foreign.kind(one.of.group, one.of.kind).map(|installed| installed.definition);
+        let objects = cache
+            .list()
+            .into_iter()
+            .map(|object| (key(&object), object))
+            .collect();
+        let definition = foreign
+            .kind(one.of.group, one.of.kind)
+            .map(|installed| installed.definition);
         snapshot.insert(
             one.of,
             Kind {
@@ -148,7 +156,10 @@ pub(super) fn target(
     snapshot: &Snapshot,
     target: &TargetRef,
 ) -> Result<(Api<DynamicObject>, GroupVersionKind), Error> {
-    let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
+    let (group, version) = target
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", &target.api_version));
     let kind = GroupVersionKind::gvk(group, version, &target.kind);
     let Some(known) = snapshot.kind_of(target) else {
         return Err(Error::Invalid(format!(

@@ -41,16 +41,23 @@ impl History {
     /// The entries of a configuration, oldest first.
     pub(super) fn of(&self, config: &str) -> Vec<Record> {
         let entries = self.cache.list();
-        let entries = entries.iter().filter(|entry| entry.labels().get(CONFIG).is_some_and(|of| of == config));
+        let entries = entries
+            .iter()
+            .filter(|entry| entry.labels().get(CONFIG).is_some_and(|of| of == config));
         sorted(entries.filter_map(|entry| read(entry)).collect())
     }
 
     /// Writes the entry of a plan that begins.
-    pub(super) async fn begin(&self, config: &VirtPlatformConfig, record: &Record) -> Result<(), Error> {
+    pub(super) async fn begin(
+        &self,
+        config: &VirtPlatformConfig,
+        record: &Record,
+    ) -> Result<(), Error> {
         let config = config.name_any();
         let name = entry_name(&config, record.revision);
-        let data = serde_json::to_value(record)
-            .map_err(|error| Error::Invalid(format!("writing entry {name} of the history: {error}")))?;
+        let data = serde_json::to_value(record).map_err(|error| {
+            Error::Invalid(format!("writing entry {name} of the history: {error}"))
+        })?;
         let entry = ControllerRevision {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -70,10 +77,16 @@ impl History {
     }
 
     /// Adds to an entry how its plan ended.
-    pub(super) async fn close(&self, config: &str, revision: i64, outcome: &Outcome) -> Result<(), Error> {
+    pub(super) async fn close(
+        &self,
+        config: &str,
+        revision: i64,
+        outcome: &Outcome,
+    ) -> Result<(), Error> {
         let name = entry_name(config, revision);
-        let said = serde_json::to_string(outcome)
-            .map_err(|error| Error::Invalid(format!("closing entry {name} of the history: {error}")))?;
+        let said = serde_json::to_string(outcome).map_err(|error| {
+            Error::Invalid(format!("closing entry {name} of the history: {error}"))
+        })?;
         let patch = json!({ "metadata": { "annotations": { OUTCOME: said } } });
         let closed = self
             .api
@@ -90,7 +103,10 @@ impl History {
         let status = config.status.clone().unwrap_or_default();
         let old = records.len().saturating_sub(REMEMBERED);
         for record in records.iter().take(old) {
-            let needed = status.applied.iter().any(|applied| applied.revision == record.revision);
+            let needed = status
+                .applied
+                .iter()
+                .any(|applied| applied.revision == record.revision);
             if needed || record.outcome.is_none() {
                 continue;
             }
@@ -111,7 +127,9 @@ pub async fn records(client: &Client, namespace: &str, config: &str) -> Result<V
     let listed = api
         .list(&ListParams::default().labels(&format!("{CONFIG}={config}")))
         .await
-        .map_err(Error::api(format!("listing the history of VirtPlatformConfig {config}")))?;
+        .map_err(Error::api(format!(
+            "listing the history of VirtPlatformConfig {config}"
+        )))?;
     Ok(sorted(listed.items.iter().filter_map(read).collect()))
 }
 

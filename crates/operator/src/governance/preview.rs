@@ -45,7 +45,8 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
             match result {
                 Ok(result) => preview.result = Some(whole(&result)),
                 Err(answer) => {
-                    preview.refused = Some(answer.refusal(&format!("asking what applying {target} would do"))?);
+                    preview.refused =
+                        Some(answer.refusal(&format!("asking what applying {target} would do"))?);
                 }
             }
         }
@@ -53,14 +54,19 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
             let Some(live) = &preview.live else {
                 return Ok(preview);
             };
-            let patch = restore::merge_patch(live, &plan::wanted_values(item), &item.managed_fields);
+            let patch =
+                restore::merge_patch(live, &plan::wanted_values(item), &item.managed_fields);
             let params = PatchParams::default().dry_run();
-            match api.patch(&target.name, &params, &Patch::Merge(&patch)).await {
+            match api
+                .patch(&target.name, &params, &Patch::Merge(&patch))
+                .await
+            {
                 Ok(result) => preview.result = Some(unmarked(whole(&result))),
                 Err(error) => {
                     let answer = Answer::from(error);
-                    preview.refused =
-                        Some(answer.refusal(&format!("asking what giving back fields of {target} would do"))?);
+                    preview.refused = Some(answer.refusal(&format!(
+                        "asking what giving back fields of {target} would do"
+                    ))?);
                 }
             }
         }
@@ -135,9 +141,9 @@ impl Answer {
         match self {
             Self::Refused(kube::Error::Api(status)) => Ok(status.message),
             Self::Refused(error) | Self::Trouble(error) => Err(Error::api(operation)(error)),
-            Self::Conflicts(_) | Self::Overtaken => {
-                Err(Error::Invalid(format!("{operation}: somebody else was faster")))
-            }
+            Self::Conflicts(_) | Self::Overtaken => Err(Error::Invalid(format!(
+                "{operation}: somebody else was faster"
+            ))),
         }
     }
 }

@@ -43,7 +43,10 @@ impl Report {
                 "governance_drift",
                 "How many fields of the targets differ from what was applied",
             ),
-            phase: metrics.gauges("governance_phase", "1 for the phase that a configuration is in"),
+            phase: metrics.gauges(
+                "governance_phase",
+                "1 for the phase that a configuration is in",
+            ),
             planned: metrics.gauges(
                 "governance_plan_timestamp_seconds",
                 "When the plan that waits or is carried out came about; its age is the time since",
@@ -79,9 +82,12 @@ impl Report {
         }
         let key = Key::of(&config.metadata);
         let status = &decision.status;
-        let labels = || Config { config: name.clone() };
+        let labels = || Config {
+            config: name.clone(),
+        };
         let count = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        self.drift.set(&key, [(labels(), count(status.drift.len()))]);
+        self.drift
+            .set(&key, [(labels(), count(status.drift.len()))]);
         let phase = status.phase.map(|phase| {
             let labels = InPhase {
                 config: name.clone(),
@@ -92,14 +98,22 @@ impl Report {
         self.phase.set(&key, phase);
         let takeovers = status.items.iter().map(|item| item.takeovers.len()).sum();
         self.takeovers.set(&key, [(labels(), count(takeovers))]);
-        let paused = status.enforcement.as_ref().is_some_and(|known| known.paused);
-        self.paused.set(&key, [(labels(), if paused { 1.0 } else { 0.0 })]);
+        let paused = status
+            .enforcement
+            .as_ref()
+            .is_some_and(|known| known.paused);
+        self.paused
+            .set(&key, [(labels(), if paused { 1.0 } else { 0.0 })]);
         let waiting = ["ReviewRequired", "InProgress"]
             .into_iter()
             .filter_map(|kind| conditions::get(&status.conditions, kind))
             .find(|condition| condition.status == "True");
-        let since = waiting.map(|condition| (labels(), condition.last_transition_time.0.as_second()));
-        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in a double")]
+        let since =
+            waiting.map(|condition| (labels(), condition.last_transition_time.0.as_second()));
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "seconds since 1970 are exact in a double"
+        )]
         let since = since.map(|(labels, second)| (labels, second as f64));
         self.planned.set(&key, since);
     }
@@ -109,7 +123,9 @@ impl Report {
         let labels = Config {
             config: config.to_owned(),
         };
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.durations
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
     }
 
     /// Takes back everything that was told of a configuration.

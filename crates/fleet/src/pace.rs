@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 /// Remembers when operations began; clones share it. After a restart they begin anew.
 #[derive(Clone)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     speed: f64,
     begun: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 impl Pace {
-    pub(super) fn new(speed: f64) -> Self {
+    pub(crate) fn new(speed: f64) -> Self {
         Self {
             speed,
             begun: Arc::default(),
@@ -22,7 +22,7 @@ impl Pace {
     }
 
     /// How long an operation still takes; nothing when it is done. The first who asks begins it.
-    pub(super) fn left(&self, operation: &str, takes: Duration) -> Option<Duration> {
+    pub(crate) fn left(&self, operation: &str, takes: Duration) -> Option<Duration> {
         let now = Instant::now();
         let takes = Duration::try_from_secs_f64(takes.as_secs_f64() / self.speed);
         let takes = takes.unwrap_or(Duration::MAX);

@@ -1,0 +1,57 @@
+//! Other people's operators, simulated: what is governed needs somebody who acts on it.
+//!
+//! ```text
+//! MachineConfigs --render--> rendered-<pool>-<hash> --roll out--> nodes, one after the other
+//! KubeDescheduler/cluster --> accepted, or refused while worker nodes lack PSI
+//! HyperConverged, NodeHealthCheck --> conditions
+//! ```
+//!
+//! Kinds, names, fields, defaults, rules and conditions are those of the real operators, in the words
+//! they use. What they do to machines is simulated: a node is cordoned, a reboot takes a while, and it
+//! is back.
+
+mod conditions;
+mod definitions;
+mod descheduler;
+mod hyperconverged;
+mod install;
+mod kinds;
+mod machine_config;
+pub mod names;
+mod node_health;
+mod report;
+mod start;
+
+pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
+pub use install::install;
+pub use kinds::{
+    MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
+    MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, kube_descheduler,
+    machine_configuration, node_health_check,
+};
+pub use start::start;
+
+/// Which operators a cluster has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Installed {
+    /// The descheduler operator.
+    pub descheduler: Option<DeschedulerVintage>,
+    /// The machine-config operator.
+    pub machine_config: bool,
+    /// The virtualization operator.
+    pub hyperconverged: Option<HyperConvergedVersion>,
+    /// Node health checks, and what remedies.
+    pub node_health: bool,
+}
+
+impl Installed {
+    /// Everything, as of today.
+    pub fn demo() -> Self {
+        Self {
+            descheduler: Some(DeschedulerVintage::Current),
+            machine_config: true,
+            hyperconverged: Some(HyperConvergedVersion::V1),
+            node_health: true,
+        }
+    }
+}

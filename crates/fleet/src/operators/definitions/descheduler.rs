@@ -1,0 +1,239 @@
+//! `KubeDescheduler`, as releases of its operator define it.
+
+use serde_json::{Value, json};
+
+use super::schema::{
+    Names, atomic, boolean, choice, defaulted, definition as define, int32, list, merged, object,
+    operator_spec, operator_status, text, with,
+};
+
+/// Which release of the descheduler operator is installed. They differ in what can be asked of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeschedulerVintage {
+    /// 5.10: nothing for virtual machines yet.
+    V5_10,
+    /// 5.14: `DevKubeVirtRelieveAndMigrate`.
+    V5_14,
+    /// 5.21: the same for our purposes.
+    V5_21,
+    /// 5.32: `KubeVirtRelieveAndMigrate` and limits of evictions per node.
+    V5_32,
+    /// Today's: the `Dev` profile is gone, the soft tainter cannot be chosen, migrations cool down.
+    #[default]
+    Current,
+}
+
+const LONG: [&str; 2] = ["LongLifecycle", "DevPreviewLongLifecycle"];
+const DEV_MIGRATE: &str = "DevKubeVirtRelieveAndMigrate";
+const MIGRATE: &str = "KubeVirtRelieveAndMigrate";
+
+impl DeschedulerVintage {
+    /// The profiles there are.
+    pub fn profiles(self) -> Vec<&'static str> {
+        let mut profiles = vec![
+            "AffinityAndTaints",
+            "TopologyAndDuplicates",
+            "LifecycleAndUtilization",
+            "DevPreviewLongLifecycle",
+            "LongLifecycle",
+            "SoftTopologyAndDuplicates",
+            "EvictPodsWithLocalStorage",
+            "EvictPodsWithPVC",
+            "CompactAndScale",
+        ];
+        match self {
+            Self::V5_10 => {}
+            Self::V5_14 | Self::V5_21 => profiles.push(DEV_MIGRATE),
+            Self::V5_32 => profiles.extend([DEV_MIGRATE, MIGRATE]),
+            Self::Current => profiles.push(MIGRATE),
+        }
+        profiles
+    }
+
+    fn knows_migration(self) -> bool {
+        self != Self::V5_10
+    }
+
+    fn limits_nodes(self) -> bool {
+        matches!(self, Self::V5_32 | Self::Current)
+    }
+}
+
+pub(super) fn definition(vintage: DeschedulerVintage) -> Value {
+    let mut limits = object([("total", int32())]);
+    if vintage.limits_nodes() {
+        limits = merged(limits, object([("node", int32())]));
+    }
+    let spec = merged(
+        operator_spec(),
+        with(
+            object([
+                (
+                    "deschedulingIntervalSeconds",
+                    with(int32(), json!({ "minimum": 1 })),
+                ),
+                ("evictionLimits", limits),
+                (
+                    "mode",
+                    defaulted(choice(&["Automatic", "Predictive"]), &json!("Predictive")),
+                ),
+                ("profileCustomizations", customizations(vintage)),
+                ("profiles", profiles(vintage)),
+            ]),
+            json!({ "required": ["profiles"] }),
+        ),
+    );
+    let schema = with(
+        object([("spec", spec), ("status", operator_status())]),
+        json!({
+            "required": ["spec"],
+            "x-kubernetes-validations": [{
+                "rule": "self.metadata.name == 'cluster'",
+                "message": "there is one KubeDescheduler, and its name must be cluster",
+            }],
+        }),
+    );
+    let names = Names {
+        group: "operator.openshift.io",
+        version: "v1",
+        kind: "KubeDescheduler",
+        plural: "kubedeschedulers",
+        short: &[],
+        namespaced: true,
+    };
+    define(
+        &names,
+        schema,
+        &[
+            ("Mode", "string", ".spec.mode"),
+            ("State", "string", ".spec.managementState"),
+        ],
+    )
+}
+
+/// Profiles, and which of them cannot be together.
+fn profiles(vintage: DeschedulerVintage) -> Value {
+    let there = vintage.profiles();
+    let mut rules = vec![json!({
+        "rule": "self.all(a, self.exists_one(b, a == b))",
+        "message": "a profile must not be declared twice",
+    })];
+    let exclusions: [(&[&str], &[&str]); 6] = [
+        (&LONG, &["LifecycleAndUtilization"]),
+        (&["SoftTopologyAndDuplicates"], &["TopologyAndDuplicates"]),
+        (
+            &["CompactAndScale"],
+            &["LifecycleAndUtilization", "TopologyAndDuplicates"],
+        ),
+        (&["CompactAndScale"], &LONG),
+        (
+            &[
+                "LongLifecycle",
+                "DevPreviewLongLifecycle",
+                "LifecycleAndUtilization",
+                "CompactAndScale",
+            ],
+            &[DEV_MIGRATE, MIGRATE],
+        ),
+        (&[DEV_MIGRATE], &[MIGRATE]),
+    ];
+    for (left, right) in exclusions {
+        for one in left.iter().filter(|one| there.contains(one)) {
+            for other in right.iter().filter(|other| there.contains(other)) {
+                rules.push(json!({
+                    "rule": format!("!('{one}' in self && '{other}' in self)"),
+                    "message": format!("cannot declare {one} and {other} profiles simultaneously"),
+                }));
+            }
+        }
+    }
+    with(
+        atomic(&choice(&there)),
+        json!({ "maxItems": 11, "x-kubernetes-validations": rules }),
+    )
+}
+
+fn customizations(vintage: DeschedulerVintage) -> Value {
+    let namespaces = object([("included", list(&text())), ("excluded", list(&text()))]);
+    let basic = object([
+        (
+            "podLifetime",
+            json!({ "type": "string", "format": "duration" }),
+        ),
+        (
+            "thresholdPriority",
+            json!({ "type": "integer", "format": "int32", "nullable": true }),
+        ),
+        ("thresholdPriorityClassName", text()),
+        ("namespaces", namespaces),
+        (
+            "devLowNodeUtilizationThresholds",
+            with(
+                choice(&["Low", "Medium", "High", ""]),
+                json!({ "nullable": true }),
+            ),
+        ),
+        (
+            "devHighNodeUtilizationThresholds",
+            with(
+                choice(&["Minimal", "Modest", "Moderate", ""]),
+                json!({ "nullable": true }),
+            ),
+        ),
+        ("devEnableEvictionsInBackground", boolean()),
+    ]);
+    if !vintage.knows_migration() {
+        return basic;
+    }
+    let soft_tainter = if vintage == DeschedulerVintage::Current {
+        with(
+            boolean(),
+            json!({ "description": "Deprecated: ignored. The soft tainter always runs with the profiles that need it." }),
+        )
+    } else {
+        boolean()
+    };
+    let migration = object([
+        ("devEnableSoftTainter", soft_tainter),
+        (
+            "devActualUtilizationProfile",
+            choice(&[
+                "PrometheusCPUUsage",
+                "PrometheusCPUPSIPressure",
+                "PrometheusCPUPSIPressureByUtilization",
+                "PrometheusMemoryPSIPressure",
+                "PrometheusIOPSIPressure",
+                "PrometheusCPUCombined",
+                "PrometheusCPUMemoryCombinedProfile",
+            ]),
+        ),
+        (
+            "devDeviationThresholds",
+            with(
+                choice(&[
+                    "Low",
+                    "Medium",
+                    "High",
+                    "AsymmetricLow",
+                    "AsymmetricMedium",
+                    "AsymmetricHigh",
+                    "",
+                ]),
+                json!({ "nullable": true }),
+            ),
+        ),
+    ]);
+    let all = merged(basic, migration);
+    if vintage != DeschedulerVintage::Current {
+        return all;
+    }
+    let duration = || json!({ "type": "string", "format": "duration" });
+    merged(
+        all,
+        object([
+            ("devMigrationCooldown", duration()),
+            ("devMaxMigrationCooldown", duration()),
+            ("devMigrationHistoryWindow", duration()),
+        ]),
+    )
+}

@@ -1,0 +1,269 @@
+//! What definitions are put together from.
+
+use serde_json::{Map, Value, json};
+
+use crate::names::SIMULATED;
+
+pub(super) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+pub(super) fn boolean() -> Value {
+    json!({ "type": "boolean" })
+}
+
+pub(super) fn time() -> Value {
+    json!({ "type": "string", "format": "date-time" })
+}
+
+pub(super) fn int32() -> Value {
+    json!({ "type": "integer", "format": "int32" })
+}
+
+pub(super) fn int64() -> Value {
+    json!({ "type": "integer", "format": "int64" })
+}
+
+pub(super) fn choice(of: &[&str]) -> Value {
+    json!({ "type": "string", "enum": of })
+}
+
+pub(super) fn int_or_text() -> Value {
+    json!({
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "x-kubernetes-int-or-string": true,
+    })
+}
+
+/// An object about which nothing is said.
+pub(super) fn anything() -> Value {
+    json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+pub(super) fn list(items: &Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+/// A list that has one owner.
+pub(super) fn atomic(items: &Value) -> Value {
+    json!({ "type": "array", "items": items, "x-kubernetes-list-type": "atomic" })
+}
+
+/// A list whose entries have names.
+pub(super) fn keyed(items: &Value, keys: &[&str]) -> Value {
+    json!({
+        "type": "array",
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": keys,
+    })
+}
+
+/// An object of these fields.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let fields: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .collect();
+    json!({ "type": "object", "properties": fields })
+}
+
+/// A schema with more keywords.
+pub(super) fn with(mut schema: Value, keywords: Value) -> Value {
+    if let (Some(schema), Value::Object(keywords)) = (schema.as_object_mut(), keywords) {
+        schema.extend(keywords);
+    }
+    schema
+}
+
+/// A schema whose fields have these defaults, also when nobody names the object.
+pub(super) fn defaulted(schema: Value, default: &Value) -> Value {
+    with(schema, json!({ "default": default }))
+}
+
+/// `metav1.LabelSelector`.
+pub(super) fn label_selector() -> Value {
+    let expression = with(
+        object([
+            ("key", text()),
+            ("operator", text()),
+            ("values", atomic(&text())),
+        ]),
+        json!({ "required": ["key", "operator"] }),
+    );
+    with(
+        object([
+            ("matchExpressions", atomic(&expression)),
+            (
+                "matchLabels",
+                json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+            ),
+        ]),
+        json!({ "x-kubernetes-map-type": "atomic" }),
+    )
+}
+
+/// `corev1.ObjectReference`.
+pub(super) fn reference() -> Value {
+    with(
+        object([
+            ("apiVersion", text()),
+            ("fieldPath", text()),
+            ("kind", text()),
+            ("name", text()),
+            ("namespace", text()),
+            ("resourceVersion", text()),
+            ("uid", text()),
+        ]),
+        json!({ "x-kubernetes-map-type": "atomic" }),
+    )
+}
+
+/// `metav1.Condition`.
+pub(super) fn conditions() -> Value {
+    let condition = with(
+        object([
+            ("lastTransitionTime", time()),
+            ("message", json!({ "type": "string", "maxLength": 32768 })),
+            (
+                "observedGeneration",
+                json!({ "type": "integer", "format": "int64", "minimum": 0 }),
+            ),
+            (
+                "reason",
+                json!({
+                    "type": "string",
+                    "maxLength": 1024,
+                    "minLength": 1,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                }),
+            ),
+            ("status", choice(&["True", "False", "Unknown"])),
+            ("type", json!({ "type": "string", "maxLength": 316 })),
+        ]),
+        json!({ "required": ["lastTransitionTime", "message", "reason", "status", "type"] }),
+    );
+    keyed(&condition, &["type"])
+}
+
+/// The conditions of OpenShift's operators: looser than `metav1.Condition`, a reason may be a sentence.
+pub(super) fn operator_conditions() -> Value {
+    let condition = with(
+        object([
+            ("lastTransitionTime", time()),
+            ("message", text()),
+            ("reason", text()),
+            ("status", choice(&["True", "False", "Unknown"])),
+            ("type", text()),
+        ]),
+        json!({ "required": ["lastTransitionTime", "status", "type"] }),
+    );
+    keyed(&condition, &["type"])
+}
+
+/// What the specs of OpenShift's operators have in common (`OperatorSpec`).
+pub(super) fn operator_spec() -> Value {
+    let level = defaulted(
+        choice(&["", "Normal", "Debug", "Trace", "TraceAll"]),
+        &json!("Normal"),
+    );
+    let raw = with(anything(), json!({ "nullable": true }));
+    object([
+        (
+            "managementState",
+            json!({ "type": "string", "pattern": "^(Managed|Unmanaged|Force|Removed)$" }),
+        ),
+        ("logLevel", level.clone()),
+        ("operatorLogLevel", level),
+        ("observedConfig", raw.clone()),
+        ("unsupportedConfigOverrides", raw),
+    ])
+}
+
+/// What the statuses of OpenShift's operators have in common (`OperatorStatus`).
+pub(super) fn operator_status() -> Value {
+    object([
+        ("conditions", operator_conditions()),
+        ("observedGeneration", int64()),
+        ("readyReplicas", int32()),
+        ("version", text()),
+    ])
+}
+
+/// An object with the fields of two.
+pub(super) fn merged(mut left: Value, right: Value) -> Value {
+    let Value::Object(right) = right else {
+        return left;
+    };
+    for (keyword, value) in right {
+        match (left.get_mut(&keyword).and_then(Value::as_object_mut), value) {
+            (Some(fields), Value::Object(more)) => fields.extend(more),
+            (_, value) => left[keyword] = value,
+        }
+    }
+    left
+}
+
+/// A kind and its names.
+pub(super) struct Names {
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) short: &'static [&'static str],
+    pub(super) namespaced: bool,
+}
+
+/// A definition with one version and a status.
+pub(super) fn definition(
+    names: &Names,
+    mut schema: Value,
+    columns: &[(&str, &str, &str)],
+) -> Value {
+    for name in ["apiVersion", "kind"] {
+        schema["properties"][name] = text();
+    }
+    schema["properties"]["metadata"] = json!({ "type": "object" });
+    let columns: Vec<Value> = columns
+        .iter()
+        .map(|(name, kind, path)| json!({ "name": name, "type": kind, "jsonPath": path }))
+        .chain([
+            json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }),
+        ])
+        .collect();
+    let Names {
+        group,
+        version,
+        kind,
+        plural,
+        short,
+        namespaced,
+    } = names;
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "annotations": { SIMULATED: "true" },
+        },
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "shortNames": short,
+                "singular": kind.to_lowercase(),
+            },
+            "scope": if *namespaced { "Namespaced" } else { "Cluster" },
+            "versions": [{
+                "name": version,
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": schema },
+                "additionalPrinterColumns": columns,
+                "subresources": { "status": {} },
+            }],
+        },
+    })
+}

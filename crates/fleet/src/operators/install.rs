@@ -1,0 +1,210 @@
+//! What has to be in the cluster before other people's operators work, and what they bring with them.
+
+use chassis::Error;
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::kinds::{hyperconverged, machine_configuration, resource};
+use super::names::{
+    AVAILABILITY_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
+    MACHINE_CONFIG_NAMESPACE, ROLE_LABEL, VIRTUALIZATION_NAMESPACE,
+};
+use super::{Installed, definitions};
+use crate::names::{ROLE, SIMULATED, says_yes};
+use crate::served::until_established;
+
+/// Who applies definitions.
+const MANAGER: &str = "fleet-operators";
+/// The version of Ignition that base configurations say they are written in.
+const IGNITION: &str = "3.5.0";
+
+/// Installs what is asked for and waits until it is served. What is there stays, and definitions made
+/// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
+/// upgrade. Definitions that somebody else made are left alone.
+pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
+    try_join_all(
+        namespaces(*installed)
+            .into_iter()
+            .map(|name| namespace(client, name)),
+    )
+    .await?;
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let definitions = definitions(installed)?;
+    try_join_all(
+        definitions
+            .iter()
+            .map(|definition| define(&api, definition)),
+    )
+    .await?;
+    for (kind, namespace, object) in objects(*installed) {
+        create(client, &kind, namespace, object).await?;
+    }
+    Ok(())
+}
+
+fn namespaces(installed: Installed) -> Vec<&'static str> {
+    let wanted = [
+        (installed.descheduler.is_some(), DESCHEDULER_NAMESPACE),
+        (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
+        (installed.hyperconverged.is_some(), VIRTUALIZATION_NAMESPACE),
+        (installed.node_health, AVAILABILITY_NAMESPACE),
+    ];
+    wanted
+        .into_iter()
+        .filter_map(|(wanted, name)| wanted.then_some(name))
+        .collect()
+}
+
+async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    let api: Api<Namespace> = Api::all(client.clone());
+    unless_there(api.create(&PostParams::default(), &namespace).await)
+        .map_err(Error::api(format!("create namespace {name}")))
+}
+
+async fn define(
+    api: &Api<CustomResourceDefinition>,
+    definition: &CustomResourceDefinition,
+) -> Result<(), Error> {
+    let name = name_of(&definition.metadata);
+    let there = api
+        .get_opt(name)
+        .await
+        .map_err(Error::api(format!("get definition {name}")))?;
+    if there.is_some_and(|there| !says_yes(&there.metadata, SIMULATED)) {
+        return until_established(api, name).await;
+    }
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(name, &params, &Patch::Apply(definition))
+        .await
+        .map_err(Error::api(format!("apply definition {name}")))?;
+    until_established(api, name).await
+}
+
+/// The objects that come with the operators.
+fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Value)> {
+    let mut all = Vec::new();
+    if installed.machine_config {
+        let group = "machineconfiguration.openshift.io";
+        for role in ["master", "worker"] {
+            all.push((resource(group, "v1", "MachineConfig"), None, base(role)));
+        }
+        for role in ["master", "worker"] {
+            all.push((resource(group, "v1", "MachineConfigPool"), None, pool(role)));
+        }
+        let configuration = json!({
+            "metadata": { "name": CLUSTER },
+            "spec": { "managementState": "Managed" },
+        });
+        all.push((machine_configuration(), None, configuration));
+    }
+    if let Some(version) = installed.hyperconverged {
+        // An empty spec: the definition fills in the defaults.
+        let object = json!({ "metadata": { "name": HYPERCONVERGED }, "spec": {} });
+        all.push((
+            hyperconverged(version),
+            Some(VIRTUALIZATION_NAMESPACE),
+            object,
+        ));
+    }
+    if installed.node_health {
+        for (group, kind, name) in [
+            (
+                "fence-agents-remediation.medik8s.io",
+                "FenceAgentsRemediationTemplate",
+                "fenceagentsremediationtemplate-default",
+            ),
+            (
+                "self-node-remediation.medik8s.io",
+                "SelfNodeRemediationTemplate",
+                "self-node-remediation-automatic-strategy-template",
+            ),
+        ] {
+            let object = json!({
+                "metadata": { "name": name },
+                "spec": { "template": { "spec": {} } },
+            });
+            let kind = resource(group, "v1alpha1", kind);
+            all.push((kind, Some(AVAILABILITY_NAMESPACE), object));
+        }
+    }
+    all
+}
+
+/// What every machine of a role begins with.
+fn base(role: &str) -> Value {
+    json!({
+        "metadata": { "name": format!("00-{role}"), "labels": { ROLE_LABEL: role } },
+        "spec": {
+            "config": {
+                "ignition": { "version": IGNITION },
+                "storage": { "files": [{
+                    "path": "/etc/mco/role",
+                    "mode": 420,
+                    "overwrite": true,
+                    "contents": { "source": format!("data:,{role}") },
+                }] },
+            },
+        },
+    })
+}
+
+fn pool(role: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": role,
+            "labels": {
+                "machineconfiguration.openshift.io/mco-built-in": "",
+                format!("pools.operator.machineconfiguration.openshift.io/{role}"): "",
+            },
+        },
+        "spec": {
+            "machineConfigSelector": { "matchLabels": { ROLE_LABEL: role } },
+            "nodeSelector": { "matchLabels": { format!("{ROLE}{role}"): "" } },
+            "paused": false,
+        },
+    })
+}
+
+/// Creates an object unless one of its name is there.
+async fn create(
+    client: &Client,
+    kind: &ApiResource,
+    namespace: Option<&str>,
+    mut object: Value,
+) -> Result<(), Error> {
+    object["apiVersion"] = json!(kind.api_version);
+    object["kind"] = json!(kind.kind);
+    let name = object["metadata"]["name"].to_string();
+    let what = format!("create {} {name}", kind.kind);
+    let object: DynamicObject = serde_json::from_value(object)
+        .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, kind),
+        None => Api::all_with(client.clone(), kind),
+    };
+    unless_there(api.create(&PostParams::default(), &object).await).map_err(Error::api(what))
+}
+
+/// That something is there already is as good as having made it.
+fn unless_there<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
+    match created {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn name_of(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,63 @@
+//! Which pool a node belongs to.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use machinery::selector::LabelSelector;
+use serde_json::json;
+
+use crate::names::OS;
+use crate::operators::MachineConfigPool;
+
+/// Pools, ready to be asked.
+pub(super) struct Pools {
+    pools: Vec<(String, LabelSelector)>,
+}
+
+impl Pools {
+    pub(super) fn new(pools: &[Arc<MachineConfigPool>]) -> Self {
+        let pools = pools.iter().filter_map(|pool| {
+            let name = pool.metadata.name.clone()?;
+            let selector = json!(pool.spec.node_selector);
+            let selector = LabelSelector::from_label_selector_object(&selector).ok()?;
+            // A pool that does not say which nodes it wants gets none, not all.
+            (!selector.is_empty()).then_some((name, selector))
+        });
+        Self {
+            pools: pools.collect(),
+        }
+    }
+
+    /// The pool of a node: its custom pool if it has one, else that of masters or workers. A master
+    /// is never in a custom pool. Windows is configured by somebody else, and a node that two custom
+    /// pools want is configured by nobody.
+    pub(super) fn of(&self, node: &Node) -> Option<&str> {
+        let label = |key: &str| {
+            let labels = node.metadata.labels.as_ref()?;
+            labels.get(key).map(String::as_str)
+        };
+        if label(OS) == Some("windows") {
+            return None;
+        }
+        let matching = self
+            .pools
+            .iter()
+            .filter(|(_, selector)| selector.matches(label));
+        let (mut master, mut worker, mut custom) = (None, None, Vec::new());
+        for (name, _) in matching {
+            match name.as_str() {
+                "master" => master = Some("master"),
+                "worker" => worker = Some("worker"),
+                other => custom.push(other),
+            }
+        }
+        match custom.as_slice() {
+            [] => master.or(worker),
+            [one] => master.or(Some(*one)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

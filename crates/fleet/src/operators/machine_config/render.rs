@@ -1,0 +1,204 @@
+//! Putting the configurations of a pool together into one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use machinery::selector::LabelSelector;
+use serde_json::{Map, Value, json};
+
+use crate::hash;
+use crate::names::{SIMULATED, says_yes};
+use crate::operators::names::ROLE_LABEL;
+use crate::operators::{MachineConfig, MachineConfigPool, MachineConfigSpec};
+
+/// The version of Ignition that is written.
+const WRITTEN: &str = "3.5.0";
+/// The versions of Ignition that are understood.
+const UNDERSTOOD: [&str; 7] = ["2.2", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5"];
+
+/// One configuration made of many.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Rendered {
+    /// What it is called: the same for the same content.
+    pub(super) name: String,
+    pub(super) spec: MachineConfigSpec,
+    /// What it was made of, in the order it was put together.
+    pub(super) source: Vec<ObjectReference>,
+}
+
+/// Renders the configurations a pool selects, or says why that cannot be.
+pub(super) fn render(
+    pool: &MachineConfigPool,
+    configs: &[Arc<MachineConfig>],
+) -> Result<Rendered, String> {
+    let selected = select(pool, configs)?;
+    let mut config = json!({ "ignition": { "version": WRITTEN } });
+    let mut spec = MachineConfigSpec::default();
+    let (mut arguments, mut extensions) = (Vec::new(), Vec::new());
+    for part in &selected {
+        let name = name_of(part);
+        if let Some(more) = part.spec.config.as_ref().filter(|it| !it.is_null()) {
+            merge(&mut config, understood(name, more)?);
+        }
+        // All of them, also those that are said twice: the kernel takes the last.
+        arguments.extend(part.spec.kernel_arguments.clone().unwrap_or_default());
+        for extension in part.spec.extensions.iter().flatten() {
+            if !extensions.contains(extension) {
+                extensions.push(extension.clone());
+            }
+        }
+        spec.fips = Some(spec.fips == Some(true) || part.spec.fips == Some(true));
+        let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        spec.kernel_type = said(&part.spec.kernel_type).or(spec.kernel_type);
+        spec.os_image_url = said(&part.spec.os_image_url).or(spec.os_image_url);
+    }
+    config["ignition"]["version"] = json!(WRITTEN);
+    spec.config = Some(config);
+    spec.kernel_arguments = Some(arguments);
+    spec.extensions = Some(extensions);
+    let content = json!(spec).to_string();
+    let pool_name = pool.metadata.name.as_deref().unwrap_or_default();
+    Ok(Rendered {
+        name: format!("rendered-{pool_name}-{:032x}", hash::of(content.as_bytes())),
+        spec,
+        source: selected.iter().map(|part| reference(part)).collect(),
+    })
+}
+
+/// The configurations of a pool: those of workers first, so that those of custom pools come after
+/// what they inherit, and each by name.
+fn select<'a>(
+    pool: &MachineConfigPool,
+    configs: &'a [Arc<MachineConfig>],
+) -> Result<Vec<&'a MachineConfig>, String> {
+    let wanted = json!(pool.spec.machine_config_selector);
+    let selector = LabelSelector::from_label_selector_object(&wanted)
+        .map_err(|error| format!("invalid label selector: {error}"))?;
+    let mut selected: Vec<&MachineConfig> = configs
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|config| selector.matches(|key| label(config, key)))
+        .collect();
+    if selected.is_empty() {
+        return Err(format!(
+            "no MachineConfigs found matching selector {selector}"
+        ));
+    }
+    selected.sort_by_key(|config| {
+        let others = label(config, ROLE_LABEL) != Some("worker");
+        (others, name_of(config))
+    });
+    Ok(selected)
+}
+
+fn label<'a>(config: &'a MachineConfig, key: &str) -> Option<&'a str> {
+    let labels = config.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
+
+fn name_of(config: &MachineConfig) -> &str {
+    config.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn reference(config: &MachineConfig) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("machineconfiguration.openshift.io/v1".to_owned()),
+        kind: Some("MachineConfig".to_owned()),
+        name: config.metadata.name.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// An Ignition configuration, if it is one.
+fn understood<'a>(name: &str, config: &'a Value) -> Result<&'a Value, String> {
+    let version = config.pointer("/ignition/version").and_then(Value::as_str);
+    let known = version.is_some_and(|version| {
+        UNDERSTOOD.iter().any(|known| {
+            version
+                .strip_prefix(known)
+                .is_some_and(|rest| rest.starts_with('.'))
+        })
+    });
+    if known {
+        return Ok(config);
+    }
+    Err(format!(
+        "parsing Ignition config of MachineConfig {name} failed: unknown version {}. Supported spec versions: {}",
+        version.map_or_else(|| "(none)".to_owned(), |version| format!("{version:?}")),
+        UNDERSTOOD.join(", "),
+    ))
+}
+
+/// Puts more into a configuration. What is listed by path or name is replaced by what comes later
+/// under the same path or name, other lists grow, and of single values the last counts.
+fn merge(base: &mut Value, more: &Value) {
+    match (base, more) {
+        (Value::Object(base), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(base.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(base), Value::Array(more)) => {
+            for item in more {
+                let same = identity(item).and_then(|id| {
+                    let mut known = base.iter();
+                    known.position(|known| identity(known) == Some(id))
+                });
+                match same {
+                    Some(at) => replace(&mut base[at], item),
+                    None if base.contains(item) => {}
+                    None => base.push(item.clone()),
+                }
+            }
+        }
+        (base, more) => *base = more.clone(),
+    }
+}
+
+/// What tells an entry of a list from the others.
+fn identity(item: &Value) -> Option<&str> {
+    let item = item.as_object()?;
+    item.get("path").or_else(|| item.get("name"))?.as_str()
+}
+
+/// A file is replaced as a whole, a unit or a user by what is said about it.
+fn replace(known: &mut Value, item: &Value) {
+    let whole = |item: &Map<String, Value>| item.contains_key("path");
+    match (known, item) {
+        (Value::Object(known), Value::Object(item)) if !whole(item) => {
+            for (key, value) in item {
+                merge(known.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (known, item) => *known = item.clone(),
+    }
+}
+
+/// Whether somebody else has rendered the same, in their own words: their name for it can stay. A
+/// cluster that was copied does not reboot because its operator is another one.
+pub(super) fn is_as_good(
+    theirs: &MachineConfig,
+    made_of: &[ObjectReference],
+    ours: &Rendered,
+) -> bool {
+    let names = |source: &[ObjectReference]| -> BTreeSet<String> {
+        source.iter().filter_map(|it| it.name.clone()).collect()
+    };
+    let arguments = |spec: &MachineConfigSpec| spec.kernel_arguments.clone().unwrap_or_default();
+    !says_yes(&theirs.metadata, SIMULATED)
+        && names(made_of) == names(&ours.source)
+        && arguments(&theirs.spec) == arguments(&ours.spec)
+}
+
+/// Whether a kernel with these arguments measures pressure: of several `psi=` the last counts.
+pub(super) fn has_psi(config: &MachineConfig) -> bool {
+    let arguments = config.spec.kernel_arguments.iter().flatten();
+    let last = arguments
+        .filter_map(|argument| argument.strip_prefix("psi="))
+        .next_back();
+    last == Some("1")
+}
+
+#[cfg(test)]
+mod tests;

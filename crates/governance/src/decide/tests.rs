@@ -1,0 +1,1 @@
+//! The state machine, step by step, on a simulated cluster.

@@ -1,0 +1,1 @@
+//! Explanations name what to do next.
