@@ -3,13 +3,15 @@
 #[path = "approval/world.rs"]
 mod world;
 
-use api::advisor::{Action, names};
+use api::advisor::{Action, WEBHOOK, names};
 use governance::roles::{APPROVER, EDITOR, VIEWER};
 use http::{Method, Request};
-use kube::ResourceExt as _;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::PostParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use testkit::wait_until;
+use testkit::{TestCluster, wait_until};
+use webhook::SelfMade;
 
 use world::{NAME, SOON, World, annotate, forbidden, object, patch};
 
@@ -182,5 +184,29 @@ async fn nothing_changes_while_the_check_is_down() -> anyhow::Result<()> {
     })
     .await?;
     assert_eq!(editor.get(NAME).await?.spec.action, Action::Ignore);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_registration_can_move() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    let own = SelfMade::new(&["localhost".to_owned()])?;
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    for (reach, url, service) in [
+        ("url=https://127.0.0.1:9443", true, false),
+        ("service=medley-system/medley-webhook", false, true),
+        ("url=https://127.0.0.1:9444", true, false),
+    ] {
+        webhook::register(&client, own.authority(), &reach.parse()?).await?;
+        let registered = registrations.get(WEBHOOK).await?;
+        let hooks = registered.webhooks.unwrap_or_default();
+        assert_eq!(hooks.len(), 1);
+        let asked = &hooks[0].client_config;
+        assert_eq!(
+            (asked.url.is_some(), asked.service.is_some()),
+            (url, service)
+        );
+    }
     Ok(())
 }
