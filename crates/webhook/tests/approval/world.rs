@@ -63,7 +63,11 @@ impl World {
             .cluster
             .client_as(WEBHOOK_USER, &["system:serviceaccounts"])?;
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        self.check = Some(webhook::start(client, any).await?);
+        // A genuine server notices new rights a moment later.
+        let check = wait_until("the check may register itself", SOON, || async {
+            Ok(webhook::start(client.clone(), any).await.ok())
+        });
+        self.check = Some(check.await?);
         let configs = self.configs_of("probe", roles::EDITOR)?;
         wait_until("the API server asks the check", SOON, || async {
             let dry_run = PostParams {
