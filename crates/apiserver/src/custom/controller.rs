@@ -76,22 +76,35 @@ async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled,
 
 /// Brings everything in line with the definitions there are; true when something is still to do.
 async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compiled) -> bool {
-    let definitions = match read_all(state, resource) {
+    let mut definitions = match read_all(state, resource) {
         Ok(definitions) => definitions,
         Err(status) => {
             tracing::error!(%status, "reading definitions failed");
             return true;
         }
     };
+    let mut unsettled = Vec::new();
+    for index in 0..definitions.len() {
+        if !meta::is_deleting(&definitions[index])
+            && let Some(status) = settled(&definitions[index], &definitions)
+        {
+            definitions[index]["status"] = status;
+            unsettled.push(index);
+        }
+    }
+    // First served, then said to be: whoever reads that a kind is established can use it.
     compiled.serve(state, &definitions);
     let mut again = false;
-    for definition in &definitions {
+    for (index, definition) in definitions.iter().enumerate() {
         let outcome = if meta::is_deleting(definition) {
             finalize(state, resource, definition).await
-        } else {
-            settle(state, resource, definition, &definitions)
+        } else if unsettled.contains(&index) {
+            let status = definition["status"].clone();
+            write_status(state, resource, meta::name(definition), status)
                 .await
                 .map(|()| false)
+        } else {
+            Ok(false)
         };
         match outcome {
             Ok(pending) => again |= pending,
@@ -102,10 +115,6 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
                 again = true;
             }
         }
-    }
-    // Statuses written above may have made more of them ready.
-    if let Ok(definitions) = read_all(state, resource) {
-        compiled.serve(state, &definitions);
     }
     again
 }
@@ -160,13 +169,8 @@ fn fingerprint(definition: &Value) -> Value {
     ])
 }
 
-/// Accepts names and establishes a definition.
-async fn settle(
-    state: &Arc<State>,
-    resource: &Resource,
-    definition: &Value,
-    all: &[Value],
-) -> Result<(), Status> {
+/// The status of a definition whose names are accepted and which is established, if it is another.
+fn settled(definition: &Value, all: &[Value]) -> Option<Value> {
     let accepted = accept(definition, all);
     let now = Timestamp::now();
     let mut status = definition["status"].clone();
@@ -197,10 +201,7 @@ async fn settle(
             now,
         );
     }
-    if changed || status != definition["status"] {
-        write_status(state, resource, meta::name(definition), status).await?;
-    }
-    Ok(())
+    (changed || status != definition["status"]).then_some(status)
 }
 
 /// What a first delete does to a definition: its instances go before it does.
