@@ -1,6 +1,8 @@
 //! `cargo xtask generate`: files that are written by programs.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -9,6 +11,10 @@ use crate::shell;
 
 /// Where the reference of the command line is kept.
 const CLI: &str = "docs/reference/cli.md";
+/// Where the manifests of an installation are kept; nothing else is.
+const DEPLOY: &str = "deploy";
+/// How a line begins that begins a file.
+const FILE: &str = "# file: ";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -19,24 +25,96 @@ pub(crate) struct Arguments {
 
 /// Writes or checks all generated files.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let page = shell::read(shell::cargo().args([
-        "run",
-        "--quiet",
-        "--package",
-        "medley",
-        "--example",
-        "reference",
-    ]))?;
-    let path = shell::root().join(CLI);
-    let current = fs::read_to_string(&path).unwrap_or_default();
-    if current == page {
+    let mut files = split(&example("governance", "deploy")?)?;
+    let mut stale = Vec::new();
+    for path in below(DEPLOY)? {
+        if !files.contains_key(&path) {
+            stale.push(path);
+        }
+    }
+    files.insert(CLI.to_owned(), example("medley", "reference")?);
+    files.retain(|path, text| {
+        let current = fs::read_to_string(shell::root().join(path));
+        current.ok().as_ref() != Some(text)
+    });
+    if arguments.check {
+        let wrong: Vec<&str> = files.keys().chain(&stale).map(String::as_str).collect();
+        if !wrong.is_empty() {
+            bail!(
+                "out of date: {}; write with `cargo xtask generate`",
+                wrong.join(", ")
+            );
+        }
         return Ok(());
     }
-    if arguments.check {
-        bail!("{CLI} is out of date; write it with `cargo xtask generate`");
+    for path in stale {
+        fs::remove_file(shell::root().join(&path)).with_context(|| format!("removing {path}"))?;
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    for (path, text) in files {
+        let full = shell::root().join(&path);
+        if let Some(folder) = full.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        }
+        fs::write(&full, text).with_context(|| format!("writing {path}"))?;
     }
-    fs::write(&path, page).with_context(|| format!("writing {CLI}"))
+    Ok(())
+}
+
+/// What an example prints.
+fn example(package: &str, name: &str) -> anyhow::Result<String> {
+    shell::read(shell::cargo().args(["run", "--quiet", "--package", package, "--example", name]))
+}
+
+/// The files in a text, by path; each begins with a line that says so, which does not belong to it.
+fn split(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let mut current: Option<&mut String> = None;
+    for line in text.split_inclusive('\n') {
+        if let Some(path) = line.strip_prefix(FILE) {
+            current = Some(files.entry(path.trim_end().to_owned()).or_default());
+        } else {
+            match &mut current {
+                Some(file) => file.push_str(line),
+                None => bail!("the manifests do not begin with a line {FILE:?}: {line:?}"),
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Every file in a folder of the repository and below, as paths from its root.
+fn below(folder: &str) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    if !shell::root().join(folder).exists() {
+        return Ok(found);
+    }
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let full = shell::root().join(&folder);
+        for entry in fs::read_dir(&full).with_context(|| format!("reading {folder}"))? {
+            let entry = entry.with_context(|| format!("reading {folder}"))?;
+            let name = entry.file_name();
+            let path = format!("{folder}/{}", Path::new(&name).display());
+            if entry.path().is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_apart() {
+        let files = split("# file: a/b\none\ntwo\n# file: c\n---\n# file:x\n").unwrap();
+        let expected = [("a/b", "one\ntwo\n"), ("c", "---\n# file:x\n")];
+        let expected = expected.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        assert_eq!(files, BTreeMap::from(expected));
+        assert!(split("stray\n").is_err());
+    }
 }

@@ -32,6 +32,9 @@ pub const PLURAL: &str = "virtplatformconfigs";
 /// Who owns the fields that a plan sets, in `managedFields` of its targets.
 pub const FIELD_MANAGER: &str = "virt-advisor-operator";
 
+/// The `MutatingWebhookConfiguration` of the admission check that records who approves.
+pub const WEBHOOK: &str = "medley-governance";
+
 /// Annotations and labels, on configurations and on the objects they govern.
 pub mod names {
     /// What a profile is for, in a sentence.

@@ -9,6 +9,7 @@
 //! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
 //! make of an intent comes as a preview, and what is to be done goes out as data.
 
+pub mod admission;
 pub mod approval;
 pub mod conditions;
 pub mod decide;
@@ -23,6 +24,7 @@ pub mod plan;
 pub mod profile;
 pub mod record;
 pub mod restore;
+pub mod roles;
 mod rollback;
 pub mod snapshot;
 pub mod timeout;

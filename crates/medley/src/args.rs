@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::{apiserver, completion, envtest, fleet, run, snapshot, up, version};
+use crate::{apiserver, completion, envtest, fleet, run, snapshot, up, version, webhook};
 
 /// One operator for clusters whose nodes are not alike.
 #[derive(Debug, Parser)]
@@ -24,6 +24,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Up(up::Arguments),
     Run(run::Arguments),
+    Webhook(webhook::Arguments),
     Fleet(fleet::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),

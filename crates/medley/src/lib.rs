@@ -19,6 +19,7 @@ mod runtime;
 mod snapshot;
 mod up;
 mod version;
+mod webhook;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,6 +49,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Webhook(arguments) => webhook::run(arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),

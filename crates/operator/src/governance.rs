@@ -37,8 +37,7 @@ use report::Report;
 /// What a controller of configurations is called: in logs, events and metrics.
 pub const COMPONENT: &str = "medley-governance";
 
-/// The webhook configuration that records who approves.
-pub const WEBHOOK: &str = "medley-governance";
+pub use api::advisor::WEBHOOK;
 
 /// Steps of one configuration before others get their turn. A plan takes a handful.
 const STEPS: usize = 64;

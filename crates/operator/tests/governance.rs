@@ -1,5 +1,7 @@
 //! Governance end to end: an API server, the operators of others, and ours.
 
+#[path = "governance/rights.rs"]
+mod rights;
 #[path = "governance/stage.rs"]
 mod stage;
 

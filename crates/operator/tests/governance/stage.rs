@@ -19,6 +19,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
+use crate::rights;
+
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A simulated reboot takes a tenth of a second.
@@ -96,7 +98,7 @@ impl Stage {
         registry: Registry,
     ) -> anyhow::Result<()> {
         self.stop().await;
-        let manager = Manager::new(self.cluster.client());
+        let manager = Manager::new(rights::client(&self.cluster, &registry).await?);
         let options = Options {
             registry,
             version: version.to_owned(),

@@ -1,0 +1,104 @@
+//! The annotations of an object under admission, and the patch that makes them so.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// Annotations as they were, as they are asked for, and as they are going to be.
+pub(super) struct Annotations {
+    old: BTreeMap<String, String>,
+    asked: BTreeMap<String, String>,
+    wanted: BTreeMap<String, String>,
+    /// Whether the object has a place for them.
+    there: bool,
+}
+
+impl Annotations {
+    /// Reads them; the error says what is no annotation.
+    pub(super) fn new(old: Option<&Value>, new: &Value) -> Result<Self, String> {
+        let Some(metadata) = new.get("metadata").and_then(Value::as_object) else {
+            return Err("The object has no metadata; an object is needed".to_owned());
+        };
+        let asked = read(metadata)?;
+        let old = old
+            .and_then(|old| old.get("metadata"))
+            .and_then(Value::as_object);
+        Ok(Self {
+            old: old.map(read).transpose()?.unwrap_or_default(),
+            wanted: asked.clone(),
+            asked,
+            there: metadata.get("annotations").is_some_and(Value::is_object),
+        })
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.wanted.get(name).map(String::as_str)
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: String) {
+        self.wanted.insert(name.to_owned(), value);
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.wanted.remove(name);
+    }
+
+    /// Makes an annotation what it was, or what admission says it is now, whatever is asked for.
+    pub(super) fn guard(&mut self, name: &str, now: Option<String>, warnings: &mut Vec<String>) {
+        let (asked, old) = (self.asked.get(name), self.old.get(name));
+        if asked != old && (asked.is_none() || asked != now.as_ref()) {
+            let what = match asked {
+                Some(_) => "setting",
+                None => "removing",
+            };
+            warnings.push(format!(
+                "{what} annotation {name} has no effect: it is written by admission alone"
+            ));
+        }
+        match now.or_else(|| old.cloned()) {
+            Some(value) => self.set(name, value),
+            None => self.remove(name),
+        }
+    }
+
+    /// What has to be done to what is asked for.
+    pub(super) fn patch(&self) -> Vec<Value> {
+        if self.wanted == self.asked {
+            return Vec::new();
+        }
+        if !self.there {
+            return vec![json!({"op": "add", "path": PLACE, "value": self.wanted})];
+        }
+        let path = |name: &str| format!("{PLACE}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let mut patch = Vec::new();
+        for (name, value) in &self.wanted {
+            if self.asked.get(name) != Some(value) {
+                patch.push(json!({"op": "add", "path": path(name), "value": value}));
+            }
+        }
+        for name in self.asked.keys() {
+            if !self.wanted.contains_key(name) {
+                patch.push(json!({"op": "remove", "path": path(name)}));
+            }
+        }
+        patch
+    }
+}
+
+const PLACE: &str = "/metadata/annotations";
+
+fn read(metadata: &Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
+    let annotations = match metadata.get("annotations") {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(Value::Object(annotations)) => annotations,
+        Some(other) => return Err(format!("metadata.annotations is {other}; a map is needed")),
+    };
+    let mut read = BTreeMap::new();
+    for (name, value) in annotations {
+        let Some(value) = value.as_str() else {
+            return Err(format!("Annotation {name} is {value}; a text is needed"));
+        };
+        read.insert(name.clone(), value.to_owned());
+    }
+    Ok(read)
+}

@@ -1,0 +1,129 @@
+use rstest::rstest;
+
+use super::*;
+
+/// Whether rules allow a verb on a resource of a group, whatever its name.
+fn allow(rules: &[PolicyRule], verb: &str, group: &str, resource: &str) -> bool {
+    let has = |list: &Option<Vec<String>>, wanted: &str| {
+        list.iter().flatten().any(|one| one == wanted || one == "*")
+    };
+    rules.iter().any(|rule| {
+        has(&rule.api_groups, group)
+            && has(&rule.resources, resource)
+            && rule.verbs.iter().any(|one| one == verb || one == "*")
+    })
+}
+
+fn everything() -> Registry {
+    Registry::standard(&["node-health-remediation"]).unwrap()
+}
+
+#[test]
+fn the_operator_may_do_what_its_profiles_declare_and_no_more() {
+    let registry = everything();
+    let rules = operator_rules(&registry);
+    let uses = uses_of(&registry);
+    for &(group, plural, _) in &uses {
+        let same = uses.iter().filter(|one| (one.0, one.1) == (group, plural));
+        let most = same.map(|one| one.2).max().unwrap_or_default();
+        for (verb, needs) in [
+            ("get", 0),
+            ("list", 0),
+            ("watch", 0),
+            ("create", 1),
+            ("patch", 1),
+            ("delete", 2),
+        ] {
+            let may = allow(&rules, verb, group, plural);
+            assert_eq!(may, most >= needs, "{verb} {plural}");
+        }
+    }
+}
+
+/// Group, plural, and how much is declared: 0 to read, 1 to apply, 2 to delete.
+fn uses_of(registry: &Registry) -> Vec<(&'static str, &'static str, u8)> {
+    let profiles = registry.iter();
+    profiles
+        .flat_map(|profile| profile.uses())
+        .map(|uses| {
+            let most = match uses.access {
+                Access::Read => 0,
+                Access::Apply => 1,
+                Access::ApplyAndDelete => 2,
+            };
+            (uses.of.group, uses.plural, most)
+        })
+        .collect()
+}
+
+#[test]
+fn no_rule_is_wider_than_it_looks() {
+    let mut rules = operator_rules(&everything());
+    rules.extend(operator_namespace_rules());
+    rules.extend(webhook_rules());
+    for rule in &rules {
+        for word in rule
+            .api_groups
+            .iter()
+            .chain(&rule.resources)
+            .flatten()
+            .chain(&rule.verbs)
+        {
+            assert!(!word.contains('*'), "{rule:?}");
+            assert_ne!(word, "secrets", "{rule:?}");
+            assert_ne!(word, APPROVE_VERB, "{rule:?}");
+        }
+    }
+    // Targets are applied, never replaced.
+    for (group, plural, _) in uses_of(&everything()) {
+        assert!(!allow(&rules, "update", group, plural), "{plural}");
+    }
+}
+
+#[rstest]
+#[case("update", false)]
+#[case("patch", false)]
+#[case("delete", false)]
+#[case("approve", false)]
+#[case("create", true)]
+#[case("watch", true)]
+fn the_operator_does_not_ask_for_what_people_ask_for(#[case] verb: &str, #[case] may: bool) {
+    let rules = operator_rules(&everything());
+    assert_eq!(allow(&rules, verb, GROUP, PLURAL), may);
+    assert!(allow(&rules, "update", GROUP, "virtplatformconfigs/status"));
+}
+
+#[rstest]
+#[case(0, "list", true)]
+#[case(0, "patch", false)]
+#[case(0, "approve", false)]
+#[case(1, "patch", true)]
+#[case(1, "delete", true)]
+#[case(1, "approve", false)]
+#[case(2, "watch", true)]
+#[case(2, "patch", true)]
+#[case(2, "approve", true)]
+fn people_get_what_their_role_says(#[case] role: usize, #[case] verb: &str, #[case] may: bool) {
+    let roles = user_roles();
+    let rules = roles[role].rules.as_deref().unwrap_or_default();
+    assert_eq!(allow(rules, verb, GROUP, PLURAL), may);
+    // Nobody of them writes what the operator reports.
+    assert!(!allow(rules, "patch", GROUP, "virtplatformconfigs/status"));
+}
+
+#[test]
+fn a_profile_that_is_off_costs_no_rights() {
+    let off = operator_rules(&Registry::standard::<&str>(&[]).unwrap());
+    assert!(!allow(
+        &off,
+        "patch",
+        "remediation.medik8s.io",
+        "nodehealthchecks"
+    ));
+    assert!(allow(
+        &operator_rules(&everything()),
+        "patch",
+        "remediation.medik8s.io",
+        "nodehealthchecks"
+    ));
+}

@@ -1,0 +1,93 @@
+//! `medley webhook`: the admission check of VirtPlatformConfigs, in a cluster or beside one.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::webhook::{Certificates, Reach, SelfMade};
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use crate::cluster::ClusterArguments;
+use crate::{exit, runtime};
+
+/// How often certificates are looked at; whoever renews them does so long before they expire.
+const RENEWAL: Duration = Duration::from_secs(10);
+
+/// Check who may approve plans, and record who did.
+///
+/// The API server asks before every change of a VirtPlatformConfig. With --register it is told to;
+/// while this does not run, it then refuses such changes. Certificates are made anew at every start
+/// unless files are named; several replicas need files.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9443")]
+    address: SocketAddr,
+
+    /// The certificate to serve with, in PEM; read again when it changes.
+    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate.
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The authority that the API server is to trust with --register, when --tls-cert is given.
+    #[arg(long, value_name = "PATH", requires_all = ["tls_cert", "register"])]
+    tls_ca: Option<PathBuf>,
+
+    /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
+    #[arg(long, value_name = "WHERE")]
+    register: Option<Reach>,
+}
+
+/// Checks until it is asked to stop.
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let (certificates, authority) = certificates(&arguments)?;
+    runtime::build()?.block_on(async {
+        let stop = runtime::stop_signal()?;
+        let client = arguments.cluster.client().await?;
+        let running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
+        if let Some(reach) = &arguments.register {
+            ::webhook::register(&client, &authority, reach).await?;
+        }
+        exit::print("ready\n")?;
+        stop.await;
+        running.stop().await;
+        Ok(())
+    })
+}
+
+/// What to serve with, and whom the API server has to trust.
+fn certificates(arguments: &Arguments) -> anyhow::Result<(Certificates, String)> {
+    match (&arguments.tls_cert, &arguments.tls_key, &arguments.register) {
+        (Some(certificate), Some(key), register) => {
+            let authority = match (&arguments.tls_ca, register) {
+                (Some(path), _) => std::fs::read_to_string(path)
+                    .with_context(|| format!("reading the authority {}", path.display()))?,
+                (None, None) => String::new(),
+                (None, Some(_)) => bail!(
+                    "--register has to tell the API server whom to trust; name the authority of --tls-cert with --tls-ca PATH"
+                ),
+            };
+            let files = Certificates::Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                every: RENEWAL,
+            };
+            Ok((files, authority))
+        }
+        (_, _, Some(reach)) => {
+            let own = SelfMade::new(&reach.names())?;
+            let authority = own.authority().to_owned();
+            Ok((Certificates::SelfMade(own), authority))
+        }
+        _ => bail!(
+            "nobody would trust a certificate that nobody knows; register the check with --register WHERE, or name a certificate with --tls-cert and --tls-key"
+        ),
+    }
+}

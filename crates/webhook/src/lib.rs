@@ -1,0 +1,104 @@
+//! The admission check of VirtPlatformConfigs: who may have a plan carried out, and who approved it.
+//!
+//! ```text
+//! AdmissionReview --review--> Admission + may the user approve? (SubjectAccessReview)
+//!                                  |
+//!                governance::admission::admit --> allowed with a patch, or denied with a reason
+//! ```
+//!
+//! Nothing is kept here: what is decided goes into the object that is under admission. When the check
+//! is registered and does not run, nobody can change a VirtPlatformConfig.
+
+mod access;
+mod certificates;
+mod error;
+mod register;
+mod review;
+mod serve;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use certificates::{Certificates, SelfMade};
+pub use error::Error;
+pub use register::{Reach, register};
+pub use review::answer;
+
+use certificates::Tls;
+
+/// Where reviews are answered.
+pub const PATH: &str = "/admit";
+
+/// A check that runs; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where this machine reaches it.
+    pub fn url(&self) -> String {
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        format!("https://{}{PATH}", SocketAddr::new(ip, self.address.port()))
+    }
+
+    /// Takes no more questions, and answers those that were asked.
+    pub async fn stop(mut self) {
+        // Nobody listens any more: then it has stopped already.
+        let _ = self.stop.send(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Answers reviews on a socket.
+pub async fn serve(
+    client: Client,
+    address: SocketAddr,
+    certificates: Certificates,
+) -> Result<Running, Error> {
+    let tls = Tls::load(certificates)?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|source| Error::Listen { address, source })?;
+    let address = listener
+        .local_addr()
+        .map_err(|source| Error::Listen { address, source })?;
+    let (stop, stopped) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(tls.clone().follow(stopped.clone()));
+    tasks.spawn(serve::listen(listener, tls, client, stopped));
+    Ok(Running {
+        address,
+        stop,
+        tasks,
+    })
+}
+
+/// Answers reviews of a cluster that runs on this machine, and has it ask: serves with certificates of
+/// its own, and registers the URL. `127.0.0.1:0` takes any port.
+///
+/// The registration outlives the process, and until the next start nobody can change a
+/// VirtPlatformConfig: start this before anything that does.
+pub async fn start(client: Client, address: SocketAddr) -> Result<Running, Error> {
+    let names = vec!["localhost".to_owned(), address.ip().to_string()];
+    let own = SelfMade::new(&names)?;
+    let authority = own.authority().to_owned();
+    let running = serve(client.clone(), address, Certificates::SelfMade(own)).await?;
+    register(&client, &authority, &Reach::Url(running.url())).await?;
+    Ok(running)
+}

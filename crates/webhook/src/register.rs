@@ -1,0 +1,221 @@
+//! Has the API server ask.
+
+use std::str::FromStr;
+
+use api::advisor::{GROUP, PLURAL, VERSION, WEBHOOK};
+use base64::Engine as _;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::PATH;
+use crate::error::Error;
+
+/// Who owns the fields of the registration.
+const FIELD_MANAGER: &str = "medley-webhook";
+
+/// Where the API server asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// At a URL.
+    Url(String),
+    /// At a Service.
+    Service {
+        /// The namespace of the Service.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+impl Reach {
+    /// The names that a certificate has to be good for.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Url(url) => {
+                let url = Url::parse(url).ok();
+                let host = url.as_ref().and_then(Url::host_str);
+                // An IPv6 address has brackets in a URL and none in a certificate.
+                let host = host.map(|host| host.trim_matches(['[', ']']).to_owned());
+                host.into_iter().collect()
+            }
+            Self::Service {
+                namespace, name, ..
+            } => vec![
+                format!("{name}.{namespace}.svc"),
+                format!("{name}.{namespace}.svc.cluster.local"),
+            ],
+        }
+    }
+
+    fn client_config(&self, authority: &str) -> Value {
+        let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
+        match self {
+            Self::Url(url) => json!({ "url": url, "caBundle": bundle }),
+            Self::Service {
+                namespace,
+                name,
+                port,
+            } => json!({
+                "service": { "namespace": namespace, "name": name, "port": port, "path": PATH },
+                "caBundle": bundle,
+            }),
+        }
+    }
+}
+
+/// `url=https://HOST[:PORT]` or `service=NAMESPACE/NAME[:PORT]`.
+impl FromStr for Reach {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Reach(text.to_owned());
+        if let Some(url) = text.strip_prefix("url=") {
+            let mut url = Url::parse(url).map_err(|_| wrong())?;
+            // What the API server accepts: https, no user, query or fragment.
+            let plain = url.scheme() == "https"
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.query().is_none()
+                && url.fragment().is_none();
+            if !plain || !matches!(url.path(), "" | "/" | PATH) {
+                return Err(wrong());
+            }
+            url.set_path(PATH);
+            return Ok(Self::Url(url.into()));
+        }
+        let service = text.strip_prefix("service=").ok_or_else(wrong)?;
+        let (namespace, name) = service.split_once('/').ok_or_else(wrong)?;
+        let (name, port) = match name.split_once(':') {
+            Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),
+            None => (name, 443),
+        };
+        if namespace.is_empty() || name.is_empty() || name.contains('/') || port == 0 {
+            return Err(wrong());
+        }
+        Ok(Self::Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            port,
+        })
+    }
+}
+
+/// Registers the check with the API server, which from then on asks before every change.
+///
+/// `authority` is the certificate, in PEM, that the API server is to trust.
+pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result<(), Error> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    api.patch(
+        WEBHOOK,
+        &params,
+        &Patch::Apply(configuration(authority, reach)),
+    )
+    .await
+    .map_err(chassis::Error::api(format!(
+        "applying MutatingWebhookConfiguration {WEBHOOK}"
+    )))?;
+    Ok(())
+}
+
+/// No reinvocation: what the user asked for is seen once, before it has been turned into a record.
+fn configuration(authority: &str, reach: &Reach) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": WEBHOOK },
+        "webhooks": [{
+            "name": format!("approval.{GROUP}"),
+            "clientConfig": reach.client_config(authority),
+            "rules": [{
+                "apiGroups": [GROUP],
+                "apiVersions": [VERSION],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": [PLURAL],
+                "scope": "Cluster",
+            }],
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "reinvocationPolicy": "Never",
+            "sideEffects": "None",
+            "timeoutSeconds": 10,
+            "admissionReviewVersions": ["v1"],
+        }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn service(port: u16) -> Reach {
+        Reach::Service {
+            namespace: "medley-system".to_owned(),
+            name: "webhook".to_owned(),
+            port,
+        }
+    }
+
+    #[rstest]
+    #[case(
+        "service=medley-system/webhook",
+        service(443),
+        "webhook.medley-system.svc"
+    )]
+    #[case(
+        "service=medley-system/webhook:9443",
+        service(9443),
+        "webhook.medley-system.svc"
+    )]
+    #[case(
+        "url=https://10.1.2.3:9443",
+        Reach::Url("https://10.1.2.3:9443/admit".to_owned()),
+        "10.1.2.3"
+    )]
+    #[case(
+        "url=https://[::1]:9443/",
+        Reach::Url("https://[::1]:9443/admit".to_owned()),
+        "::1"
+    )]
+    fn places_are_read_and_have_names(
+        #[case] text: &str,
+        #[case] expected: Reach,
+        #[case] name: &str,
+    ) {
+        let reach: Reach = text.parse().unwrap();
+        assert_eq!(reach, expected);
+        assert!(
+            reach.names().contains(&name.to_owned()),
+            "{:?}",
+            reach.names()
+        );
+    }
+
+    #[rstest]
+    fn other_places_are_refused(
+        #[values(
+            "",
+            "webhook",
+            "service=webhook",
+            "service=/webhook",
+            "service=a/b/c",
+            "service=a/b:0",
+            "service=a/b:x",
+            "url=",
+            "url=http://a",
+            "url=https://a/elsewhere",
+            "url=https://me@a",
+            "url=https://a?x=y"
+        )]
+        text: &str,
+    ) {
+        let error = text.parse::<Reach>().unwrap_err().to_string();
+        assert!(error.contains("service=NAMESPACE/NAME"), "{error}");
+    }
+}
