@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::{apiserver, completion, envtest, fleet, run, snapshot, up, version};
+use crate::{apiserver, completion, envtest, fleet, governance, run, snapshot, up, version};
 
 /// One operator for clusters whose nodes are not alike.
 #[derive(Debug, Parser)]
@@ -25,6 +25,15 @@ pub(crate) enum Command {
     Up(up::Arguments),
     Run(run::Arguments),
     Fleet(fleet::Arguments),
+    Plan(governance::plan::Arguments),
+    Diff(governance::diff::Arguments),
+    Approve(governance::approve::Arguments),
+    Reject(governance::reject::Arguments),
+    Rollback(governance::rollback::Arguments),
+    History(governance::history::Arguments),
+    Adopt(governance::adopt::Arguments),
+    Explain(governance::explain::Arguments),
+    Eject(governance::eject::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),
