@@ -413,7 +413,9 @@ async fn fields_of_others_are_taken_with_consent_only() -> anyhow::Result<()> {
     let descheduler: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
         "metadata": { "name": "cluster" },
-        "spec": { "mode": "Predictive", "deschedulingIntervalSeconds": 300 },
+        "spec": {
+            "mode": "Predictive", "deschedulingIntervalSeconds": 300, "profiles": ["LongLifecycle"],
+        },
     }))?;
     let params = PostParams {
         field_manager: Some("argocd".to_owned()),
@@ -442,9 +444,34 @@ async fn fields_of_others_are_taken_with_consent_only() -> anyhow::Result<()> {
     let line = ["approve", NAME, "--yes", "--take-over"];
     world.run(&line).await?.ok()?;
     let config = world.until(Phase::Completed).await?;
-    assert_eq!(config.spec.approval.unwrap().takeovers.len(), 2);
+    assert_eq!(config.spec.approval.unwrap().takeovers.len(), 3);
     let descheduler = world.deschedulers().get("cluster").await?;
     assert_eq!(descheduler.data["spec"]["mode"], "Automatic");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world.until(Phase::Ignored).await?;
+    world
+        .specify(json!({ "approvalPolicy": { "requiredApprovals": { "high": 2 } } }))
+        .await?;
+    let config = world.review().await?;
+    let plan = world.run(&["plan", NAME]).await?.ok()?;
+    has(&plan, &["A plan of High impact needs 2 approvals."]);
+    let said = world.run(&["approve", NAME, "--yes"]).await?.ok()?;
+    has(
+        &said,
+        &["approved\n", "It is not carried out yet: ", "2 approvals"],
+    );
+    let waiting = world.until(Phase::ReviewRequired).await?;
+    assert_eq!(
+        waiting.annotations().get(api::advisor::names::APPROVE),
+        Some(&digest(&config)),
+        "whoever asks is recorded by admission"
+    );
+    assert!(world.deschedulers().get_opt("cluster").await?.is_none());
     Ok(())
 }
 

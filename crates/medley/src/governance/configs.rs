@@ -44,14 +44,14 @@ impl Configs {
 
     /// One that has to be there.
     pub(super) async fn get(&self, name: &str) -> anyhow::Result<VirtPlatformConfig> {
-        let found =
-            self.api.get_opt(name).await.map_err(|error| {
-                said(error).context(format!("reading VirtPlatformConfig {name}"))
-            })?;
-        if let Some(found) = found {
-            return Ok(found);
+        match self.api.get(name).await {
+            Ok(found) => return Ok(found),
+            // Also a kind that nobody serves is answered with 404.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                return Err(said(error).context(format!("reading VirtPlatformConfig {name}")));
+            }
         }
-        // Also a kind that nobody serves is answered with "not found".
         let names: Vec<_> = self.list().await?.iter().map(|it| it.name_any()).collect();
         bail!(
             "there is no VirtPlatformConfig {name}; {}",
@@ -133,7 +133,39 @@ pub(super) fn read(path: &std::path::Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use api::advisor::VirtPlatformConfigSpec;
+    use kube::api::PostParams;
+    use testkit::TestCluster;
+
     use super::*;
+
+    #[tokio::test]
+    async fn what_somebody_else_changed_in_between_is_left_alone() -> anyhow::Result<()> {
+        let cluster = TestCluster::start().await?;
+        operator::install(&cluster.client(), "medley-system").await?;
+        let configs = Configs::new(&cluster.client());
+        let spec = VirtPlatformConfigSpec {
+            profile: "example-profile".to_owned(),
+            ..VirtPlatformConfigSpec::default()
+        };
+        let read = configs
+            .api
+            .create(
+                &PostParams::default(),
+                &VirtPlatformConfig::new("example-profile", spec),
+            )
+            .await?;
+        let changed = configs
+            .change(&read, json!({ "spec": { "action": "Ignore" } }))
+            .await?;
+        let refused = configs
+            .change(&read, json!({ "spec": { "action": "Apply" } }))
+            .await;
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("changed while it was looked at"), "{said}");
+        assert_eq!(configs.get("example-profile").await?, changed);
+        Ok(())
+    }
 
     #[test]
     fn a_merge_patch_makes_one_value_of_another() {
