@@ -108,7 +108,7 @@ async fn the_second_takes_over_when_the_first_is_killed() {
         "{metrics}"
     );
     assert!(
-        metrics.contains("# TYPE medley_reconcile counter"),
+        metrics.contains("# TYPE medley_queue_length gauge"),
         "{metrics}"
     );
     let events: Api<Event> = Api::namespaced(client.clone(), &namespace);

@@ -303,7 +303,8 @@ async fn a_paused_pool_waits_and_then_takes_everything_at_once() -> anyhow::Resu
     let all = ["00-worker", "98-worker-quiet", PSI];
     let pool = world
         .until("worker", "is aimed at all", |pool| {
-            sources(pool) == all && !is(pool, "Updated")
+            let observed = Some(status(pool).observed_generation) == pool.metadata.generation;
+            sources(pool) == all && !is(pool, "Updated") && observed
         })
         .await?;
     let target = pool.spec.configuration.name.clone().unwrap_or_default();
@@ -637,6 +638,41 @@ pools:
         spec.and_then(|spec| spec.unschedulable) == Some(true)
     });
     assert_eq!(cordoned.count(), 0);
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_copied_cluster_keeps_what_its_machines_run_with() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    operators::install(&client, &Installed::demo()).await?;
+    let manager = Manager::new(client.clone());
+    let world = World { cluster, manager };
+    // As another operator has left it.
+    let theirs = "rendered-worker-0123";
+    world.configure(theirs, "", json!({})).await?;
+    let source = json!([{
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "name": "00-worker",
+    }]);
+    let target = json!({ "configuration": { "name": theirs, "source": source } });
+    world.patch_pool("worker", target).await?;
+    world.node("w-1", &["worker"]).await?;
+    let runs = json!({ "annotations": {
+        names::CURRENT_CONFIG: theirs, names::DESIRED_CONFIG: theirs, names::STATE: "Done",
+    } });
+    world.patch_node("w-1", runs).await?;
+    operators::start(&world.manager, client, FAST).await;
+    let kept = world.until_updated("worker", 1, &["00-worker"]).await?;
+    assert_eq!(kept, theirs);
+    // What changes from now on is ours.
+    world.configure(PSI, "worker", psi()).await?;
+    let ours = world
+        .until_updated("worker", 1, &["00-worker", PSI])
+        .await?;
+    assert_ne!(ours, theirs);
     world.manager.stop().await;
     Ok(())
 }

@@ -17,7 +17,7 @@ mod execute;
 mod review;
 mod settled;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use api::advisor::{Action, Item, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -137,7 +137,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
     match turn.status.phase {
         None | Some(Phase::Ignored) => turn.start_over(None),
-        Some(Phase::Pending) => turn.move_to(Phase::Drafting),
+        Some(Phase::Pending) => draft::prepare(turn),
         Some(Phase::Drafting) => draft::begin(turn),
         Some(Phase::PrerequisiteFailed) => draft::try_again(turn),
         Some(Phase::ReviewRequired) => review::look(turn),
@@ -246,13 +246,18 @@ impl<'a> Turn<'a> {
         self.end(Todo::Again)
     }
 
-    /// Plans from scratch; a plan that was being carried out is closed.
+    /// Plans from scratch. A plan that was being carried out is closed on the way.
     fn start_over(mut self, why: Option<&str>) -> Decision {
         self.status.next_window = None;
+        for index in 0..self.status.items.len() {
+            draft::adopt_reached(&mut self, index);
+        }
         if let Some(why) = why {
             self.notice(false, "Replanning", why);
         }
-        self.move_to(Phase::Pending)
+        let message = why.unwrap_or(conditions::message_of(Phase::Pending));
+        self.enter(Phase::Pending, None, message);
+        self.end(Todo::Again)
     }
 
     /// Does nothing at all, and says so.

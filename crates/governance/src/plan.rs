@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use api::advisor::{
-    Applied, FIELD_MANAGER, Impact, Input, Item, Operation, TargetRef, VirtPlatformConfig, names,
+    Applied, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation, TargetRef, VirtPlatformConfig, names,
 };
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
@@ -35,6 +35,13 @@ pub struct Draft {
 impl Draft {
     /// Whether other items would ask for the same.
     pub fn same_as(&self, items: &[Item]) -> bool {
+        // What was taken back is not asked for again.
+        let standing = |old: &&Item| {
+            old.operation == Operation::Apply
+                || old.state == ItemState::Pending
+                || self.items.iter().any(|new| new.name == old.name)
+        };
+        let items: Vec<_> = items.iter().filter(standing).collect();
         self.items.len() == items.len()
             && self
                 .items
@@ -113,6 +120,10 @@ pub fn draft(facts: &Facts<'_>) -> Result<Draft, Problem> {
         .map_err(|error| Problem::Invalid(format!("Invalid config: {error}")))?;
     if let Some(revision) = facts.rollback() {
         return rollback::draft(facts, revision);
+    }
+    if spec.rollback_to.is_some() {
+        // It is done, and nothing is done again as long as it is asked for.
+        return Ok(Draft::default());
     }
     let options = spec.options.clone().unwrap_or_default();
     let missing: Vec<_> = profile
@@ -199,17 +210,14 @@ pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
     let live = facts.snapshot.target(target)?;
     let ours = live.annotations().get(names::GOVERNED_BY) == Some(&facts.config.name_any());
     let managed: Vec<_> = applied.values.keys().cloned().collect();
-    if applied.created && ours {
-        return Some(deletion(&applied.name, target, managed, facts.snapshot));
+    if applied.created {
+        // Somebody else's object of the same name is none of our business.
+        return ours.then(|| deletion(&applied.name, target, managed, facts.snapshot));
     }
-    let before = facts
-        .records
-        .iter()
-        .filter(|record| record.revision == applied.revision)
-        .flat_map(|record| &record.items)
-        .find(|item| item.target_ref == *target)
-        .and_then(|item| item.before.clone())
-        .unwrap_or_default();
+    let records = facts.records.iter();
+    let records = records.filter(|record| record.revision >= applied.revision);
+    // What no plan of ours has touched was as it is wanted before we came.
+    let before = rollback::before(records, target)?.unwrap_or_default();
     Some(restoration(
         &applied.name,
         target,
@@ -396,6 +404,21 @@ fn bare(object: Option<&Value>) -> Option<Value> {
         }
     }
     Some(object)
+}
+
+/// Whether everything that an item is about is so already.
+pub(crate) fn in_force(item: &Item, snapshot: &Snapshot) -> bool {
+    let live = snapshot.target(&item.target_ref).map(|live| whole(live));
+    match (item.operation, live) {
+        (Operation::Delete, live) => live.is_none(),
+        (_, None) => false,
+        (Operation::Apply, Some(live)) => item
+            .desired_state
+            .as_ref()
+            .is_none_or(|desired| impact::in_force(&live, desired)),
+        (Operation::Restore, Some(live)) => values::managed(&live, &item.managed_fields)
+            .is_ok_and(|now| now == wanted_values(item)),
+    }
 }
 
 /// The targets of items as they are, as a hash.

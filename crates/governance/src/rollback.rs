@@ -3,11 +3,17 @@
 //! The state to go back to is that before the revision: of all records from there on, the first that
 //! touched a target knows what it was.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
 use api::advisor::{Operation, TargetRef};
+use serde_json::Value;
 
 use crate::decide::Facts;
 use crate::plan::{self, Draft, Problem};
-use crate::record::RecordedItem;
+use crate::record::{Record, RecordedItem};
 
 /// What undoes a revision and all later ones.
 pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> {
@@ -46,7 +52,11 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
     let items = firsts
         .into_iter()
         .rev()
-        .filter_map(|first| undo(first, all_managed(&records, &first.target_ref), facts))
+        .filter_map(|first| {
+            let managed = all_managed(&records, &first.target_ref);
+            let before = before(records.iter().copied(), &first.target_ref).flatten();
+            undo(first, managed, before.as_ref(), facts)
+        })
         .collect();
     Ok(Draft {
         items,
@@ -54,8 +64,37 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
     })
 }
 
+/// What the managed fields of a target were before all of these records, oldest first: of each field
+/// the first that manages it knows. The inner option is absent if there was no target, the outer one
+/// if none of them touched it.
+pub(crate) fn before<'a>(
+    records: impl Iterator<Item = &'a Record>,
+    target: &TargetRef,
+) -> Option<Option<BTreeMap<String, Value>>> {
+    let mut items = records
+        .flat_map(|record| &record.items)
+        .filter(|item| item.target_ref == *target);
+    let first = items.next()?;
+    let Some(mut all) = first.before.clone() else {
+        return Some(None);
+    };
+    let mut seen: Vec<&String> = first.managed_fields.iter().collect();
+    for item in items {
+        for path in &item.managed_fields {
+            if seen.contains(&path) {
+                continue;
+            }
+            seen.push(path);
+            if let Some(value) = item.before.as_ref().and_then(|before| before.get(path)) {
+                all.insert(path.clone(), value.clone());
+            }
+        }
+    }
+    Some(Some(all))
+}
+
 /// All fields of a target that any of the records manages.
-fn all_managed(records: &[&crate::record::Record], target: &TargetRef) -> Vec<String> {
+fn all_managed(records: &[&Record], target: &TargetRef) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for item in records.iter().flat_map(|record| &record.items) {
         if item.target_ref == *target {
@@ -72,6 +111,7 @@ fn all_managed(records: &[&crate::record::Record], target: &TargetRef) -> Vec<St
 fn undo(
     first: &RecordedItem,
     managed: Vec<String>,
+    before: Option<&BTreeMap<String, Value>>,
     facts: &Facts<'_>,
 ) -> Option<api::advisor::Item> {
     use kube_core::ResourceExt as _;
@@ -82,7 +122,7 @@ fn undo(
         .strip_prefix("remove-")
         .or_else(|| first.name.strip_prefix("restore-"))
         .unwrap_or(&first.name);
-    match (&first.before, live) {
+    match (before, live) {
         (None, None) => None,
         (None, Some(live)) => {
             // Somebody else's object of the same name is none of our business.

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     fleet: Option<FleetChoice>,
 
     /// Do without the simulated operators of others: machine-config, descheduler, virtualization, node
-    /// health checks. A copy of a cluster (--from) has what it has.
+    /// health checks. With --from nothing is installed; they act on what the copy has.
     #[arg(long)]
     no_operators: bool,
 
@@ -67,7 +67,10 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
         None => FleetChoice::Demo,
     });
     let fleet = choice.load()?;
-    let operators = (!arguments.no_operators && copy.is_none()).then(Installed::demo);
+    let operators = (!arguments.no_operators).then(|| match copy {
+        Some(_) => Installed::default(),
+        None => Installed::demo(),
+    });
     let place = arguments.place.complete()?;
     if copy.is_some() {
         place.must_be_new()?;

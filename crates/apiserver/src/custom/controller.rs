@@ -76,7 +76,7 @@ async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled,
 
 /// Brings everything in line with the definitions there are; true when something is still to do.
 async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compiled) -> bool {
-    let definitions = match read_all(state, resource) {
+    let mut definitions = match read_all(state, resource) {
         Ok(definitions) => definitions,
         Err(status) => {
             tracing::error!(%status, "reading definitions failed");
@@ -85,25 +85,37 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
     };
     compiled.serve(state, &definitions);
     let mut again = false;
-    for definition in &definitions {
+    for index in 0..definitions.len() {
+        let Some(definition) = definitions.get(index) else {
+            continue;
+        };
+        let name = meta::name(definition).to_owned();
         let outcome = if meta::is_deleting(definition) {
             finalize(state, resource, definition).await
-        } else {
-            settle(state, resource, definition, &definitions)
+        } else if let Some(status) = settled(definition, &definitions) {
+            // Whoever reads that it is established may ask for its objects at once: it is served
+            // before it says so.
+            if let Some(definition) = definitions.get_mut(index) {
+                definition["status"] = status.clone();
+            }
+            compiled.serve(state, &definitions);
+            write_status(state, resource, &name, status)
                 .await
                 .map(|()| false)
+        } else {
+            Ok(false)
         };
         match outcome {
             Ok(pending) => again |= pending,
             // Changed meanwhile: its event brings us back.
             Err(status) if matches!(status.code, 404 | 409) => {}
             Err(status) => {
-                tracing::warn!(definition = meta::name(definition), %status, "a definition is not settled");
+                tracing::warn!(definition = name, %status, "a definition is not settled");
                 again = true;
             }
         }
     }
-    // Statuses written above may have made more of them ready.
+    // What could not be written does not count.
     if let Ok(definitions) = read_all(state, resource) {
         compiled.serve(state, &definitions);
     }
@@ -160,13 +172,9 @@ fn fingerprint(definition: &Value) -> Value {
     ])
 }
 
-/// Accepts names and establishes a definition.
-async fn settle(
-    state: &Arc<State>,
-    resource: &Resource,
-    definition: &Value,
-    all: &[Value],
-) -> Result<(), Status> {
+/// The status of a definition whose names are accepted, and which is established by that; `None` if it
+/// says so already.
+fn settled(definition: &Value, all: &[Value]) -> Option<Value> {
     let accepted = accept(definition, all);
     let now = Timestamp::now();
     let mut status = definition["status"].clone();
@@ -197,10 +205,7 @@ async fn settle(
             now,
         );
     }
-    if changed || status != definition["status"] {
-        write_status(state, resource, meta::name(definition), status).await?;
-    }
-    Ok(())
+    (changed || status != definition["status"]).then_some(status)
 }
 
 /// What a first delete does to a definition: its instances go before it does.

@@ -1,10 +1,46 @@
+//! What becomes of events.
+
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
-use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta, PostParams};
+use kube::core::GroupVersionKind;
 
 use crate::Manager;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+#[tokio::test]
+async fn events_name_kinds_that_are_found_at_run_time() -> anyhow::Result<()> {
+    let cluster = testkit::TestCluster::start().await?;
+    let manager = Manager::new(cluster.client());
+    let kind = GroupVersionKind::gvk("toys.example.com", "v1", "Kite");
+    let kind = ApiResource::from_gvk(&kind);
+    // It has no namespace: its events go to the default one.
+    let kite = DynamicObject::new("red", &kind);
+    let events = manager.events("tester");
+    events.normal_of_kind(&kite, &kind, "Flies", "it flies");
+    events.warning_of_kind(&kite, &kind, "Falls", "it falls");
+
+    let api: Api<Event> = Api::namespaced(cluster.client(), "default");
+    let written = testkit::wait_until("both events are written", PATIENCE, async || {
+        let mut list = api.list(&ListParams::default()).await?.items;
+        list.retain(|event| event.involved_object.kind.as_deref() == Some("Kite"));
+        Ok((list.len() == 2).then_some(list))
+    })
+    .await?;
+    for event in written {
+        let expected = match event.reason.as_deref() {
+            Some("Flies") => "Normal",
+            _ => "Warning",
+        };
+        assert_eq!(event.type_.as_deref(), Some(expected));
+        let about = &event.involved_object;
+        assert_eq!(about.api_version.as_deref(), Some("toys.example.com/v1"));
+        assert_eq!(about.name.as_deref(), Some("red"));
+    }
+    manager.stop().await;
+    Ok(())
+}
 
 #[tokio::test]
 async fn what_is_said_again_counts_and_is_not_written_again() -> anyhow::Result<()> {

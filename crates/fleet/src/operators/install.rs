@@ -1,6 +1,7 @@
 //! What has to be in the cluster before other people's operators work, and what they bring with them.
 
 use chassis::Error;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
@@ -26,24 +27,27 @@ const IGNITION: &str = "3.5.0";
 /// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
 /// upgrade. Definitions that somebody else made are left alone.
 pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
-    for name in namespaces(installed) {
-        namespace(client, name).await?;
-    }
+    try_join_all(
+        namespaces(*installed)
+            .into_iter()
+            .map(|name| namespace(client, name)),
+    )
+    .await?;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definitions = definitions(installed)?;
-    for definition in &definitions {
-        define(&api, definition).await?;
-    }
-    for definition in &definitions {
-        until_established(&api, name_of(&definition.metadata)).await?;
-    }
-    for (kind, namespace, object) in objects(installed) {
+    try_join_all(
+        definitions
+            .iter()
+            .map(|definition| define(&api, definition)),
+    )
+    .await?;
+    for (kind, namespace, object) in objects(*installed) {
         create(client, &kind, namespace, object).await?;
     }
     Ok(())
 }
 
-fn namespaces(installed: &Installed) -> Vec<&'static str> {
+fn namespaces(installed: Installed) -> Vec<&'static str> {
     let wanted = [
         (installed.descheduler.is_some(), DESCHEDULER_NAMESPACE),
         (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
@@ -79,17 +83,17 @@ async fn define(
         .await
         .map_err(Error::api(format!("get definition {name}")))?;
     if there.is_some_and(|there| !says_yes(&there.metadata, SIMULATED)) {
-        return Ok(());
+        return until_established(api, name).await;
     }
     let params = PatchParams::apply(MANAGER).force();
     api.patch(name, &params, &Patch::Apply(definition))
         .await
-        .map(drop)
-        .map_err(Error::api(format!("apply definition {name}")))
+        .map_err(Error::api(format!("apply definition {name}")))?;
+    until_established(api, name).await
 }
 
 /// The objects that come with the operators.
-fn objects(installed: &Installed) -> Vec<(ApiResource, Option<&'static str>, Value)> {
+fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Value)> {
     let mut all = Vec::new();
     if installed.machine_config {
         let group = "machineconfiguration.openshift.io";

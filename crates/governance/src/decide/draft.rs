@@ -9,6 +9,15 @@ use crate::conditions::{
 };
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
+use crate::snapshot::whole;
+
+/// Makes ready for a new plan: how the one before ended goes into the history first.
+pub(super) fn prepare(mut turn: Turn<'_>) -> Decision {
+    match turn.close_if_open() {
+        Some(decision) => decision,
+        None => turn.move_to(Phase::Drafting),
+    }
+}
 
 /// Asks for what the server would make of the items, or says why there are none.
 pub(super) fn begin(turn: Turn<'_>) -> Decision {
@@ -72,16 +81,29 @@ pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decisio
         "Replanned",
         "The plan was made from what there is now",
     );
+    // Absence says nothing; that nothing happened does.
+    for (kind, reason, message) in [
+        (
+            UPGRADE_AVAILABLE,
+            "NoLogicChange",
+            "The plan is that of this version of the operator",
+        ),
+        (
+            INPUT_DEPENDENCY_DRIFT,
+            "NoChange",
+            "What the plan is derived from is unchanged",
+        ),
+    ] {
+        if crate::conditions::get(&turn.status.conditions, kind).is_none() {
+            turn.condition(kind, false, reason, message);
+        }
+    }
     let changes_nothing = plan.changes_nothing;
-    let same_plan = turn.status.plan_digest.as_ref() == Some(&plan.digest);
     take(&mut turn, plan);
     if changes_nothing {
         return in_force(turn);
     }
-    if !same_plan {
-        // What was carried out before is history; this plan gets an entry of its own.
-        turn.status.next_window = None;
-    }
+    turn.status.next_window = None;
     let forced = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
     if facts.config.spec.action == Action::Apply && !forced {
         return review::ask(turn);
@@ -104,6 +126,29 @@ fn take(turn: &mut Turn<'_>, plan: Plan) {
         .applied_options
         .clone_from(&facts.config.spec.options);
     status.drift.clear();
+    if facts.config.spec.rollback_to.is_none() {
+        // What was undone is about to be done again: it can be undone again.
+        status.rolled_back_to = None;
+    }
+}
+
+/// An item that was applied before that could be written down becomes part of what is watched all the
+/// same. It bears our mark, so nobody else did it.
+pub(super) fn adopt_reached(turn: &mut Turn<'_>, index: usize) {
+    let facts = turn.facts;
+    let Some(item) = turn.status.items.get(index) else {
+        return;
+    };
+    let live = facts.snapshot.target(&item.target_ref);
+    let config = facts.config.metadata.name.as_deref().unwrap_or_default();
+    let reached = item.state == ItemState::Pending
+        && item.operation == Operation::Apply
+        && live.is_some_and(|live| {
+            super::lock(item, Some(&whole(live)), config, false) == super::Lock::Done
+        });
+    if reached {
+        adopt(turn, index);
+    }
 }
 
 /// Everything is as it is wanted already: there is nothing to approve.

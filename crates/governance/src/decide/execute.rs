@@ -100,8 +100,16 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         .items
         .iter()
         .any(|item| item.state == ItemState::Pending);
+    // The entry may have been written, and its number not: it is the open one of this plan.
+    let entry = facts.records.iter().find(|record| {
+        record.outcome.is_none() && Some(&record.plan_digest) == turn.status.plan_digest.as_ref()
+    });
     if turn.facts.spec_changed() {
-        if turn.wants_another_plan() || (unfinished && facts.config.spec.action != Action::Apply) {
+        let undoes_else = entry.is_some_and(|entry| entry.rollback_to != facts.rollback());
+        if turn.wants_another_plan()
+            || undoes_else
+            || (unfinished && facts.config.spec.action != Action::Apply)
+        {
             return supersede(
                 turn,
                 "The specification was changed while the plan was being applied",
@@ -115,13 +123,19 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
     if facts.config.spec.action != Action::Apply {
         return supersede(turn, "action is not 'Apply' any more");
     }
-    if let Ok(draft) = plan::draft(&facts)
-        && review::inputs_changed(&mut turn, &draft.inputs)
-    {
-        return supersede(
-            turn,
-            "What the plan was derived from changed while it was being applied",
-        );
+    match plan::draft(&facts) {
+        Ok(draft) if review::inputs_changed(&mut turn, &draft.inputs) => {
+            return supersede(
+                turn,
+                "What the plan was derived from changed while it was being applied",
+            );
+        }
+        // Before anything was done, a plan that nobody would make any more is not carried out.
+        Ok(draft) if entry.is_none() && !draft.same_as(&turn.status.items) => {
+            return supersede(turn, "The plan changed before it was applied");
+        }
+        Ok(_) => {}
+        Err(problem) => return supersede(turn, &problem.message()),
     }
     let granted = match review::granted(
         &facts,
@@ -131,10 +145,6 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         Ok(granted) => granted,
         Err(withheld) => return supersede(turn, &withheld.to_string()),
     };
-    // The entry may have been written, and its number not: it is the open one of this plan.
-    let entry = facts.records.iter().find(|record| {
-        record.outcome.is_none() && Some(&record.plan_digest) == turn.status.plan_digest.as_ref()
-    });
     match entry {
         Some(entry) => turn.status.revision = Some(entry.revision),
         None => {
@@ -147,15 +157,6 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
 
 /// Stops before the next item, and plans again.
 fn supersede(turn: Turn<'_>, why: &str) -> Decision {
-    let open = turn.record().filter(|record| record.outcome.is_none());
-    if let Some(revision) = open.map(|record| record.revision) {
-        let outcome = Outcome {
-            result: Ending::Superseded,
-            finished: Time(turn.facts.now),
-            message: why.to_owned(),
-        };
-        return turn.end(Todo::Close(revision, outcome));
-    }
     turn.start_over(Some(why))
 }
 
@@ -196,7 +197,12 @@ fn watch_or_finish(
             }
         }
     }
-    if left_out {
+    let failed = turn
+        .status
+        .items
+        .iter()
+        .any(|item| item.state == ItemState::Failed);
+    if left_out && !failed {
         return leave_the_rest(turn);
     }
     complete(turn)
@@ -359,7 +365,9 @@ pub(super) fn complete(mut turn: Turn<'_>) -> Decision {
         );
         turn.enter(Phase::CompletedWithErrors, None, &message);
     } else if let Some(revision) = turn.facts.config.spec.rollback_to {
-        let message = format!("Everything since revision {revision} is undone");
+        let message = format!(
+            "Everything since revision {revision} is undone. Remove spec.rollbackTo to plan again."
+        );
         turn.enter(Phase::Completed, Some("RolledBack"), &message);
     } else {
         turn.enter(Phase::Completed, None, message_of(Phase::Completed));

@@ -53,6 +53,18 @@ pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
         &turn.status.items,
         turn.status.plan_digest.as_deref(),
     ) {
+        Ok(granted) if !leads_anywhere(&turn, &granted) => {
+            let waiting = turn.status.items.iter().map(|item| &item.name);
+            let waiting: Vec<_> = waiting
+                .filter(|name| !granted.items.contains(*name))
+                .cloned()
+                .collect();
+            let why = format!(
+                "The approved items are in force; {} waits. Add it to spec.approval.items, or remove them all.",
+                waiting.join(", ")
+            );
+            hold(turn, "PartlyApproved", &why)
+        }
         Ok(granted) => {
             turn.observe();
             let by = if granted.by.is_empty() {
@@ -69,22 +81,33 @@ pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
             turn.enter(Phase::InProgress, None, message_of(Phase::InProgress));
             turn.end(Todo::Again)
         }
-        Err(withheld) => hold(turn, &withheld),
+        Err(withheld) => hold(turn, withheld.reason(), &withheld.to_string()),
     }
 }
 
+/// Whether anything is left to do of what is approved: a part that is in force is not carried out
+/// over and over because the rest of the plan waits.
+fn leads_anywhere(turn: &Turn<'_>, granted: &approval::Granted) -> bool {
+    let items = &turn.status.items;
+    granted.items.len() == items.len()
+        || items
+            .iter()
+            .filter(|item| granted.items.contains(&item.name))
+            .any(|item| !plan::in_force(item, turn.facts.snapshot))
+}
+
 /// The plan waits, and says for what.
-fn hold(mut turn: Turn<'_>, withheld: &Withheld) -> Decision {
+fn hold(mut turn: Turn<'_>, reason: &str, why: &str) -> Decision {
     turn.observe();
-    let why = withheld.to_string();
     if !crate::conditions::get(&turn.status.conditions, APPROVED)
         .is_some_and(|condition| condition.message == why)
     {
-        turn.notice(false, withheld.reason(), &why);
+        turn.notice(false, reason, why);
     }
-    turn.condition(APPROVED, false, withheld.reason(), &why);
+    turn.condition(APPROVED, false, reason, why);
     let message = format!("Plan ready for review, but it is not carried out yet: {why}");
     turn.enter(Phase::ReviewRequired, None, &message);
+    settled::tell_drift(&mut turn);
     turn.rest(None)
 }
 
@@ -110,6 +133,7 @@ pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
     };
     turn.condition(APPROVED, false, reason, why);
     turn.enter(Phase::ReviewRequired, None, &message);
+    settled::tell_drift(&mut turn);
     turn.rest(None)
 }
 

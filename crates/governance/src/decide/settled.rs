@@ -10,24 +10,27 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::DynamicObject;
 
-use super::{Decision, Facts, Todo, Turn, draft, review};
+use super::{Decision, Facts, Todo, Turn, draft, execute, review};
 use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, Verdict};
+use crate::health::Health;
 use crate::plan::{self, Draft};
 use crate::snapshot::whole;
 use crate::{ownership, values};
 
 /// Looks whether everything is as it was left.
 pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
+    // First: how the plan ended is not to be mistaken for what is asked for now.
+    if let Some(decision) = turn.close_if_open() {
+        return decision;
+    }
     if turn.facts.spec_changed() {
         turn.acknowledge();
         return turn.start_over(None);
     }
-    if let Some(decision) = turn.close_if_open() {
-        return decision;
-    }
     if turn.status.phase == Some(Phase::Failed) {
         note_drift(&mut turn);
+        tell_drift(&mut turn);
         return turn.rest(None);
     }
     if turn.status.rolled_back_to.is_some()
@@ -43,10 +46,11 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
         return turn.move_to(Phase::Drafting);
     }
     turn.status.inputs.clone_from(&draft.inputs);
-    if aligned(&draft, &turn.facts) {
+    if aligned(&draft, &turn) {
         return in_sync(turn, draft);
     }
     note_drift(&mut turn);
+    mark_items(&mut turn);
     if !turn.status.drift.is_empty() {
         return drifted(turn, &draft);
     }
@@ -58,12 +62,20 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
 }
 
 /// Whether the cluster is as the draft wants it: nothing to apply, nothing to remove.
-fn aligned(draft: &Draft, facts: &Facts<'_>) -> bool {
+fn aligned(draft: &Draft, turn: &Turn<'_>) -> bool {
     draft.items.iter().all(|item| {
+        let wanted = plan::wanted_values(item);
+        let mut applied = turn.status.applied.iter();
+        let applied = applied.find(|applied| applied.target_ref == item.target_ref);
+        // Applying would take back what was wanted before and is not any more.
+        let gives_up = applied.is_some_and(|applied| {
+            let changes = values::changes(&applied.values, &wanted);
+            changes.iter().any(|change| change.to.is_none())
+        });
+        let live = turn.facts.snapshot.target(&item.target_ref);
         item.operation == Operation::Apply
-            && facts.snapshot.target(&item.target_ref).is_some_and(|live| {
-                values::differences(&plan::wanted_values(item), &whole(live)).is_empty()
-            })
+            && !gives_up
+            && live.is_some_and(|live| values::differences(&wanted, &whole(live)).is_empty())
     })
 }
 
@@ -90,15 +102,18 @@ fn in_sync(mut turn: Turn<'_>, draft: Draft) -> Decision {
         );
     }
     for index in 0..turn.status.items.len() {
-        // A failed item that somebody has put right is not failed any more.
+        // A failed item that somebody has put right is not failed any more. One that did not become
+        // healthy in time is, until it does.
+        let healthy = matches!(execute::health_of(&turn, index), Health::Healthy(_));
         turn.touch(index, |item| {
-            if item.state == ItemState::Failed || item.message.as_deref() == Some(DRIFTED) {
+            if item.state == ItemState::Failed && healthy || item.state == ItemState::Pending {
                 item.state = ItemState::Completed;
-                item.message = Some("In desired state".to_owned());
+                item.message = Some(IN_SYNC.to_owned());
             }
         });
         draft::adopt(&mut turn, index);
     }
+    mark_items(&mut turn);
     if drifted {
         turn.notice(
             false,
@@ -107,8 +122,7 @@ fn in_sync(mut turn: Turn<'_>, draft: Draft) -> Decision {
         );
     }
     same_logic(&mut turn);
-    turn.enter(Phase::Completed, None, message_of(Phase::Completed));
-    turn.rest(None)
+    rest_as_it_was(turn)
 }
 
 /// The items of a draft that is in force already become the plan.
@@ -121,7 +135,7 @@ fn take_over(turn: &mut Turn<'_>, draft: Draft) {
             let known = former.iter().find(|old| old.name == item.name);
             Item {
                 state: ItemState::Completed,
-                message: Some("In desired state".to_owned()),
+                message: Some(IN_SYNC.to_owned()),
                 last_transition_time: Some(Time(turn.facts.now)),
                 base: known.and_then(|old| old.base.clone()),
                 diff: known.and_then(|old| old.diff.clone()),
@@ -152,29 +166,36 @@ fn same_logic(turn: &mut Turn<'_>) {
 /// What the prototype says about an item that was changed.
 const DRIFTED: &str = "Configuration has drifted from desired state";
 
-/// Notes where targets differ from what was applied; conditions of other phases stay.
+/// What is said about an item that is as it should be.
+const IN_SYNC: &str = "In desired state";
+
+/// Notes where targets differ from what was applied.
 pub(super) fn note_drift(turn: &mut Turn<'_>) {
     turn.status.drift = drift(&turn.facts, &turn.status);
-    let reported = !matches!(
-        turn.status.phase,
-        Some(
-            Phase::Drifted
-                | Phase::Completed
-                | Phase::CompletedWithErrors
-                | Phase::CompletedWithUpgrade
-        )
-    );
-    if reported {
-        if turn.status.drift.is_empty() {
-            turn.clear(
-                "Drifted",
-                "NoDrift",
-                "Configuration is in sync with desired state",
-            );
-        } else {
-            let message = tell(&turn.status);
-            turn.condition("Drifted", true, "DriftDetected", &message);
-        }
+}
+
+/// Says in a phase that is not about drift that there is some. The condition stays false: that of
+/// the phase is the one that holds.
+pub(super) fn tell_drift(turn: &mut Turn<'_>) {
+    let Some(phase) = turn.status.phase.filter(|_| !turn.status.drift.is_empty()) else {
+        return;
+    };
+    let message = tell(&turn.status);
+    turn.condition("Drifted", false, phase.as_str(), &message);
+}
+
+/// Says at the items which of them have drifted, and at no others.
+fn mark_items(turn: &mut Turn<'_>) {
+    for index in 0..turn.status.items.len() {
+        let name = &turn.status.items[index].name;
+        let changed = turn.status.drift.iter().any(|drift| drift.item == *name);
+        turn.touch(index, |item| {
+            if changed {
+                item.message = Some(DRIFTED.to_owned());
+            } else if item.message.as_deref() == Some(DRIFTED) {
+                item.message = Some(IN_SYNC.to_owned());
+            }
+        });
     }
 }
 
@@ -235,20 +256,6 @@ fn tell(status: &VirtPlatformConfigStatus) -> String {
 /// Somebody edited a target.
 fn drifted(mut turn: Turn<'_>, draft: &Draft) -> Decision {
     let message = tell(&turn.status);
-    for index in 0..turn.status.items.len() {
-        let changed = turn
-            .status
-            .drift
-            .iter()
-            .any(|drift| drift.item == turn.status.items[index].name);
-        turn.touch(index, |item| {
-            if changed {
-                item.message = Some(DRIFTED.to_owned());
-            } else if item.message.as_deref() == Some(DRIFTED) {
-                item.message = Some("In desired state".to_owned());
-            }
-        });
-    }
     if draft.same_as(&turn.status.items) {
         same_logic(&mut turn);
     }

@@ -1,1 +1,16 @@
 //! The state machine, step by step, on a simulated cluster.
+
+mod approving;
+mod cluster;
+mod drifting;
+mod executing;
+mod kills;
+mod laws;
+mod planning;
+mod pools;
+mod profiles;
+mod stories;
+mod undoing;
+mod world;
+
+pub(crate) use world::World;

@@ -54,7 +54,7 @@ impl Reconcile for Daemon {
                     settle(&machine, more)
                 }
                 Step::Settle => settle(&machine, json!({})),
-                Step::Degrade(reason) => annotate(json!({ STATE: DEGRADED, REASON: reason })),
+                Step::Degrade(reason) => annotate(&json!({ STATE: DEGRADED, REASON: reason })),
             };
             self.context.patch_node(machine.name, patch).await?;
         }
@@ -66,11 +66,11 @@ impl Daemon {
     fn kernel(&self, machine: &Machine<'_>) -> Option<Value> {
         let psi = self.context.has_psi(machine.current);
         let known = machine.is_managed() && self.context.configs.get("", machine.current).is_some();
-        (known && psi != machine.psi).then(|| annotate(json!({ PSI: psi.then_some("true") })))
+        (known && psi != machine.psi).then(|| annotate(&json!({ PSI: psi.then_some("true") })))
     }
 }
 
-fn annotate(annotations: Value) -> Value {
+fn annotate(annotations: &Value) -> Value {
     json!({ "metadata": { "annotations": annotations } })
 }
 
@@ -81,17 +81,17 @@ fn begin(machine: &Machine<'_>) -> Value {
     annotations.insert(REASON.to_owned(), json!(""));
     // Who was cordoned by somebody else stays so afterwards.
     if machine.unschedulable {
-        return annotate(Value::Object(annotations));
+        return annotate(&Value::Object(annotations));
     }
     annotations.insert(CORDONED.to_owned(), json!("true"));
-    let mut patch = annotate(Value::Object(annotations));
+    let mut patch = annotate(&Value::Object(annotations));
     patch["spec"] = json!({ "unschedulable": true });
     patch
 }
 
 /// All is well, and the machine takes pods again.
 fn settle(machine: &Machine<'_>, more: Value) -> Value {
-    let mut patch = annotate(json!({ STATE: DONE, REASON: "", CORDONED: null }));
+    let mut patch = annotate(&json!({ STATE: DONE, REASON: "", CORDONED: null }));
     if let (Some(all), Value::Object(more)) =
         (patch["metadata"]["annotations"].as_object_mut(), more)
     {

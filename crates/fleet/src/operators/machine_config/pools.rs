@@ -12,10 +12,11 @@ use serde_json::json;
 
 use super::machine::{DONE, Machine};
 use super::members::Pools;
-use super::render::{Rendered, render};
+use super::render::{Rendered, is_as_good, render};
 use super::rollout::rollout;
 use super::status::status;
 use super::{Context, WORKERS};
+use crate::names::SIMULATED;
 use crate::operators::names::{CURRENT_CONFIG, DESIRED_CONFIG, PSI, REASON, STATE};
 use crate::operators::report::now;
 use crate::operators::{MachineConfig, MachineConfigPool, PoolConfiguration};
@@ -82,6 +83,12 @@ impl PoolController {
         pool: &Arc<MachineConfigPool>,
         rendered: &Rendered,
     ) -> Result<Arc<MachineConfigPool>, Error> {
+        let aimed = &pool.spec.configuration;
+        let there = aimed.name.as_deref();
+        let there = there.and_then(|name| self.context.configs.get("", name));
+        if there.is_some_and(|there| is_as_good(&there, &aimed.source, rendered)) {
+            return Ok(Arc::clone(pool));
+        }
         if self.context.configs.get("", &rendered.name).is_none() {
             self.keep(pool, rendered).await?;
         }
@@ -110,6 +117,7 @@ impl PoolController {
         let mut config = MachineConfig::new(&rendered.name, rendered.spec.clone());
         config.metadata = ObjectMeta {
             name: Some(rendered.name.clone()),
+            annotations: Some([(SIMULATED.to_owned(), "true".to_owned())].into()),
             owner_references: pool.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         };

@@ -1,5 +1,6 @@
 //! Putting the configurations of a pool together into one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -7,6 +8,7 @@ use machinery::selector::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use crate::hash;
+use crate::names::{SIMULATED, says_yes};
 use crate::operators::names::ROLE_LABEL;
 use crate::operators::{MachineConfig, MachineConfigPool, MachineConfigSpec};
 
@@ -171,6 +173,22 @@ fn replace(known: &mut Value, item: &Value) {
         }
         (known, item) => *known = item.clone(),
     }
+}
+
+/// Whether somebody else has rendered the same, in their own words: their name for it can stay. A
+/// cluster that was copied does not reboot because its operator is another one.
+pub(super) fn is_as_good(
+    theirs: &MachineConfig,
+    made_of: &[ObjectReference],
+    ours: &Rendered,
+) -> bool {
+    let names = |source: &[ObjectReference]| -> BTreeSet<String> {
+        source.iter().filter_map(|it| it.name.clone()).collect()
+    };
+    let arguments = |spec: &MachineConfigSpec| spec.kernel_arguments.clone().unwrap_or_default();
+    !says_yes(&theirs.metadata, SIMULATED)
+        && names(made_of) == names(&ours.source)
+        && arguments(&theirs.spec) == arguments(&ours.spec)
 }
 
 /// Whether a kernel with these arguments measures pressure: of several `psi=` the last counts.

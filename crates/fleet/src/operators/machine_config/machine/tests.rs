@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn node(annotations: Value) -> Node {
+fn node(annotations: &Value) -> Node {
     serde_json::from_value(json!({ "metadata": { "name": "n", "annotations": annotations } }))
         .unwrap()
 }
 
 fn at(current: &str, desired: &str, state: &str) -> Node {
-    node(json!({ CURRENT_CONFIG: current, DESIRED_CONFIG: desired, STATE: state }))
+    node(&json!({ CURRENT_CONFIG: current, DESIRED_CONFIG: desired, STATE: state }))
 }
 
 fn also(mut node: Node, key: &str, value: &str) -> Node {
@@ -21,7 +21,7 @@ fn also(mut node: Node, key: &str, value: &str) -> Node {
 }
 
 #[rstest]
-#[case::new(node(json!({})), Step::Nothing(Why::New))]
+#[case::new(node(&json!({})), Step::Nothing(Why::New))]
 #[case::done(at("a", "a", DONE), Step::Nothing(Why::Done))]
 #[case::told(at("a", "b", DONE), Step::Begin)]
 #[case::working(at("a", "b", WORKING), Step::Reboot)]
@@ -52,7 +52,7 @@ fn the_next_step(#[case] node: Node, #[case] expected: Step<'_>) {
 #[case::working(at("a", "b", WORKING), (false, true, false))]
 #[case::failed(at("a", "b", DEGRADED), (false, false, true))]
 #[case::failed_afterwards(at("b", "b", DEGRADED), (false, false, true))]
-#[case::new(node(json!({})), (false, true, false))]
+#[case::new(node(&json!({})), (false, true, false))]
 fn how_machines_count(#[case] node: Node, #[case] expected: (bool, bool, bool)) {
     let machine = Machine::of(&node);
     assert_eq!(

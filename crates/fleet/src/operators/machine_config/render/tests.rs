@@ -4,7 +4,7 @@ use rstest::rstest;
 
 use super::*;
 
-fn config(name: &str, role: &str, spec: Value) -> Arc<MachineConfig> {
+fn config(name: &str, role: &str, spec: &Value) -> Arc<MachineConfig> {
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
@@ -38,10 +38,10 @@ fn names(rendered: &Rendered) -> Vec<&str> {
 #[test]
 fn workers_come_first_and_each_by_name() {
     let configs = [
-        config("10-infra", "infra", arguments(&["a=infra"])),
-        config("99-worker", "worker", arguments(&["a=1", "b"])),
-        config("00-worker", "worker", arguments(&["a=0", "b"])),
-        config("50-master", "master", arguments(&["never"])),
+        config("10-infra", "infra", &arguments(&["a=infra"])),
+        config("99-worker", "worker", &arguments(&["a=1", "b"])),
+        config("00-worker", "worker", &arguments(&["a=0", "b"])),
+        config("50-master", "master", &arguments(&["never"])),
     ];
     let rendered = render(&pool("infra", &["worker", "infra"]), &configs).unwrap();
     assert_eq!(names(&rendered), ["00-worker", "99-worker", "10-infra"]);
@@ -54,9 +54,9 @@ fn workers_come_first_and_each_by_name() {
 
 #[test]
 fn the_name_follows_the_content() {
-    let base = config("00-worker", "worker", json!({}));
-    let psi = config("99-psi", "worker", arguments(&["psi=1"]));
-    let other = config("98-other-name", "worker", arguments(&["psi=1"]));
+    let base = config("00-worker", "worker", &json!({}));
+    let psi = config("99-psi", "worker", &arguments(&["psi=1"]));
+    let other = config("98-other-name", "worker", &arguments(&["psi=1"]));
     let workers = pool("worker", &["worker"]);
     let name = |configs: &[Arc<MachineConfig>]| render(&workers, configs).unwrap().name;
     let with = name(&[base.clone(), psi.clone()]);
@@ -84,8 +84,8 @@ fn later_files_replace_and_units_complete_earlier_ones() {
         "systemd": { "units": [{ "name": "u.service", "contents": "new" }] },
     } });
     let configs = [
-        config("00-worker", "worker", first),
-        config("01-worker", "worker", second),
+        config("00-worker", "worker", &first),
+        config("01-worker", "worker", &second),
     ];
     let rendered = render(&pool("worker", &["worker"]), &configs).unwrap();
     let config = rendered.spec.config.unwrap();
@@ -107,7 +107,7 @@ fn later_files_replace_and_units_complete_earlier_ones() {
 #[case::almost(json!({ "ignition": { "version": "3.20.0" } }), "\"3.20.0\"")]
 #[case::number(json!({ "ignition": { "version": 3 } }), "(none)")]
 fn what_is_not_ignition_is_refused(#[case] wrong: Value, #[case] found: &str) {
-    let wrong = config("99-wrong", "worker", json!({ "config": wrong }));
+    let wrong = config("99-wrong", "worker", &json!({ "config": wrong }));
     let error = render(&pool("worker", &["worker"]), &[wrong]).unwrap_err();
     assert!(
         error.contains("99-wrong") && error.contains(found),
@@ -122,7 +122,7 @@ fn a_pool_without_configurations_cannot_be_rendered() {
     // No selector selects nothing.
     let mut silent = pool("infra", &["infra"]);
     silent.spec.machine_config_selector = None;
-    let all = [config("00-infra", "infra", json!({}))];
+    let all = [config("00-infra", "infra", &json!({}))];
     assert!(render(&silent, &all).is_err());
 }
 
@@ -132,12 +132,12 @@ fn what_is_said_anywhere_counts() {
         config(
             "00-worker",
             "worker",
-            json!({ "fips": true, "kernelType": "realtime", "extensions": ["usbguard"] }),
+            &json!({ "fips": true, "kernelType": "realtime", "extensions": ["usbguard"] }),
         ),
         config(
             "01-worker",
             "worker",
-            json!({ "fips": false, "kernelType": "", "extensions": ["usbguard", "ipsec"] }),
+            &json!({ "fips": false, "kernelType": "", "extensions": ["usbguard", "ipsec"] }),
         ),
     ];
     let spec = render(&pool("worker", &["worker"]), &configs).unwrap().spec;
@@ -154,5 +154,23 @@ fn what_is_said_anywhere_counts() {
 #[case(&["psi=10"], false)]
 #[case(&[], false)]
 fn the_last_psi_counts(#[case] list: &[&str], #[case] expected: bool) {
-    assert_eq!(has_psi(&config("r", "worker", arguments(list))), expected);
+    assert_eq!(has_psi(&config("r", "worker", &arguments(list))), expected);
+}
+
+#[test]
+fn what_somebody_else_rendered_can_stay() {
+    let configs = [
+        config("00-worker", "worker", &json!({})),
+        config("99-psi", "worker", &arguments(&["psi=1"])),
+    ];
+    let ours = render(&pool("worker", &["worker"]), &configs).unwrap();
+    let theirs = |list: &[&str]| config("rendered-worker-theirs", "", &arguments(list));
+    let reversed: Vec<ObjectReference> = ours.source.iter().rev().cloned().collect();
+    assert!(is_as_good(&theirs(&["psi=1"]), &reversed, &ours));
+    assert!(!is_as_good(&theirs(&["psi=0"]), &reversed, &ours));
+    assert!(!is_as_good(&theirs(&["psi=1"]), &reversed[1..], &ours));
+    // What was rendered here says all by its name.
+    let mut before = MachineConfig::clone(&theirs(&["psi=1"]));
+    before.metadata.annotations = Some([(SIMULATED.to_owned(), "true".to_owned())].into());
+    assert!(!is_as_good(&before, &reversed, &ours));
 }

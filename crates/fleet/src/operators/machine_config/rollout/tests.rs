@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::machine::{DEGRADED, DONE, WORKING};
 use super::*;
 
-fn pool(spec: Value, runs_with: &str) -> MachineConfigPool {
+fn pool(spec: &Value, runs_with: &str) -> MachineConfigPool {
     let mut pool = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfigPool",
@@ -43,7 +43,7 @@ fn old(name: &str) -> Machine<'_> {
 
 #[test]
 fn one_after_the_other_by_name() {
-    let pool = pool(json!({}), "old");
+    let pool = pool(&json!({}), "old");
     let all = [old("b"), old("a"), old("c")];
     let plan = rollout(&pool, &all);
     assert_eq!(plan.next, ["a"]);
@@ -67,11 +67,11 @@ fn one_after_the_other_by_name() {
 
 #[test]
 fn nobody_is_told_while_paused_or_without_a_target() {
-    let paused = pool(json!({ "paused": true }), "old");
+    let paused = pool(&json!({ "paused": true }), "old");
     let all = [old("a")];
     let plan = rollout(&paused, &all);
     assert_eq!((plan.next.len(), plan.held), (0, Some(Hold::Paused)));
-    let aimless = pool(json!({ "configuration": {} }), "");
+    let aimless = pool(&json!({ "configuration": {} }), "");
     let plan = rollout(&aimless, &all);
     assert_eq!((plan.next.len(), plan.held), (0, Some(Hold::NoTarget)));
 }
@@ -81,7 +81,7 @@ fn new_machines_come_up_with_what_the_others_run_with() {
     let fresh = [machine("a", "", "", "")];
     for (runs_with, expected) in [("old", "old"), ("", "new")] {
         for paused in [false, true] {
-            let pool = pool(json!({ "paused": paused }), runs_with);
+            let pool = pool(&json!({ "paused": paused }), runs_with);
             let plan = rollout(&pool, &fresh);
             assert_eq!((plan.new, plan.first), (vec!["a"], expected));
         }
@@ -90,7 +90,7 @@ fn new_machines_come_up_with_what_the_others_run_with() {
 
 #[test]
 fn machines_in_trouble_take_room() {
-    let pool = pool(json!({ "maxUnavailable": 2 }), "old");
+    let pool = pool(&json!({ "maxUnavailable": 2 }), "old");
     let failed = machine("f", "old", "new", DEGRADED);
     assert_eq!(rollout(&pool, &[failed, old("a"), old("b")]).next, ["a"]);
     let away = Machine {
@@ -118,7 +118,7 @@ fn machines_in_trouble_take_room() {
 #[case(json!("many"), 10, 1)]
 #[case(json!("50%"), 0, 1)]
 fn how_many_may_be_away(#[case] said: Value, #[case] machines: usize, #[case] expected: usize) {
-    let pool = pool(json!({ "maxUnavailable": said }), "old");
+    let pool = pool(&json!({ "maxUnavailable": said }), "old");
     assert_eq!(most_unavailable(&pool, machines), expected);
 }
 
@@ -146,7 +146,7 @@ proptest! {
                 Machine { ready: *ready, ..machine(name, current, desired, state) }
             })
             .collect();
-        let pool = pool(json!({ "maxUnavailable": most }), "old");
+        let pool = pool(&json!({ "maxUnavailable": most }), "old");
         let plan = rollout(&pool, &machines);
         let most = most_unavailable(&pool, machines.len());
         let away = machines.iter().filter(|it| it.is_unavailable()).count();

@@ -1,0 +1,316 @@
+//! A server in small: objects whose fields are owned, server-side apply, and plain edits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::advisor::{FIELD_MANAGER, TargetRef};
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Map, Value, json};
+
+use crate::ownership::Conflict;
+use crate::snapshot::{GroupKind, Kind, Snapshot};
+
+/// The segments of a path: keys may hold dots.
+type Path = Vec<String>;
+
+/// An object, with who owns which of its fields.
+#[derive(Debug, Clone)]
+struct Stored {
+    value: Value,
+    owners: BTreeMap<Path, BTreeSet<String>>,
+    written: BTreeMap<String, Timestamp>,
+}
+
+/// A kind that is installed.
+#[derive(Debug, Clone)]
+struct Installed {
+    version: &'static str,
+    definition: Option<Arc<CustomResourceDefinition>>,
+}
+
+/// The cluster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cluster {
+    kinds: BTreeMap<GroupKind, Installed>,
+    objects: BTreeMap<(GroupKind, String, String), Stored>,
+}
+
+impl Cluster {
+    pub(super) fn install(&mut self, of: GroupKind, version: &'static str, schema: Option<Value>) {
+        let definition = schema.map(|schema| {
+            let definition = json!({
+                "metadata": { "name": of.kind },
+                "spec": {
+                    "group": of.group, "scope": "Namespaced",
+                    "names": { "kind": of.kind, "plural": of.kind.to_lowercase() },
+                    "versions": [{
+                        "name": version, "served": true, "storage": true,
+                        "schema": { "openAPIV3Schema": schema },
+                    }],
+                },
+            });
+            Arc::new(serde_json::from_value(definition).unwrap())
+        });
+        self.kinds.insert(
+            of,
+            Installed {
+                version,
+                definition,
+            },
+        );
+    }
+
+    pub(super) fn uninstall(&mut self, of: GroupKind) {
+        self.kinds.remove(&of);
+        self.objects.retain(|(kind, _, _), _| *kind != of);
+    }
+
+    fn key(&self, target: &TargetRef) -> (GroupKind, String, String) {
+        let group = target.api_version.split_once('/').map_or("", |(g, _)| g);
+        let mut kinds = self.kinds.keys();
+        let of = kinds
+            .find(|of| of.group == group && of.kind == target.kind)
+            .unwrap_or_else(|| panic!("{target}: the kind is not installed"));
+        let namespace = target.namespace.clone().unwrap_or_default();
+        (*of, namespace, target.name.clone())
+    }
+
+    /// An object as a client reads it.
+    pub(super) fn get(&self, target: &TargetRef) -> Option<Value> {
+        self.objects.get(&self.key(target)).map(Stored::read)
+    }
+
+    /// Everything there is, without bookkeeping: for comparisons.
+    pub(super) fn content(&self) -> Vec<Value> {
+        let objects = self.objects.values();
+        objects.map(|stored| stored.value.clone()).collect()
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (of, installed) in &self.kinds {
+            let objects = self.objects.iter().filter(|((kind, _, _), _)| kind == of);
+            let objects = objects.map(|((_, namespace, name), stored)| {
+                let object = serde_json::from_value(stored.read()).unwrap();
+                ((namespace.clone(), name.clone()), Arc::new(object))
+            });
+            let kind = Kind {
+                version: installed.version.to_owned(),
+                plural: format!("{}s", of.kind.to_lowercase()),
+                definition: installed.definition.clone(),
+                objects: objects.collect(),
+            };
+            snapshot.insert(*of, kind);
+        }
+        snapshot
+    }
+
+    /// What somebody does with `kubectl patch --type merge`; creates what is not there.
+    pub(super) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value, now: Timestamp) {
+        let key = self.key(target);
+        let stored = self.objects.entry(key).or_insert_with(|| Stored {
+            value: identity(target),
+            owners: BTreeMap::new(),
+            written: BTreeMap::new(),
+        });
+        let before = leaves(&stored.value);
+        merge(&mut stored.value, patch);
+        let after = leaves(&stored.value);
+        stored.owners.retain(|path, _| after.contains_key(path));
+        for (path, value) in after {
+            if before.get(&path) != Some(&value) {
+                // What nobody wrote is nobody's.
+                let owners = Some(who.to_owned()).filter(|who| !who.is_empty());
+                stored.owners.insert(path, owners.into_iter().collect());
+            }
+        }
+        stored.written.insert(who.to_owned(), now);
+    }
+
+    pub(super) fn delete(&mut self, target: &TargetRef) {
+        let key = self.key(target);
+        self.objects.remove(&key);
+    }
+
+    /// Server-side apply: the object as it would be, or who is in the way.
+    pub(super) fn applied(
+        &self,
+        target: &TargetRef,
+        desired: &Value,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<Value, Vec<Conflict>> {
+        Ok(self.try_apply(target, desired, force, now)?.read())
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        target: &TargetRef,
+        desired: &Value,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<(), Vec<Conflict>> {
+        let stored = self.try_apply(target, desired, force, now)?;
+        self.objects.insert(self.key(target), stored);
+        Ok(())
+    }
+
+    fn try_apply(
+        &self,
+        target: &TargetRef,
+        desired: &Value,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<Stored, Vec<Conflict>> {
+        let known = self.objects.get(&self.key(target)).cloned();
+        let mut stored = known.unwrap_or_else(|| Stored {
+            value: identity(target),
+            owners: BTreeMap::new(),
+            written: BTreeMap::new(),
+        });
+        let wanted = leaves(desired);
+        let live = leaves(&stored.value);
+        let mut conflicts = Vec::new();
+        for (path, value) in &wanted {
+            let same = live.get(path) == Some(value);
+            let owners = stored.owners.entry(path.clone()).or_default();
+            if !same {
+                let others = owners.iter().filter(|owner| *owner != FIELD_MANAGER);
+                conflicts.extend(others.map(|manager| Conflict {
+                    manager: manager.clone(),
+                    path: path.join("."),
+                    since: None,
+                }));
+                owners.clear();
+            }
+            owners.insert(FIELD_MANAGER.to_owned());
+            put(&mut stored.value, path, value.clone());
+        }
+        if !conflicts.is_empty() && !force {
+            return Err(conflicts);
+        }
+        let ours: Vec<Path> = stored.owners.keys().cloned().collect();
+        for path in ours.into_iter().filter(|path| !wanted.contains_key(path)) {
+            let owners = stored.owners.entry(path.clone()).or_default();
+            if owners.remove(FIELD_MANAGER) && owners.is_empty() {
+                stored.owners.remove(&path);
+                take(&mut stored.value, &path);
+            }
+        }
+        stored.written.insert(FIELD_MANAGER.to_owned(), now);
+        Ok(stored)
+    }
+}
+
+impl Stored {
+    fn read(&self) -> Value {
+        let managers: BTreeSet<&String> = self.owners.values().flatten().collect();
+        let entries: Vec<Value> = managers
+            .into_iter()
+            .map(|manager| {
+                let mut fields = json!({});
+                let owned = self.owners.iter().filter(|(_, who)| who.contains(manager));
+                for (path, _) in owned {
+                    let path: Path = path.iter().map(|name| format!("f:{name}")).collect();
+                    put(&mut fields, &path, json!({}));
+                }
+                let ours = manager == FIELD_MANAGER;
+                json!({
+                    "manager": manager, "operation": if ours { "Apply" } else { "Update" },
+                    "fieldsType": "FieldsV1", "fieldsV1": fields,
+                    "time": self.written.get(manager).map(|time| machinery::time::format_time(*time)),
+                })
+            })
+            .collect();
+        let mut object = self.value.clone();
+        object["metadata"]["managedFields"] = json!(entries);
+        object
+    }
+}
+
+fn identity(target: &TargetRef) -> Value {
+    let mut object = json!({
+        "apiVersion": target.api_version, "kind": target.kind, "metadata": { "name": target.name },
+    });
+    if let Some(namespace) = &target.namespace {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    object
+}
+
+/// What can be owned: everything but identity; lists as a whole.
+fn leaves(object: &Value) -> BTreeMap<Path, Value> {
+    fn collect(path: &[String], value: &Value, found: &mut BTreeMap<Path, Value>) {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                for (key, value) in map {
+                    let mut path = path.to_vec();
+                    path.push(key.clone());
+                    collect(&path, value, found);
+                }
+            }
+            value => {
+                found.insert(path.to_vec(), value.clone());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    collect(&[], object, &mut found);
+    found.retain(|path, _| {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        !matches!(
+            path.as_slice(),
+            ["apiVersion" | "kind"] | ["metadata", "name" | "namespace"]
+        )
+    });
+    found
+}
+
+fn put(object: &mut Value, path: &[String], value: Value) {
+    let mut here = object;
+    for name in path {
+        if !here.is_object() {
+            *here = json!({});
+        }
+        here = &mut here[name.as_str()];
+    }
+    *here = value;
+}
+
+fn take(object: &mut Value, path: &[String]) {
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    let Some(map) = object.as_object_mut() else {
+        return;
+    };
+    if rest.is_empty() {
+        map.remove(first);
+    } else if let Some(below) = map.get_mut(first) {
+        take(below, rest);
+        if below.as_object().is_some_and(Map::is_empty) {
+            map.remove(first);
+        }
+    }
+}
+
+/// A JSON merge patch.
+pub(super) fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (name, value) in fields {
+        if value.is_null() {
+            if let Some(map) = object.as_object_mut() {
+                map.remove(name);
+            }
+        } else {
+            merge(&mut object[name.as_str()], value);
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! A configuration in a simulated cluster, driven exactly as the operator drives it: what is decided
+//! is written before it is done, and what was done is written after it. The operator can be killed
+//! after every effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::advisor::{
+    Action, FIELD_MANAGER, FailurePolicy, Item, ItemState, Operation, Phase, ProfileOptions,
+    TargetRef, VirtPlatformConfig, VirtPlatformConfigSpec, VirtPlatformConfigStatus, names,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::profiles::Steps;
+use crate::decide::{
+    Decision, Executed, Execution, Facts, Lock, Notice, Todo, decide, drafted, executed, lock,
+    recorded, unagreed,
+};
+use crate::plan::{self, Preview};
+use crate::profile::Profile;
+use crate::profile::kinds::{
+    CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER, MACHINE_CONFIG, MACHINE_CONFIG_POOL,
+};
+use crate::record::Record;
+use crate::{ownership, profile, restore, values};
+
+/// More steps than any plan takes: whoever needs more never rests.
+const STEPS: usize = 64;
+
+/// The operator was killed.
+#[derive(Debug)]
+pub(super) struct Killed;
+
+/// Everything there is.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) config: VirtPlatformConfig,
+    pub(super) profile: Option<Arc<dyn Profile>>,
+    pub(super) cluster: Cluster,
+    pub(super) records: Vec<Record>,
+    pub(super) approvals_recorded: bool,
+    pub(super) version: String,
+    pub(super) now: Timestamp,
+    /// Targets that the server refuses to write, and what it says.
+    pub(super) refusals: BTreeMap<String, String>,
+    /// What somebody does between the plan and the write.
+    pub(super) overtaken: Option<(TargetRef, Value)>,
+    /// The items that were really written, in order.
+    pub(super) written: Vec<String>,
+    /// The phases that were written, in order.
+    pub(super) trail: Vec<Phase>,
+    pub(super) notices: Vec<Notice>,
+    /// Effects so far, and after which one the operator is killed.
+    pub(super) effects: usize,
+    pub(super) kill_after: Option<usize>,
+}
+
+impl World {
+    fn new(profile: Arc<dyn Profile>) -> Self {
+        let name = profile.about().name;
+        let spec = VirtPlatformConfigSpec {
+            profile: name.to_owned(),
+            ..VirtPlatformConfigSpec::default()
+        };
+        let mut config = VirtPlatformConfig::new(name, spec);
+        config.metadata.generation = Some(1);
+        Self {
+            config,
+            profile: Some(profile),
+            cluster: Cluster::default(),
+            records: Vec::new(),
+            approvals_recorded: false,
+            version: "v0.1.30".to_owned(),
+            // A Wednesday. Clocks are finer than what statuses keep.
+            now: "2026-07-01T12:00:00.25Z".parse().unwrap(),
+            refusals: BTreeMap::new(),
+            overtaken: None,
+            written: Vec::new(),
+            trail: Vec::new(),
+            notices: Vec::new(),
+            effects: 0,
+            kill_after: None,
+        }
+    }
+
+    /// Three steps on an empty cluster with a pool of ten nodes.
+    pub(crate) fn steps() -> Self {
+        let mut world = Self::new(Arc::new(Steps { logic: 1 }));
+        world.cluster.install(CONFIG_MAP, "v1", None);
+        world.cluster.install(MACHINE_CONFIG, "v1", None);
+        world.cluster.install(MACHINE_CONFIG_POOL, "v1", None);
+        world.pool("worker", 10);
+        world
+    }
+
+    /// Load-aware rebalancing on a cluster with a descheduler, as in the examples of the proposal.
+    pub(crate) fn load_aware() -> Self {
+        let mut world = Self::new(Arc::new(profile::load_aware::LoadAwareRebalancing));
+        world.cluster.install(MACHINE_CONFIG, "v1", None);
+        world.cluster.install(MACHINE_CONFIG_POOL, "v1", None);
+        world.cluster.install(KUBE_DESCHEDULER, "v1", None);
+        world.cluster.install(HYPER_CONVERGED, "v1beta1", None);
+        world.pool("worker", 10);
+        world.edit(
+            &descheduler(),
+            "",
+            &json!({ "spec": { "deschedulingIntervalSeconds": 30, "mode": "Predictive" } }),
+        );
+        world.migrations(5);
+        world
+    }
+
+    /// The HyperConverged allows so many migrations at the same time.
+    pub(crate) fn migrations(&mut self, limit: i64) {
+        let patch = json!({ "spec": { "liveMigrationConfig": {
+            "parallelMigrationsPerCluster": limit,
+        } } });
+        self.edit(&hyper_converged(), "admin", &patch);
+    }
+
+    /// Somebody edits an object.
+    pub(crate) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value) {
+        self.cluster.edit(target, who, patch, self.now);
+    }
+
+    /// Somebody edits the specification.
+    pub(crate) fn spec(&mut self, change: impl FnOnce(&mut VirtPlatformConfigSpec)) {
+        let before = self.config.spec.clone();
+        change(&mut self.config.spec);
+        if self.config.spec != before {
+            let generation = self.config.metadata.generation.as_mut();
+            *generation.unwrap() += 1;
+        }
+    }
+
+    pub(crate) fn action(&mut self, action: Action) {
+        self.spec(|spec| spec.action = action);
+    }
+
+    pub(super) fn options(&mut self, change: impl FnOnce(&mut api::advisor::LoadAware)) {
+        self.spec(|spec| {
+            let options = spec.options.get_or_insert_with(ProfileOptions::default);
+            change(options.load_aware.get_or_insert_with(Default::default));
+        });
+    }
+
+    pub(super) fn annotate(&mut self, name: &str, value: &str) {
+        let annotations = self.config.metadata.annotations.get_or_insert_default();
+        annotations.insert(name.to_owned(), value.to_owned());
+    }
+
+    pub(crate) fn pass(&mut self, time: SignedDuration) {
+        self.now = self.now.checked_add(time).unwrap();
+    }
+
+    pub(crate) fn status(&self) -> VirtPlatformConfigStatus {
+        self.config.status.clone().unwrap_or_default()
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.status().phase.unwrap()
+    }
+
+    pub(super) fn digest(&self) -> String {
+        self.status().plan_digest.unwrap()
+    }
+
+    pub(super) fn item(&self, name: &str) -> Item {
+        let items = self.status().items;
+        let names: Vec<_> = items.iter().map(|item| item.name.clone()).collect();
+        let item = items.into_iter().find(|item| item.name == name);
+        item.unwrap_or_else(|| panic!("no item {name} among {names:?}"))
+    }
+
+    pub(super) fn states(&self) -> Vec<ItemState> {
+        self.status().items.iter().map(|item| item.state).collect()
+    }
+
+    pub(super) fn condition(&self, kind: &str) -> Condition {
+        let conditions = self.status().conditions;
+        let found = crate::conditions::get(&conditions, kind).cloned();
+        found.unwrap_or_else(|| panic!("no condition {kind}"))
+    }
+
+    /// Status and reason of a condition.
+    pub(super) fn says(&self, kind: &str) -> (String, String) {
+        let condition = self.condition(kind);
+        (condition.status, condition.reason)
+    }
+
+    /// A value of an object.
+    pub(super) fn live(&self, target: &TargetRef, pointer: &str) -> Value {
+        let object = self.cluster.get(target).unwrap_or_default();
+        object.pointer(pointer).cloned().unwrap_or_default()
+    }
+
+    /// Drives the configuration until there is nothing to do; when to look again.
+    pub(crate) fn run(&mut self) -> Option<Timestamp> {
+        self.trail.clear();
+        self.drive().unwrap()
+    }
+
+    /// As [`World::run`], but the operator is killed after the n-th effect and started again.
+    /// Whether it came to that.
+    pub(super) fn run_with_kill(&mut self, after: usize) -> bool {
+        self.kill_after = Some(self.effects + after);
+        let killed = self.drive().is_err();
+        self.kill_after = None;
+        self.run();
+        killed
+    }
+
+    fn drive(&mut self) -> Result<Option<Timestamp>, Killed> {
+        for _ in 0..STEPS {
+            if let Some(wake) = self.step()? {
+                self.check_conditions();
+                return Ok(wake);
+            }
+        }
+        panic!("never rests: {:?}, {:#?}", self.trail, self.status());
+    }
+
+    fn facts(&self) -> (crate::Snapshot, Vec<Record>) {
+        let ignored = self.config.spec.action == Action::Ignore;
+        let snapshot = if ignored {
+            crate::Snapshot::default()
+        } else {
+            self.cluster.snapshot()
+        };
+        (snapshot, self.records.clone())
+    }
+
+    /// One reconcile, as the operator does it. The outer option is there when it rests.
+    fn step(&mut self) -> Result<Option<Option<Timestamp>>, Killed> {
+        let (snapshot, records) = self.facts();
+        let decision = self.ask(&snapshot, &records, decide);
+        let todo = decision.todo.clone();
+        self.write(decision)?;
+        let next = match todo {
+            Todo::Rest(wake) => return Ok(Some(wake)),
+            Todo::Again => return Ok(None),
+            Todo::Preview(draft) => {
+                let previews: Vec<_> = draft.items.iter().map(|item| self.preview(item)).collect();
+                self.ask(&snapshot, &records, |facts| drafted(facts, draft, &previews))
+            }
+            Todo::Record(record) => {
+                let revision = record.revision;
+                assert!(
+                    self.records.iter().all(|known| known.revision != revision),
+                    "revision {revision} is written twice"
+                );
+                self.records.push(settled_times(&record));
+                self.effect()?;
+                self.ask(&snapshot, &records, |facts| recorded(facts, revision))
+            }
+            Todo::Close(revision, outcome) => {
+                let mut records = self.records.iter_mut();
+                let record = records.find(|record| record.revision == revision).unwrap();
+                assert!(record.outcome.is_none(), "revision {revision} is closed twice");
+                record.outcome = Some(outcome);
+                self.effect()?;
+                return Ok(None);
+            }
+            Todo::Execute(execution) => {
+                let result = self.carry_out(&execution)?;
+                let (snapshot, _) = self.facts();
+                let index = execution.index;
+                self.ask(&snapshot, &records, |facts| executed(facts, index, result))
+            }
+        };
+        let todo = next.todo.clone();
+        self.write(next)?;
+        Ok(match todo {
+            Todo::Rest(wake) => Some(wake),
+            Todo::Again => None,
+            other => panic!("the operator does not do what follows from what it did: {other:?}"),
+        })
+    }
+
+    fn ask(
+        &self,
+        snapshot: &crate::Snapshot,
+        records: &[Record],
+        question: impl FnOnce(&Facts<'_>) -> Decision,
+    ) -> Decision {
+        question(&Facts {
+            config: &self.config,
+            profile: self.profile.as_deref(),
+            snapshot,
+            records,
+            approvals_recorded: self.approvals_recorded,
+            version: &self.version,
+            now: self.now,
+        })
+    }
+
+    /// What is decided now, without doing it.
+    pub(super) fn decision(&self) -> Decision {
+        let (snapshot, records) = self.facts();
+        self.ask(&snapshot, &records, decide)
+    }
+
+    fn effect(&mut self) -> Result<(), Killed> {
+        self.effects += 1;
+        if self.kill_after == Some(self.effects) {
+            return Err(Killed);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, decision: Decision) -> Result<(), Killed> {
+        let changed = self.config.status.as_ref() != Some(&decision.status);
+        if changed {
+            // Times lose their fractions on the way.
+            let text = serde_json::to_value(&decision.status).unwrap();
+            self.config.status = Some(serde_json::from_value(text).unwrap());
+            let phase = self.phase();
+            if self.trail.last() != Some(&phase) {
+                self.trail.push(phase);
+            }
+        }
+        self.notices.extend(decision.notices);
+        if changed { self.effect() } else { Ok(()) }
+    }
+
+    fn preview(&self, item: &Item) -> Preview {
+        let target = &item.target_ref;
+        let mut preview = Preview {
+            live: self.cluster.get(target),
+            ..Preview::default()
+        };
+        match (item.operation, &item.desired_state) {
+            (Operation::Apply, Some(desired)) => {
+                if let Err(conflicts) = self.cluster.applied(target, desired, false, self.now) {
+                    preview.conflicts = conflicts;
+                }
+                preview.result = self.cluster.applied(target, desired, true, self.now).ok();
+            }
+            (Operation::Restore, _) => {
+                preview.result = preview.live.clone().map(|mut live| {
+                    let before = plan::wanted_values(item);
+                    let patch = restore::merge_patch(&live, &before, &item.managed_fields);
+                    super::cluster::merge(&mut live, &patch);
+                    crate::hash::remove_annotation(&mut live, names::GOVERNED_BY);
+                    crate::hash::remove_annotation(&mut live, names::APPLIED_PROFILE_HASH);
+                    live
+                });
+            }
+            _ => {}
+        }
+        preview
+    }
+
+    fn carry_out(&mut self, execution: &Execution) -> Result<Executed, Killed> {
+        let item = &execution.item;
+        let target = &item.target_ref;
+        if let Some((target, patch)) = self.overtaken.take() {
+            self.edit(&target, "somebody", &patch);
+        }
+        let live = self.cluster.get(target);
+        let config = self.config.metadata.name.clone().unwrap();
+        match lock(item, live.as_ref(), &config, execution.bypass) {
+            Lock::Done => return Ok(Executed::Done),
+            Lock::Stale(why) => return Ok(Executed::Stale(why)),
+            Lock::Free => {}
+        }
+        self.check_order(execution);
+        self.check_lock(execution, live.as_ref());
+        if let Some(why) = self.refusals.get(&target.name) {
+            return Ok(Executed::Refused(why.clone()));
+        }
+        match (item.operation, live) {
+            (Operation::Apply, live) => {
+                let desired = item.desired_state.clone().unwrap();
+                if let Some(live) = &live
+                    && let Err(conflicts) = self.cluster.applied(target, &desired, false, self.now)
+                {
+                    let mut takeovers = ownership::takeovers(&conflicts, live, &desired, None);
+                    for takeover in &mut takeovers {
+                        let planned = item.takeovers.iter().find(|one| one.path == takeover.path);
+                        takeover.reclaimed = planned.is_some_and(|planned| planned.reclaimed);
+                    }
+                    let unagreed = unagreed(execution, &takeovers);
+                    if !unagreed.is_empty() {
+                        return Ok(Executed::Unagreed(unagreed));
+                    }
+                }
+                self.cluster.apply(target, &desired, true, self.now).unwrap();
+            }
+            (Operation::Delete, Some(live)) => {
+                if live["metadata"]["annotations"][names::GOVERNED_BY] != config.as_str() {
+                    return Ok(Executed::Stale(format!("{target} is not ours")));
+                }
+                self.cluster.delete(target);
+            }
+            (Operation::Restore, Some(live)) => {
+                let before = plan::wanted_values(item);
+                let patch = restore::merge_patch(&live, &before, &item.managed_fields);
+                self.cluster.edit(target, "virt-advisor-operator-rollback", &patch, self.now);
+                let nothing = json!({});
+                self.cluster.apply(target, &nothing, true, self.now).unwrap();
+            }
+            (_, None) => return Ok(Executed::Done),
+        }
+        self.written.push(item.name.clone());
+        self.effect()?;
+        Ok(Executed::Done)
+    }
+
+    /// An item is carried out when those before it have come to their end, and not before.
+    fn check_order(&self, execution: &Execution) {
+        let status = self.status();
+        let approved = self.config.spec.approval.clone().unwrap_or_default().items;
+        let approved = crate::approval::closure(&status.items, &approved).unwrap_or_default();
+        for before in &status.items[..execution.index] {
+            let ended = match before.state {
+                ItemState::Completed => true,
+                ItemState::Failed => {
+                    self.config.spec.failure_policy == FailurePolicy::Continue
+                }
+                ItemState::Pending => !approved.contains(&before.name),
+                ItemState::InProgress => false,
+            };
+            assert!(ended, "{} overtakes {before:#?}", execution.item.name);
+        }
+    }
+
+    /// What is written is what the plan was made from, unless locks are bypassed.
+    fn check_lock(&self, execution: &Execution, live: Option<&Value>) {
+        let item = &execution.item;
+        if self.config.spec.bypass_optimistic_lock || item.operation == Operation::Restore {
+            return;
+        }
+        let now = live.map(|live| values::managed(live, &item.managed_fields).unwrap());
+        assert_eq!(now, item.base, "the lock of {} is stale", item.name);
+    }
+
+    /// Exactly one condition of a phase holds, that of the phase, about the present generation.
+    fn check_conditions(&self) {
+        let status = self.status();
+        let phases: BTreeSet<&str> = Phase::ALL.iter().map(|phase| phase.as_str()).collect();
+        let of_phases = status
+            .conditions
+            .iter()
+            .filter(|condition| phases.contains(condition.type_.as_str()));
+        let mut holding = Vec::new();
+        for condition in of_phases {
+            assert_eq!(
+                condition.observed_generation, self.config.metadata.generation,
+                "{condition:?}"
+            );
+            if condition.status == "True" {
+                holding.push(condition.type_.clone());
+            }
+        }
+        assert_eq!(holding, [self.phase().as_str()]);
+        assert_eq!(status.observed_generation, self.config.metadata.generation);
+    }
+
+    /// Looks again, later: nothing is written and nothing is done.
+    pub(super) fn check_rest(&mut self) {
+        let (before, effects) = (self.status(), self.effects);
+        let now = self.now;
+        self.pass(SignedDuration::from_secs(7));
+        let decision = self.decision();
+        assert!(
+            matches!(decision.todo, Todo::Rest(_)),
+            "{:?}: {:?}",
+            self.phase(),
+            decision.todo
+        );
+        assert_eq!(decision.status, before);
+        assert_eq!(decision.notices, [], "{:?}", self.phase());
+        self.now = now;
+        assert_eq!(self.effects, effects);
+    }
+}
+
+/// A record as it is read again.
+fn settled_times(record: &Record) -> Record {
+    serde_json::from_value(serde_json::to_value(record).unwrap()).unwrap()
+}
+
+pub(super) fn descheduler() -> TargetRef {
+    TargetRef {
+        api_version: "operator.openshift.io/v1".to_owned(),
+        kind: "KubeDescheduler".to_owned(),
+        name: "cluster".to_owned(),
+        namespace: Some("openshift-kube-descheduler-operator".to_owned()),
+    }
+}
+
+pub(super) fn hyper_converged() -> TargetRef {
+    TargetRef {
+        api_version: "hco.kubevirt.io/v1beta1".to_owned(),
+        kind: "HyperConverged".to_owned(),
+        name: "kubevirt-hyperconverged".to_owned(),
+        namespace: Some("openshift-cnv".to_owned()),
+    }
+}
+
+/// Who writes what a plan says.
+pub(super) fn is_ours(object: &Value) -> bool {
+    let entries = object["metadata"]["managedFields"].as_array();
+    entries.is_some_and(|all| all.iter().any(|entry| entry["manager"] == FIELD_MANAGER))
+}

@@ -1,0 +1,1 @@
+//! Undoing, as plans: what was there before, whoever touched it first.
