@@ -2,28 +2,44 @@
 
 use std::time::Duration;
 
-use chassis::Error;
+use chassis::{Absent as _, Error};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
 
 /// How often is looked whether a definition is served.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until objects of a definition can be made.
-pub(crate) async fn until_established(
-    api: &Api<CustomResourceDefinition>,
-    name: &str,
-) -> Result<(), Error> {
+/// Waits until objects of a definition can be made. Servers say that a definition is established a
+/// moment before they serve its kinds, so they are also asked for some.
+pub(crate) async fn until_served(client: &Client, name: &str) -> Result<(), Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     loop {
         let definition = api
             .get(name)
             .await
             .map_err(Error::api(format!("get definition {name}")))?;
-        if is_established(&definition) {
+        if is_established(&definition) && is_served(client, &definition).await? {
             return Ok(());
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> Result<bool, Error> {
+    let spec = &definition.spec;
+    let Some(version) = spec.versions.iter().find(|version| version.served) else {
+        return Ok(false);
+    };
+    let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+    let kind = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    api.list_metadata(&ListParams::default().limit(1))
+        .await
+        .or_absent()
+        .map(|found| found.is_some())
+        .map_err(Error::api(format!("list {}", spec.names.plural)))
 }
 
 /// Whether objects of a definition can be made.

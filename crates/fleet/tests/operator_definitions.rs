@@ -265,13 +265,14 @@ async fn definitions_of_somebody_else_are_left_alone() -> anyhow::Result<()> {
     let client = cluster.client();
     let installed = Installed {
         descheduler: Some(DeschedulerVintage::V5_14),
+        hyperconverged: Some(HyperConvergedVersion::V1Beta1),
         ..Installed::default()
     };
-    let mut theirs = operators::definitions(&installed)?;
-    let mut theirs = theirs.remove(0);
-    theirs.metadata.annotations = None;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    api.create(&PostParams::default(), &theirs).await?;
+    for mut theirs in operators::definitions(&installed)? {
+        theirs.metadata.annotations = None;
+        api.create(&PostParams::default(), &theirs).await?;
+    }
     install(&client, &Installed::demo()).await?;
     let profiles = schema(
         &cluster,
@@ -280,5 +281,7 @@ async fn definitions_of_somebody_else_are_left_alone() -> anyhow::Result<()> {
     )
     .await?;
     assert!(profiles.to_string().contains("DevKubeVirt"), "{profiles}");
+    let definition = api.get("hyperconvergeds.hco.kubevirt.io").await?;
+    assert_eq!(definition.spec.versions[0].name, "v1beta1");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use api::advisor::{
-    Action, ItemState, Operation, Phase, VirtPlatformConfig, VirtPlatformConfigStatus,
+    Action, DriftClass, ItemState, Operation, Phase, VirtPlatformConfig, VirtPlatformConfigStatus,
 };
 use kube_core::ResourceExt as _;
 
@@ -48,6 +48,9 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
             because.push(format!("{kind}: {}", condition.message));
         }
     }
+    if phase != Phase::Drifted {
+        because.extend(edits(&status));
+    }
     because.extend(
         status
             .warnings
@@ -61,6 +64,9 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
         ),
         Phase::ReviewRequired => review(config, &status, &mut because, &mut next),
         Phase::InProgress => progress(&status, &mut because, &mut next),
+        Phase::Completed if config.spec.rollback_to.is_some() => next.push(
+            "Nothing is done while spec.rollbackTo is set. Remove it to plan again.".to_owned(),
+        ),
         Phase::Completed => next.push("Nothing: everything is in force and watched.".to_owned()),
         Phase::CompletedWithErrors | Phase::Failed => {
             failed(&status, &mut because);
@@ -139,9 +145,31 @@ fn review(
         .flat_map(|item| &item.takeovers)
         .any(|takeover| !takeover.reclaimed);
     let flag = if takes { " --take-over" } else { "" };
+    // Where action is 'Apply' already, setting it is no edit.
+    let or = match config.spec.action {
+        Action::Apply => "edit the specification",
+        Action::DryRun | Action::Ignore => "set action to 'Apply'",
+    };
     next.push(format!(
-        "Approve it: `medley approve {name}{flag}`, or set action to 'Apply'. Refuse it: `medley reject {name}`."
+        "Approve it: `medley approve {name}{flag}`, or {or}. Refuse it: `medley reject {name}`."
     ));
+}
+
+/// What others changed of what is in force, one line each.
+fn edits(status: &VirtPlatformConfigStatus) -> impl Iterator<Item = String> {
+    let edits = status
+        .drift
+        .iter()
+        .filter(|drift| drift.class == DriftClass::ExternalEdit);
+    edits.map(|drift| {
+        format!(
+            "Drift: {} of item '{}' is {}, applied was {}.",
+            drift.path,
+            drift.item,
+            short(drift.live.as_ref()),
+            short(drift.applied.as_ref())
+        )
+    })
 }
 
 fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: &mut Vec<String>) {

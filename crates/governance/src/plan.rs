@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 
 use api::advisor::{
-    Applied, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation, TargetRef, VirtPlatformConfig, names,
+    Applied, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation, TargetRef,
+    VirtPlatformConfig, names,
 };
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
@@ -20,6 +21,9 @@ use crate::ownership::Conflict;
 use crate::profile::{Prerequisite, Profile, Refusal, impact};
 use crate::snapshot::{Snapshot, whole};
 use crate::{diff, hash, ownership, rollback, timeout, values, window};
+
+/// Who gives back fields whose former owner is not known.
+pub const ROLLBACK_MANAGER: &str = "virt-advisor-operator-rollback";
 
 /// What is to be planned, before the server has been asked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -360,6 +364,10 @@ pub fn assemble(draft: Draft, previews: &[Preview], applied: &[Applied]) -> Resu
                 .find(|applied| applied.target_ref == item.target_ref)
                 .map(|applied| &applied.values);
             item.takeovers = ownership::takeovers(&preview.conflicts, live, desired, ours);
+            for takeover in &mut item.takeovers {
+                // What we gave back to nobody in particular is nobody's.
+                takeover.reclaimed |= takeover.manager == ROLLBACK_MANAGER;
+            }
         }
         items.push(item);
     }
@@ -394,15 +402,8 @@ pub fn worst(items: &[Item]) -> Option<Impact> {
 fn bare(object: Option<&Value>) -> Option<Value> {
     let mut object = object?.clone();
     diff::sanitize(&mut object);
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(names::GOVERNED_BY);
-        annotations.remove(names::APPLIED_PROFILE_HASH);
-        if annotations.is_empty()
-            && let Some(metadata) = object["metadata"].as_object_mut()
-        {
-            metadata.remove("annotations");
-        }
-    }
+    hash::remove_annotation(&mut object, names::GOVERNED_BY);
+    hash::remove_annotation(&mut object, names::APPLIED_PROFILE_HASH);
     Some(object)
 }
 
@@ -416,8 +417,9 @@ pub(crate) fn in_force(item: &Item, snapshot: &Snapshot) -> bool {
             .desired_state
             .as_ref()
             .is_none_or(|desired| impact::in_force(&live, desired)),
-        (Operation::Restore, Some(live)) => values::managed(&live, &item.managed_fields)
-            .is_ok_and(|now| now == wanted_values(item)),
+        (Operation::Restore, Some(live)) => {
+            values::managed(&live, &item.managed_fields).is_ok_and(|now| now == wanted_values(item))
+        }
     }
 }
 
@@ -451,11 +453,14 @@ pub fn bears_our_mark(item: &Item, live: &Value, config: &str) -> bool {
     annotations[names::GOVERNED_BY] == config
         && annotations[names::APPLIED_PROFILE_HASH]
             == hash::applied_hash(&wanted_values(item)).as_str()
-        && live["metadata"]["managedFields"]
-            .as_array()
-            .is_some_and(|entries| {
-                entries
-                    .iter()
-                    .any(|entry| entry["manager"] == FIELD_MANAGER)
-            })
+        && owned(live)
+}
+
+/// Whether any field of an object is ours.
+pub(crate) fn owned(live: &Value) -> bool {
+    let entries = live["metadata"]["managedFields"].as_array();
+    entries.is_some_and(|entries| {
+        let mut managers = entries.iter().map(|entry| &entry["manager"]);
+        managers.any(|manager| manager == FIELD_MANAGER)
+    })
 }

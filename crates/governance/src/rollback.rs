@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use api::advisor::{Operation, TargetRef};
+use api::advisor::{FIELD_MANAGER, Operation, TargetRef};
 use serde_json::Value;
 
 use crate::decide::Facts;
@@ -108,6 +108,11 @@ fn all_managed(records: &[&Record], target: &TargetRef) -> Vec<String> {
     all
 }
 
+/// Whether fields of a target were ours when a plan began.
+fn was_ours(first: &RecordedItem) -> bool {
+    first.owners.values().any(|owner| owner == FIELD_MANAGER)
+}
+
 fn undo(
     first: &RecordedItem,
     managed: Vec<String>,
@@ -130,15 +135,18 @@ fn undo(
             (governed == Some(&facts.config.name_any()))
                 .then(|| plan::deletion(stem, target, managed, facts.snapshot))
         }
-        (Some(before), Some(_)) => Some(plan::restoration(
+        (Some(before), Some(_)) if !was_ours(first) => Some(plan::restoration(
             stem,
             target,
             managed,
             before,
             facts.snapshot,
         )),
-        // We deleted it: it comes back as it was, as far as we knew it.
-        (Some(before), None) => {
+        // An earlier plan had applied it: letting go of it would take that back as well. Or we deleted
+        // it: it comes back as it was, as far as we knew it.
+        (Some(before), _) => {
+            let managed = managed.into_iter();
+            let managed = managed.filter(|path| before.contains_key(path)).collect();
             let mut item = plan::restoration(stem, target, managed, before, facts.snapshot);
             item.operation = Operation::Apply;
             let metadata = first.desired_state.as_ref().map(|state| &state["metadata"]);

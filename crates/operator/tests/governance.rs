@@ -5,6 +5,8 @@ mod stage;
 
 #[path = "governance/drift.rs"]
 mod drift;
+#[path = "governance/kills.rs"]
+mod kills;
 #[path = "governance/locks.rs"]
 mod locks;
 #[path = "governance/rollback.rs"]

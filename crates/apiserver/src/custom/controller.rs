@@ -83,23 +83,24 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
             return true;
         }
     };
+    let mut unsettled = Vec::new();
+    for index in 0..definitions.len() {
+        if !meta::is_deleting(&definitions[index])
+            && let Some(status) = settled(&definitions[index], &definitions)
+        {
+            definitions[index]["status"] = status;
+            unsettled.push(index);
+        }
+    }
+    // First served, then said to be: whoever reads that a kind is established can use it.
     compiled.serve(state, &definitions);
     let mut again = false;
-    for index in 0..definitions.len() {
-        let Some(definition) = definitions.get(index) else {
-            continue;
-        };
-        let name = meta::name(definition).to_owned();
+    for (index, definition) in definitions.iter().enumerate() {
         let outcome = if meta::is_deleting(definition) {
             finalize(state, resource, definition).await
-        } else if let Some(status) = settled(definition, &definitions) {
-            // Whoever reads that it is established may ask for its objects at once: it is served
-            // before it says so.
-            if let Some(definition) = definitions.get_mut(index) {
-                definition["status"] = status.clone();
-            }
-            compiled.serve(state, &definitions);
-            write_status(state, resource, &name, status)
+        } else if unsettled.contains(&index) {
+            let status = definition["status"].clone();
+            write_status(state, resource, meta::name(definition), status)
                 .await
                 .map(|()| false)
         } else {
@@ -110,14 +111,10 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
             // Changed meanwhile: its event brings us back.
             Err(status) if matches!(status.code, 404 | 409) => {}
             Err(status) => {
-                tracing::warn!(definition = name, %status, "a definition is not settled");
+                tracing::warn!(definition = meta::name(definition), %status, "a definition is not settled");
                 again = true;
             }
         }
-    }
-    // What could not be written does not count.
-    if let Ok(definitions) = read_all(state, resource) {
-        compiled.serve(state, &definitions);
     }
     again
 }
@@ -172,8 +169,7 @@ fn fingerprint(definition: &Value) -> Value {
     ])
 }
 
-/// The status of a definition whose names are accepted, and which is established by that; `None` if it
-/// says so already.
+/// The status of a definition whose names are accepted and which is established, if it is another.
 fn settled(definition: &Value, all: &[Value]) -> Option<Value> {
     let accepted = accept(definition, all);
     let now = Timestamp::now();

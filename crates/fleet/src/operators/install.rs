@@ -16,7 +16,7 @@ use super::names::{
 };
 use super::{Installed, definitions};
 use crate::names::{ROLE, SIMULATED, says_yes};
-use crate::served::until_established;
+use crate::served::until_served;
 
 /// Who applies definitions.
 const MANAGER: &str = "fleet-operators";
@@ -25,7 +25,7 @@ const IGNITION: &str = "3.5.0";
 
 /// Installs what is asked for and waits until it is served. What is there stays, and definitions made
 /// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
-/// upgrade. Definitions that somebody else made are left alone.
+/// upgrade. Definitions that somebody else made are left alone, and nothing is made of them.
 pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
     try_join_all(
         namespaces(*installed)
@@ -33,16 +33,17 @@ pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error
             .map(|name| namespace(client, name)),
     )
     .await?;
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definitions = definitions(installed)?;
-    try_join_all(
+    let ours = try_join_all(
         definitions
             .iter()
-            .map(|definition| define(&api, definition)),
+            .map(|definition| define(client, definition)),
     )
     .await?;
     for (kind, namespace, object) in objects(*installed) {
-        create(client, &kind, namespace, object).await?;
+        if ours.contains(&Some(format!("{}.{}", kind.plural, kind.group))) {
+            create(client, &kind, namespace, object).await?;
+        }
     }
     Ok(())
 }
@@ -73,23 +74,26 @@ async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
         .map_err(Error::api(format!("create namespace {name}")))
 }
 
+/// Defines a kind, unless somebody else has. Says its name if it is ours.
 async fn define(
-    api: &Api<CustomResourceDefinition>,
+    client: &Client,
     definition: &CustomResourceDefinition,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = name_of(&definition.metadata);
     let there = api
         .get_opt(name)
         .await
         .map_err(Error::api(format!("get definition {name}")))?;
     if there.is_some_and(|there| !says_yes(&there.metadata, SIMULATED)) {
-        return until_established(api, name).await;
+        return Ok(None);
     }
     let params = PatchParams::apply(MANAGER).force();
     api.patch(name, &params, &Patch::Apply(definition))
         .await
         .map_err(Error::api(format!("apply definition {name}")))?;
-    until_established(api, name).await
+    until_served(client, name).await?;
+    Ok(Some(name.to_owned()))
 }
 
 /// The objects that come with the operators.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::names::{DEFAULT_SNAPSHOT_CLASS, DRIVER};
 use super::snapshots::{VolumeSnapshotClass, definitions as snapshot_definitions};
-use crate::served::until_established;
+use crate::served::until_served;
 
 /// Defines snapshots, and waits until they are served. Definitions that are there are left alone:
 /// they are the same kinds, perhaps newer.
@@ -21,7 +21,7 @@ pub(super) async fn definitions(client: &Client) -> Result<(), Error> {
         create(&api, definition).await?;
     }
     for name in snapshot_definitions::NAMES {
-        until_established(&api, name).await?;
+        until_served(client, name).await?;
     }
     Ok(())
 }

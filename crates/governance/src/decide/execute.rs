@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::{Decision, Facts, Todo, Turn, draft, review};
+use crate::approval::Withheld;
 use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, message_of};
 use crate::health::{self, Health};
 use crate::record::{Ending, Outcome, Record, RecordedItem};
@@ -73,6 +74,9 @@ pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lo
                 return Lock::Done;
             }
         }
+        (Operation::Restore, Some(state)) if given_back(item, live) && !plan::owned(state) => {
+            return Lock::Done;
+        }
         _ => {}
     }
     if bypass {
@@ -116,6 +120,7 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
             );
         }
         turn.observe();
+        turn.enter(Phase::InProgress, None, message_of(Phase::InProgress));
     }
     if !unfinished {
         return watch_or_finish(turn, None);
@@ -143,6 +148,13 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         turn.status.plan_digest.as_deref(),
     ) {
         Ok(granted) => granted,
+        Err(Withheld::Rejected { .. }) => {
+            // Planned again it would be another plan, and nobody would have refused that.
+            turn.status.next_window = None;
+            let mut held = review::ask(turn);
+            held.todo = Todo::Again;
+            return held;
+        }
         Err(withheld) => return supersede(turn, &withheld.to_string()),
     };
     match entry {

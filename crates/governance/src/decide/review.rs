@@ -13,6 +13,9 @@ const STALE: &str = "Plan is stale: target resources have been modified since pl
 
 /// Looks at a plan that waits: does it still hold, and has somebody approved it?
 pub(super) fn look(mut turn: Turn<'_>) -> Decision {
+    if let Some(decision) = turn.close_if_open() {
+        return decision;
+    }
     let asked_to_apply = turn.facts.config.spec.action == Action::Apply;
     if turn.facts.spec_changed() {
         turn.acknowledge();
@@ -29,7 +32,6 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
         // Drafting says what is wrong.
         Err(_) => return turn.move_to(Phase::Drafting),
     }
-    settled::note_drift(&mut turn);
     let stale = staleness(&turn.facts, &turn.status.items);
     match &stale {
         Some(why) => turn.condition(PLAN_STALE, true, "TargetChanged", why),
@@ -107,6 +109,7 @@ fn hold(mut turn: Turn<'_>, reason: &str, why: &str) -> Decision {
     turn.condition(APPROVED, false, reason, why);
     let message = format!("Plan ready for review, but it is not carried out yet: {why}");
     turn.enter(Phase::ReviewRequired, None, &message);
+    settled::note_drift(&mut turn);
     settled::tell_drift(&mut turn);
     turn.rest(None)
 }
@@ -133,6 +136,7 @@ pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
     };
     turn.condition(APPROVED, false, reason, why);
     turn.enter(Phase::ReviewRequired, None, &message);
+    settled::note_drift(&mut turn);
     settled::tell_drift(&mut turn);
     turn.rest(None)
 }

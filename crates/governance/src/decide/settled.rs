@@ -36,6 +36,9 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
     if turn.status.rolled_back_to.is_some()
         && turn.status.rolled_back_to == turn.facts.config.spec.rollback_to
     {
+        // What earlier plans applied is still in force.
+        note_drift(&mut turn);
+        tell_drift(&mut turn);
         return turn.rest(None);
     }
     let draft = match plan::draft(&turn.facts) {

@@ -8,7 +8,7 @@ mod kills;
 mod laws;
 mod planning;
 mod pools;
-mod profiles;
+pub(crate) mod profiles;
 mod stories;
 mod undoing;
 mod world;

@@ -1,1 +1,92 @@
-//! Undoing, as plans: what was there before, whoever touched it first.
+//! What was there before, whoever touched it first.
+
+use std::collections::BTreeMap;
+
+use api::advisor::{Impact, TargetRef};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use super::before;
+use crate::record::{Record, RecordedItem};
+
+fn target(name: &str) -> TargetRef {
+    TargetRef {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: name.to_owned(),
+        namespace: None,
+    }
+}
+
+/// A plan that found these values at the fields it manages; `null` where there were none.
+fn record(revision: i64, name: &str, found: Option<Value>) -> Record {
+    let fields = found.clone().unwrap_or_else(|| json!({ "data.a": null }));
+    let fields = fields.as_object().unwrap().clone();
+    let there = |found: Value| -> BTreeMap<String, Value> {
+        let found = found.as_object().unwrap().clone().into_iter();
+        found.filter(|(_, value)| !value.is_null()).collect()
+    };
+    Record {
+        revision,
+        plan_digest: format!("sha256:{revision}"),
+        rollback_to: None,
+        approved_by: Vec::new(),
+        impact: Impact::Low,
+        operator_version: "v1".to_owned(),
+        options: None,
+        inputs: Vec::new(),
+        items: vec![RecordedItem {
+            name: name.to_owned(),
+            target_ref: target(name),
+            operation: api::advisor::Operation::Apply,
+            desired_state: None,
+            managed_fields: fields.keys().cloned().collect(),
+            before: found.map(there),
+            owners: BTreeMap::new(),
+            diff: None,
+        }],
+        started: Time("2026-07-01T12:00:00Z".parse().unwrap()),
+        outcome: None,
+    }
+}
+
+fn told(records: &[Record], name: &str) -> Option<Option<Value>> {
+    let found = before(records.iter(), &target(name))?;
+    Some(found.map(|found| json!(found)))
+}
+
+#[test]
+fn nobody_knows_about_what_nobody_touched() {
+    assert_eq!(told(&[], "x"), None);
+    assert_eq!(
+        told(&[record(1, "y", Some(json!({ "data.a": 1 })))], "x"),
+        None
+    );
+}
+
+#[test]
+fn the_first_who_touched_a_field_knows_what_it_was() {
+    let records = [
+        record(1, "x", Some(json!({ "data.a": 1 }))),
+        record(
+            2,
+            "x",
+            Some(json!({ "data.a": 2, "data.b": 5, "data.c": null })),
+        ),
+        record(3, "x", Some(json!({ "data.b": 6, "data.c": 7 }))),
+    ];
+    // A field that a later plan was the first to manage is given back, not removed.
+    assert_eq!(
+        told(&records, "x"),
+        Some(Some(json!({ "data.a": 1, "data.b": 5 })))
+    );
+}
+
+#[test]
+fn what_the_first_plan_created_was_not_there() {
+    let records = [
+        record(1, "x", None),
+        record(2, "x", Some(json!({ "data.a": 2, "data.b": 5 }))),
+    ];
+    assert_eq!(told(&records, "x"), Some(None));
+}

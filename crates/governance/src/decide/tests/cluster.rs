@@ -31,13 +31,13 @@ struct Installed {
 
 /// The cluster.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     kinds: BTreeMap<GroupKind, Installed>,
     objects: BTreeMap<(GroupKind, String, String), Stored>,
 }
 
 impl Cluster {
-    pub(super) fn install(&mut self, of: GroupKind, version: &'static str, schema: Option<Value>) {
+    pub(crate) fn install(&mut self, of: GroupKind, version: &'static str, schema: Option<Value>) {
         let definition = schema.map(|schema| {
             let definition = json!({
                 "metadata": { "name": of.kind },
@@ -61,7 +61,7 @@ impl Cluster {
         );
     }
 
-    pub(super) fn uninstall(&mut self, of: GroupKind) {
+    pub(crate) fn uninstall(&mut self, of: GroupKind) {
         self.kinds.remove(&of);
         self.objects.retain(|(kind, _, _), _| *kind != of);
     }
@@ -77,17 +77,17 @@ impl Cluster {
     }
 
     /// An object as a client reads it.
-    pub(super) fn get(&self, target: &TargetRef) -> Option<Value> {
+    pub(crate) fn get(&self, target: &TargetRef) -> Option<Value> {
         self.objects.get(&self.key(target)).map(Stored::read)
     }
 
     /// Everything there is, without bookkeeping: for comparisons.
-    pub(super) fn content(&self) -> Vec<Value> {
+    pub(crate) fn content(&self) -> Vec<Value> {
         let objects = self.objects.values();
         objects.map(|stored| stored.value.clone()).collect()
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for (of, installed) in &self.kinds {
             let objects = self.objects.iter().filter(|((kind, _, _), _)| kind == of);
@@ -107,7 +107,7 @@ impl Cluster {
     }
 
     /// What somebody does with `kubectl patch --type merge`; creates what is not there.
-    pub(super) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value, now: Timestamp) {
+    pub(crate) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value, now: Timestamp) {
         let key = self.key(target);
         let stored = self.objects.entry(key).or_insert_with(|| Stored {
             value: identity(target),
@@ -128,13 +128,13 @@ impl Cluster {
         stored.written.insert(who.to_owned(), now);
     }
 
-    pub(super) fn delete(&mut self, target: &TargetRef) {
+    pub(crate) fn delete(&mut self, target: &TargetRef) {
         let key = self.key(target);
         self.objects.remove(&key);
     }
 
     /// Server-side apply: the object as it would be, or who is in the way.
-    pub(super) fn applied(
+    pub(crate) fn applied(
         &self,
         target: &TargetRef,
         desired: &Value,
@@ -144,7 +144,7 @@ impl Cluster {
         Ok(self.try_apply(target, desired, force, now)?.read())
     }
 
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
         target: &TargetRef,
         desired: &Value,
@@ -258,6 +258,10 @@ fn leaves(object: &Value) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     collect(&[], object, &mut found);
     found.retain(|path, _| {
+        // An object without anything in it has nothing to be owned.
+        if path.is_empty() {
+            return false;
+        }
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         !matches!(
             path.as_slice(),
@@ -296,7 +300,7 @@ fn take(object: &mut Value, path: &[String]) {
 }
 
 /// A JSON merge patch.
-pub(super) fn merge(object: &mut Value, patch: &Value) {
+pub(crate) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *object = patch.clone();
         return;

@@ -1,1 +1,419 @@
-//! x
+//! What is in force is watched: edits of targets, changes of inputs, and what is done about them.
+
+use api::advisor::{Action, DriftClass, Phase};
+use jiff::SignedDuration;
+use rstest::rstest;
+use serde_json::json;
+
+use super::World;
+use super::profiles::config_map;
+use super::world::{descheduler, hyper_converged};
+use crate::enforcement::{CORRECTIONS, EXHAUSTIONS, PERIOD};
+use crate::profile::kinds::KUBE_DESCHEDULER;
+
+fn steps() -> World {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world
+}
+
+fn load_aware() -> World {
+    let mut world = World::load_aware();
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world
+}
+
+#[test]
+fn drift_is_told_with_who_and_what_and_is_not_fought() {
+    let mut world = steps();
+    let written = world.written.clone();
+    world.pass(SignedDuration::from_hours(1));
+    world.edit(
+        &config_map("second"),
+        "kubectl-edit",
+        &json!({ "data": { "limit": 50 } }),
+    );
+    world.run();
+    assert_eq!(world.trail, [Phase::Drifted]);
+    let drifted = world.condition("Drifted");
+    assert_eq!(drifted.reason, "DriftDetected");
+    assert_eq!(
+        drifted.message,
+        "Configuration has drifted from desired state: second: data.limit is 50, applied was 5, changed by kubectl-edit at 2026-07-01T13:00:00Z"
+    );
+    assert_eq!(
+        world.says("Completed"),
+        ("False".into(), "ConfigurationDrifted".into())
+    );
+    assert_eq!(
+        world.says("ProfileActive"),
+        ("False".into(), "DriftDetected".into())
+    );
+    let drift = &world.status().drift[0];
+    assert_eq!(drift.class, DriftClass::ExternalEdit);
+    assert_eq!(drift.manager.as_deref(), Some("kubectl-edit"));
+    assert_eq!(
+        world.item("second").message.as_deref(),
+        Some("Configuration has drifted from desired state")
+    );
+    assert!(
+        world
+            .notices
+            .iter()
+            .any(|notice| notice.warning && notice.reason == "Drifted")
+    );
+    assert_eq!(world.written, written);
+    world.check_rest();
+}
+
+/// B10.
+#[test]
+fn drift_that_is_corrected_by_hand_is_over() {
+    let mut world = steps();
+    let second = config_map("second");
+    world.edit(&second, "kubectl", &json!({ "data": { "limit": 50 } }));
+    world.run();
+    world.edit(&second, "kubectl", &json!({ "data": { "limit": 5 } }));
+    world.run();
+    assert_eq!(world.trail, [Phase::Completed]);
+    assert_eq!(
+        world.item("second").message.as_deref(),
+        Some("In desired state")
+    );
+    assert!(world.status().drift.is_empty());
+    assert_eq!(world.says("Drifted").0, "False");
+    world.check_rest();
+}
+
+#[test]
+fn what_others_add_is_no_drift() {
+    let mut world = steps();
+    world.edit(
+        &config_map("second"),
+        "kubectl",
+        &json!({ "data": { "other": 1 } }),
+    );
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.check_rest();
+}
+
+#[test]
+fn a_target_that_is_deleted_has_drifted() {
+    let mut world = steps();
+    world.cluster.delete(&config_map("third"));
+    world.run();
+    assert_eq!(world.phase(), Phase::Drifted);
+    world.check_rest();
+    // Toggling the action puts it back.
+    world.action(Action::DryRun);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    world.action(Action::Apply);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(
+        world.live(&config_map("third"), "/data/interval"),
+        json!(60)
+    );
+}
+
+/// B18: in review and when the plan failed, there is drift of what is in force.
+#[rstest]
+#[case::review(Phase::ReviewRequired)]
+#[case::failed(Phase::Failed)]
+fn drift_is_seen_while_another_plan_waits_or_has_failed(#[case] phase: Phase) {
+    let mut world = steps();
+    world.options(|options| options.descheduling_interval_seconds = Some(90));
+    match phase {
+        Phase::Failed => {
+            world.refusals.insert("second".into(), "no".into());
+        }
+        _ => world.action(Action::DryRun),
+    }
+    world.run();
+    assert_eq!(world.phase(), phase);
+    assert!(world.status().drift.is_empty());
+    world
+        .cluster
+        .delete(&super::profiles::machine_config("first"));
+    world.run();
+    assert_eq!(world.phase(), phase);
+    let drift = world.status().drift;
+    assert_eq!(drift[0].item, "first");
+    let condition = world.condition("Drifted");
+    assert_eq!(condition.status, "False");
+    assert!(
+        condition
+            .message
+            .contains("first: spec.kernelArguments is <none>"),
+        "{}",
+        condition.message
+    );
+    world.check_rest();
+}
+
+/// The acceptance example: the migration limit goes from 5 to 10.
+#[test]
+fn an_input_that_changes_is_reviewed_although_action_is_apply() {
+    let mut world = load_aware();
+    let written = world.written.len();
+    world.migrations(10);
+    world.run();
+    assert_eq!(world.trail, [Phase::Drafting, Phase::ReviewRequired]);
+    let condition = world.condition("InputDependencyDrift");
+    assert_eq!(
+        (condition.status.as_str(), condition.reason.as_str()),
+        ("True", "InputChanged")
+    );
+    assert_eq!(
+        condition.message,
+        "Input dependency changed: HCO parallelMigrationsPerCluster changed (scaled 5 -> 10)"
+    );
+    let diff = world.item("enable-load-aware-descheduling").diff.unwrap();
+    assert!(diff.contains("-    total: 5\n+    total: 10"), "{diff}");
+    assert_eq!(world.written.len(), written);
+    assert_eq!(
+        world.live(&descheduler(), "/spec/evictionLimits/total"),
+        json!(5)
+    );
+    assert_eq!(
+        world.says("Approved"),
+        ("False".into(), "InputChanged".into())
+    );
+    world.check_rest();
+
+    // Any edit of the specification acknowledges.
+    world.spec(|spec| spec.wait_timeout = Some("3h".into()));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(
+        world.says("InputDependencyDrift"),
+        ("False".into(), "Acknowledged".into())
+    );
+    assert_eq!(
+        world.live(&descheduler(), "/spec/evictionLimits/total"),
+        json!(10)
+    );
+    world.check_rest();
+}
+
+#[test]
+fn an_input_that_changes_back_resolves_itself() {
+    let mut world = load_aware();
+    let written = world.written.len();
+    world.migrations(10);
+    world.run();
+    world.migrations(5);
+    world.run();
+    assert_eq!(world.trail, [Phase::Drafting, Phase::Completed]);
+    assert_eq!(
+        world.says("InputDependencyDrift"),
+        ("False".into(), "DriftResolved".into())
+    );
+    assert_eq!(world.written.len(), written);
+    assert_eq!(
+        world.condition("Completed").message,
+        "Configuration successfully applied and in sync"
+    );
+    world.check_rest();
+}
+
+/// B11, B12: inputs are compared with inputs.
+#[test]
+fn an_edit_of_the_target_is_no_change_of_an_input() {
+    let mut world = load_aware();
+    world.edit(
+        &descheduler(),
+        "kubectl",
+        &json!({ "spec": { "evictionLimits": { "total": 10 } } }),
+    );
+    world.run();
+    assert_eq!(world.phase(), Phase::Drifted);
+    assert_eq!(world.says("InputDependencyDrift").0, "False");
+    // And both are told apart when both happen.
+    world.migrations(20);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(world.says("InputDependencyDrift").0, "True");
+    let diff = world.item("enable-load-aware-descheduling").diff.unwrap();
+    assert!(diff.contains("-    total: 10\n+    total: 18"), "{diff}");
+}
+
+/// What was derived counts: a change that comes to the same is none.
+#[test]
+fn an_input_that_comes_to_the_same_is_only_noted() {
+    let mut world = load_aware();
+    world.edit(
+        &hyper_converged(),
+        "admin",
+        &json!({ "spec": { "liveMigrationConfig": null } }),
+    );
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.status().inputs[0].raw, None);
+    world.check_rest();
+}
+
+/// B12: an older definition knows no limit per node, and nothing goes round in circles.
+#[test]
+fn a_definition_without_a_limit_per_node_comes_to_rest() {
+    let mut world = World::load_aware();
+    let text = json!({ "type": "string" });
+    let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": {
+        "managementState": text, "mode": text,
+        "deschedulingIntervalSeconds": { "type": "integer" },
+        "profiles": { "type": "array", "items": { "type": "string", "enum": ["KubeVirtRelieveAndMigrate"] } },
+        "profileCustomizations": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+        "evictionLimits": { "type": "object", "properties": { "total": { "type": "integer" } } },
+    } } } });
+    world.cluster.install(KUBE_DESCHEDULER, "v1", Some(schema));
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(
+        world.live(&descheduler(), "/spec/evictionLimits"),
+        json!({ "total": 5 })
+    );
+    assert_eq!(world.status().inputs.len(), 1);
+    world.check_rest();
+}
+
+#[test]
+fn bypassed_locks_correct_drift() {
+    let mut world = steps();
+    world.spec(|spec| spec.bypass_optimistic_lock = true);
+    world.run();
+    let second = config_map("second");
+    world.edit(&second, "kubectl", &json!({ "data": { "limit": 50 } }));
+    world.run();
+    assert_eq!(
+        world.trail,
+        [Phase::Drafting, Phase::InProgress, Phase::Completed]
+    );
+    for reason in ["Drifted", "DriftCorrected"] {
+        assert!(world.notices.iter().any(|notice| notice.reason == reason));
+    }
+    assert_eq!(world.live(&second, "/data/limit"), json!(5));
+    assert_eq!(world.status().enforcement.unwrap().corrections.len(), 1);
+    world.check_rest();
+    // Not in a dry run.
+    world.action(Action::DryRun);
+    world.run();
+    world.edit(&second, "kubectl", &json!({ "data": { "limit": 50 } }));
+    world.run();
+    assert_eq!(world.phase(), Phase::Drifted);
+    world.check_rest();
+}
+
+#[test]
+fn an_edit_war_is_given_up_until_somebody_looks() {
+    let mut world = steps();
+    world.spec(|spec| spec.bypass_optimistic_lock = true);
+    world.run();
+    let second = config_map("second");
+    let fight = |world: &mut World| {
+        world.edit(&second, "argocd", &json!({ "data": { "limit": 50 } }));
+        world.run()
+    };
+    let mut waits = 0;
+    for _ in 0..(CORRECTIONS + 1) * EXHAUSTIONS as usize {
+        if let Some(until) = fight(&mut world) {
+            assert_eq!(world.phase(), Phase::Drifted);
+            world.check_rest();
+            waits += 1;
+            assert!(
+                until
+                    <= world
+                        .now
+                        .checked_add(PERIOD + SignedDuration::from_secs(1))
+                        .unwrap()
+            );
+            world.now = until;
+            world.run();
+        }
+        if world.status().enforcement.is_some_and(|known| known.paused) {
+            break;
+        }
+    }
+    assert_eq!(waits, EXHAUSTIONS - 1);
+    let enforcement = world.status().enforcement.unwrap();
+    assert!(enforcement.paused);
+    assert_eq!(enforcement.against.as_deref(), Some("argocd"));
+    let told = world
+        .notices
+        .iter()
+        .filter(|notice| notice.reason == "EnforcementPaused");
+    assert_eq!(told.count(), 1);
+    world.check_rest();
+    world.pass(SignedDuration::from_mins(30));
+    let written = world.written.len();
+    assert_eq!(fight(&mut world), None);
+    assert_eq!(world.phase(), Phase::Drifted);
+    assert_eq!(world.written.len(), written);
+
+    world.spec(|spec| spec.wait_timeout = Some("1h".into()));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.live(&second, "/data/limit"), json!(5));
+    assert_eq!(world.status().enforcement, None);
+}
+
+/// B13: a new version that wants less is an upgrade, too: applying it would take something back.
+#[test]
+fn a_field_that_a_version_gives_up_is_an_upgrade() {
+    use crate::intent::Intents;
+    use crate::profile::{About, Prerequisite, Profile, Refusal, Uses};
+    struct Less(super::profiles::Steps);
+    impl Profile for Less {
+        fn about(&self) -> &About {
+            self.0.about()
+        }
+        fn uses(&self) -> &[Uses] {
+            &[]
+        }
+        fn prerequisites(&self, options: &api::advisor::ProfileOptions) -> Vec<Prerequisite> {
+            self.0.prerequisites(options)
+        }
+        fn intents(
+            &self,
+            options: &api::advisor::ProfileOptions,
+            snapshot: &crate::Snapshot,
+        ) -> Result<Intents, Refusal> {
+            let mut wanted = self.0.intents(options, snapshot)?;
+            let second = &mut wanted.items[1];
+            second.managed.retain(|path| path != "data.logic");
+            second.desired["data"]
+                .as_object_mut()
+                .unwrap()
+                .remove("logic");
+            Ok(wanted)
+        }
+    }
+    let mut world = steps();
+    world.version = "v0.1.31".into();
+    world.profile = Some(std::sync::Arc::new(Less(super::profiles::Steps {
+        logic: 1,
+    })));
+    world.run();
+    assert_eq!(world.phase(), Phase::CompletedWithUpgrade);
+    world.check_rest();
+    world.spec(|spec| spec.wait_timeout = Some("1h".into()));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(
+        world.live(&config_map("second"), "/data/logic"),
+        json!(null)
+    );
+    world.check_rest();
+}

@@ -1,1 +1,507 @@
-//! x
+//! A plan is carried out: one item after the other, under its lock, in its window, in its time.
+
+use api::advisor::{Action, FailurePolicy, ItemState, MaintenanceWindow, Phase};
+use jiff::SignedDuration;
+use rstest::rstest;
+use serde_json::json;
+
+use super::World;
+use super::profiles::{config_map, machine_config};
+use crate::record::Ending;
+
+use ItemState::{Completed, Failed, InProgress, Pending};
+
+/// The three steps, applied; the first waits for its pool.
+fn begun(change: impl FnOnce(&mut World)) -> World {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    change(&mut world);
+    world.run();
+    world
+}
+
+fn ending(world: &World, revision: i64) -> Option<Ending> {
+    let mut records = world.records.iter();
+    let record = records.find(|record| record.revision == revision).unwrap();
+    record.outcome.as_ref().map(|outcome| outcome.result)
+}
+
+/// B1, and B2: right after it was written the pool still says that it is up to date.
+#[test]
+fn an_item_waits_for_the_one_before_it() {
+    let mut world = begun(|_| {});
+    assert_eq!(world.states(), [InProgress, Pending, Pending]);
+    assert_eq!(
+        world.item("first").message.unwrap(),
+        "Waiting for MachineConfigPool 'worker' to render 'first'"
+    );
+    for updated in [0, 2, 9] {
+        world.roll_out("worker", updated);
+        world.run();
+        assert_eq!(world.states(), [InProgress, Pending, Pending]);
+        let message = world.item("first").message.unwrap();
+        assert!(message.contains(&format!("{updated}/10")), "{message}");
+        assert_eq!(world.written, ["first"]);
+        assert!(world.cluster.get(&config_map("second")).is_none());
+        world.check_rest();
+    }
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.states(), [Completed, Completed, Completed]);
+    assert_eq!(world.written, ["first", "second", "third"]);
+}
+
+/// B3, B4: a timeout wakes up by itself and sticks.
+#[test]
+fn a_timeout_ends_the_plan() {
+    let mut world = begun(|world| world.spec(|spec| spec.wait_timeout = Some("1h30m".into())));
+    world.roll_out("worker", 2);
+    let wake = world.run().unwrap();
+    let waited = wake.duration_since(world.now);
+    assert!(waited > SignedDuration::from_mins(89) && waited <= SignedDuration::from_mins(90));
+    world.now = wake;
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    assert_eq!(world.states(), [Failed, Pending, Pending]);
+    let message = world.item("first").message.unwrap();
+    assert_eq!(
+        message,
+        "Timeout waiting for resource to become healthy (waited 1h30m0s, timeout 1h30m0s): MachineConfigPool 'worker' is updating (Updated: 2/10, Ready: 2/10)"
+    );
+    assert_eq!(
+        world.condition("Failed").message,
+        format!("Item 'first' failed: {message}")
+    );
+    assert_eq!(ending(&world, 1), Some(Ending::Failed));
+    world.check_rest();
+    // Nothing is retried unasked, also when the nodes are there at last.
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    assert_eq!(world.written, ["first"]);
+    // Asked for, it goes on.
+    world.spec(|spec| spec.wait_timeout = Some("2h".into()));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.written, ["first", "second", "third"]);
+}
+
+/// B3 with Continue: it is told at the end, and stays so until it is healthy.
+#[test]
+fn a_timeout_with_continue_ends_with_errors() {
+    let mut world = begun(|world| {
+        world.spec(|spec| {
+            spec.wait_timeout = Some("30m".into());
+            spec.failure_policy = FailurePolicy::Continue;
+        });
+    });
+    world.now = world.run().unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::CompletedWithErrors);
+    assert_eq!(world.states(), [Failed, Completed, Completed]);
+    assert_eq!(ending(&world, 1), Some(Ending::CompletedWithErrors));
+    // B9.
+    assert_eq!(
+        world.says("Completed"),
+        ("False".into(), "CompletedWithErrors".into())
+    );
+    let message = world.condition("CompletedWithErrors").message;
+    assert!(
+        message.starts_with("Plan completed but some items failed"),
+        "{message}"
+    );
+    world.check_rest();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.states(), [Completed, Completed, Completed]);
+    world.check_rest();
+}
+
+#[rstest]
+#[case::abort(FailurePolicy::Abort, Phase::Failed, [Completed, Failed, Pending], Ending::Failed)]
+#[case::go_on(FailurePolicy::Continue, Phase::CompletedWithErrors, [Completed, Failed, Completed], Ending::CompletedWithErrors)]
+fn what_the_server_refuses_has_failed(
+    #[case] policy: FailurePolicy,
+    #[case] phase: Phase,
+    #[case] states: [ItemState; 3],
+    #[case] end: Ending,
+) {
+    let mut world = begun(|world| {
+        world.spec(|spec| spec.failure_policy = policy);
+        world.refusals.insert("second".into(), "no way".into());
+    });
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), phase);
+    assert_eq!(world.states(), states);
+    assert_eq!(
+        world.item("second").message.unwrap(),
+        "Failed to apply: no way"
+    );
+    assert_eq!(ending(&world, 1), Some(end));
+    world.check_rest();
+    // B8: what failed can be tried again.
+    world.refusals.clear();
+    world.spec(|spec| spec.wait_timeout = Some("9h".into()));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.live(&config_map("second"), "/data/limit"), json!(5));
+}
+
+#[test]
+fn a_plan_whose_targets_changed_fails_and_says_what_changed() {
+    let mut world = World::steps();
+    let third = config_map("third");
+    world.edit(&third, "", &json!({ "data": { "interval": 1 } }));
+    world.run();
+    world.edit(&third, "", &json!({ "data": { "interval": 2 } }));
+    world.action(Action::Apply);
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    let failed = world.condition("Failed");
+    assert_eq!(failed.reason, "PlanStale");
+    assert_eq!(
+        failed.message,
+        "Plan is stale: target resources have been modified since plan generation. Please regenerate the plan by changing action to DryRun, then review and re-approve. ConfigMap there/third: data.interval changed from 1 to 2"
+    );
+    let stale = world.condition("PlanStale");
+    assert_eq!(
+        (stale.status.as_str(), stale.reason.as_str()),
+        ("True", "TargetChanged")
+    );
+    assert_eq!(
+        stale.message,
+        "ConfigMap there/third: data.interval changed from 1 to 2"
+    );
+    assert_eq!(world.states(), [Pending, Pending, Pending]);
+    assert_eq!(world.written, [""; 0]);
+    assert_eq!(world.records.len(), 0);
+    world.check_rest();
+    world.action(Action::DryRun);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(
+        world.says("PlanStale"),
+        ("False".into(), "Replanned".into())
+    );
+}
+
+#[rstest]
+#[case::came(json!({ "data": { "interval": 9 } }), "ConfigMap there/second did not exist and does now")]
+fn a_target_that_changes_at_the_last_moment_is_left_alone(
+    #[case] patch: serde_json::Value,
+    #[case] told: &str,
+) {
+    let mut world = begun(|_| {});
+    world.overtaken = Some((config_map("second"), patch.clone()));
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    assert_eq!(world.condition("PlanStale").message, told);
+    assert_eq!(world.states(), [Completed, Pending, Pending]);
+    assert_eq!(world.live(&config_map("second"), "/data"), patch["data"]);
+    assert_eq!(ending(&world, 1), Some(Ending::Failed));
+}
+
+#[test]
+fn a_bypassed_lock_is_not_looked_at() {
+    let mut world = World::steps();
+    let third = config_map("third");
+    world.edit(&third, "argocd", &json!({ "data": { "interval": 1 } }));
+    world.run();
+    world.edit(&third, "argocd", &json!({ "data": { "interval": 2 } }));
+    world.spec(|spec| {
+        spec.action = Action::Apply;
+        spec.bypass_optimistic_lock = true;
+    });
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.live(&third, "/data/interval"), json!(60));
+}
+
+/// B17.
+#[test]
+fn a_dry_run_stops_the_plan_before_the_next_item() {
+    let mut world = begun(|_| {});
+    world.roll_out("worker", 5);
+    world.action(Action::DryRun);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(world.written, ["first"]);
+    assert_eq!(ending(&world, 1), Some(Ending::Superseded));
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(world.written, ["first"]);
+    world.check_rest();
+    world.action(Action::Apply);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    // Nothing is applied twice.
+    assert_eq!(world.written, ["first", "second", "third"]);
+}
+
+/// B17: while nodes reboot, an edit of what was applied is not fought.
+#[test]
+fn what_is_applied_is_not_applied_again_while_it_is_waited_for() {
+    let mut world = begun(|_| {});
+    world.roll_out("worker", 3);
+    world.run();
+    let first = machine_config("first");
+    world.edit(
+        &first,
+        "admin",
+        &json!({ "spec": { "kernelArguments": ["psi=0"] } }),
+    );
+    world.run();
+    assert_eq!(world.written, ["first"]);
+    assert_eq!(
+        world.live(&first, "/spec/kernelArguments"),
+        json!(["psi=0"])
+    );
+}
+
+/// B18: and it is seen when it is over.
+#[test]
+fn an_edit_during_the_rollout_is_seen_as_drift_afterwards() {
+    let mut world = begun(|_| {});
+    let first = machine_config("first");
+    world.edit(
+        &first,
+        "admin",
+        &json!({ "spec": { "kernelArguments": ["psi=0"] } }),
+    );
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Drifted);
+    assert_eq!(world.written, ["first", "second", "third"]);
+    world.check_rest();
+}
+
+#[test]
+fn ignoring_stops_the_plan_at_once() {
+    let mut world = begun(|_| {});
+    world.action(Action::Ignore);
+    world.run();
+    assert_eq!(world.phase(), Phase::Ignored);
+    assert_eq!(ending(&world, 1), Some(Ending::Superseded));
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.written, ["first"]);
+    world.check_rest();
+}
+
+#[test]
+fn other_inputs_stop_the_plan_and_have_to_be_reviewed() {
+    let mut world = begun(|_| {});
+    world.edit(
+        &config_map("source"),
+        "admin",
+        &json!({ "data": { "limit": 8 } }),
+    );
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(world.written, ["first"]);
+    assert_eq!(
+        world.says("InputDependencyDrift"),
+        ("True".into(), "InputChanged".into())
+    );
+    world.check_rest();
+}
+
+fn nightly() -> MaintenanceWindow {
+    MaintenanceWindow {
+        schedule: "0 2 * * *".into(),
+        duration: "1h".into(),
+        time_zone: None,
+    }
+}
+
+#[test]
+fn disruptive_items_wait_for_their_window() {
+    let mut world = begun(|world| world.spec(|spec| spec.maintenance_windows = vec![nightly()]));
+    let opens = "2026-07-02T02:00:00Z".parse().unwrap();
+    assert_eq!(world.run(), Some(opens));
+    assert_eq!(world.phase(), Phase::InProgress);
+    assert_eq!(world.states(), [Pending, Pending, Pending]);
+    assert_eq!(world.status().next_window.unwrap().0, opens);
+    assert_eq!(
+        world.item("first").message.unwrap(),
+        "Waiting for a maintenance window (the next one opens at 2026-07-02T02:00:00Z)"
+    );
+    assert_eq!(world.written, [""; 0]);
+    world.check_rest();
+    world.now = opens;
+    world.run();
+    assert_eq!(world.written, ["first"]);
+    assert_eq!(world.status().next_window, None);
+    // What begun goes on when the window has closed, and what disturbs nobody needs none.
+    world.pass(SignedDuration::from_hours(5));
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.written, ["first", "second", "third"]);
+}
+
+#[test]
+fn items_that_disturb_nobody_need_no_window() {
+    let mut world = begun(|world| {
+        world.spec(|spec| spec.maintenance_windows = vec![nightly()]);
+        world.options(|options| options.enable_psi_metrics = Some(false));
+    });
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.written, ["second", "third"]);
+    world.check_rest();
+}
+
+/// Windows that cannot be read let nothing begin.
+#[test]
+fn a_window_that_makes_no_sense_does_not_open() {
+    let mut world = begun(|world| world.spec(|spec| spec.maintenance_windows = vec![nightly()]));
+    world.spec(|spec| spec.maintenance_windows[0].schedule = "whenever".into());
+    world.run();
+    assert_eq!(world.phase(), Phase::PrerequisiteFailed);
+    assert_eq!(world.written, [""; 0]);
+}
+
+/// B14.
+#[test]
+fn pools_without_nodes_paused_pools_and_pools_of_ones_own() {
+    // Nobody is disturbed where there are no nodes, and nothing is waited for.
+    let mut world = World::steps();
+    world.pool("worker", 0);
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 0);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+
+    // All pools that take it are waited for.
+    let mut world = begun(|world| world.pool("infra", 3));
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.states(), [InProgress, Pending, Pending]);
+    let message = world.item("first").message.unwrap();
+    assert!(message.contains("'infra'"), "{message}");
+
+    // A paused pool is told, and never takes it up by itself.
+    world.pause_pool("infra", true);
+    world.run();
+    let message = world.item("first").message.unwrap();
+    assert!(
+        message.contains("MachineConfigPool 'infra' is paused"),
+        "{message}"
+    );
+    world.pause_pool("infra", false);
+    world.roll_out("infra", 3);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// B19.
+#[test]
+fn every_plan_that_was_begun_is_in_the_history() {
+    let mut world = begun(|_| {});
+    world.roll_out("worker", 10);
+    world.run();
+    for interval in [90, 120] {
+        world.options(|options| options.descheduling_interval_seconds = Some(interval));
+        world.run();
+    }
+    assert_eq!(world.phase(), Phase::Completed);
+    let revisions: Vec<_> = world.records.iter().map(|record| record.revision).collect();
+    assert_eq!(revisions, [1, 2, 3]);
+    assert_eq!(world.status().revision, Some(3));
+    for record in &world.records {
+        let outcome = record.outcome.as_ref().unwrap();
+        assert_eq!(outcome.result, Ending::Completed);
+        assert_eq!(
+            outcome.message,
+            "Configuration successfully applied and in sync"
+        );
+        assert_eq!(record.operator_version, "v0.1.30");
+    }
+    let first = &world.records[0].items;
+    assert_eq!(first.len(), 3);
+    assert_eq!(first[0].before, None);
+    let before = world.records[2].items[1].before.clone().unwrap();
+    assert_eq!(before["data.interval"], json!(90));
+    assert_eq!(world.records[0].inputs[0].derived, json!(5));
+}
+
+/// B15: what is not wanted any more is taken back, as an item that is reviewed like any other.
+#[test]
+fn what_an_option_turns_off_is_removed() {
+    let mut world = begun(|_| {});
+    world.roll_out("worker", 10);
+    world.run();
+    world.spec(|spec| {
+        spec.action = Action::DryRun;
+        let options = spec.options.get_or_insert_default();
+        options
+            .load_aware
+            .get_or_insert_default()
+            .enable_psi_metrics = Some(false);
+    });
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    let removal = world.item("remove-first");
+    assert_eq!(removal.operation, api::advisor::Operation::Delete);
+    assert_eq!(removal.impact_severity, Some(api::advisor::Impact::High));
+    assert!(removal.diff.unwrap().contains("-  - psi=1"));
+    world.action(Action::Apply);
+    world.run();
+    assert!(world.cluster.get(&machine_config("first")).is_none());
+    assert_eq!(world.phase(), Phase::InProgress);
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.item("remove-first").state, Completed);
+    world.check_rest();
+    // It is not missed.
+    assert!(
+        world
+            .status()
+            .applied
+            .iter()
+            .all(|applied| applied.name != "first")
+    );
+}
+
+/// B15, the other way round: what was there before us is not ours to remove.
+#[test]
+fn what_others_had_in_force_is_left_to_them() {
+    let mut world = World::steps();
+    let patch = json!({
+        "metadata": { "labels": { "machineconfiguration.openshift.io/role": "worker" } },
+        "spec": { "kernelArguments": ["psi=1"] },
+    });
+    world.edit(&machine_config("first"), "admin", &patch);
+    world.edit(
+        &config_map("second"),
+        "admin",
+        &json!({ "data": { "interval": 60, "limit": 5, "logic": 1 } }),
+    );
+    world.edit(
+        &config_map("third"),
+        "admin",
+        &json!({ "data": { "interval": 60 } }),
+    );
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.records.len(), 0);
+    world.action(Action::Apply);
+    world.options(|options| options.enable_psi_metrics = Some(false));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(
+        world.live(&machine_config("first"), "/spec/kernelArguments"),
+        json!(["psi=1"])
+    );
+    assert_eq!(world.written, [""; 0]);
+}

@@ -1,1 +1,310 @@
-//! x
+//! From nothing to a plan: what has to be there, and what makes a plan obsolete.
+
+use api::advisor::{Action, Impact, Phase};
+use jiff::SignedDuration;
+use rstest::rstest;
+use serde_json::json;
+
+use super::World;
+use super::profiles::config_map;
+use super::world::descheduler;
+use crate::profile::kinds::{CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER};
+
+#[test]
+fn a_profile_that_there_is_not_is_told() {
+    let mut world = World::steps();
+    let profile = world.profile.take();
+    let wake = world.run();
+    assert_eq!(world.phase(), Phase::PrerequisiteFailed);
+    assert_eq!(
+        world.condition("PrerequisiteFailed").message,
+        "Profile not found: steps"
+    );
+    assert_eq!(
+        world.says("PrerequisitesMet"),
+        ("False".into(), "ProfileNotFound".into())
+    );
+    assert!(wake.is_some());
+    world.check_rest();
+    world.profile = profile;
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+}
+
+/// The proposal's texts; looked for again after five minutes, should nothing tell.
+#[test]
+fn a_missing_kind_is_named_and_picked_up_when_it_comes() {
+    let mut world = World::load_aware();
+    world.cluster.uninstall(KUBE_DESCHEDULER);
+    let wake = world.run();
+    assert_eq!(
+        world.trail,
+        [Phase::Pending, Phase::Drafting, Phase::PrerequisiteFailed]
+    );
+    assert_eq!(
+        wake,
+        world.now.checked_add(SignedDuration::from_mins(5)).ok()
+    );
+    assert_eq!(
+        world.condition("PrerequisiteFailed").message,
+        "Missing required dependencies:\n  - KubeDescheduler (operator.openshift.io.v1): Please install the Descheduler Operator via OLM"
+    );
+    let met = world.condition("PrerequisitesMet");
+    assert_eq!(met.reason, "MissingDependency");
+    assert_eq!(
+        met.message,
+        "The CRD 'KubeDescheduler' is not found. Please install the Descheduler Operator via OLM."
+    );
+    assert_eq!(
+        world.says("ReviewRequired"),
+        ("False".into(), "PrerequisitesFailed".into())
+    );
+    assert_eq!(world.status().impact_severity, Some(Impact::Medium));
+    world.check_rest();
+
+    // Another one is missing: the message follows.
+    world.cluster.uninstall(HYPER_CONVERGED);
+    world.run();
+    let message = world.condition("PrerequisiteFailed").message;
+    assert!(
+        message.contains("HyperConverged (hco.kubevirt.io.v1beta1)"),
+        "{message}"
+    );
+
+    world.cluster.install(KUBE_DESCHEDULER, "v1", None);
+    world.cluster.install(HYPER_CONVERGED, "v1beta1", None);
+    world.run();
+    assert_eq!(
+        world.trail,
+        [Phase::Pending, Phase::Drafting, Phase::ReviewRequired]
+    );
+    assert_eq!(world.says("PrerequisitesMet").0, "True");
+}
+
+#[test]
+fn a_kind_that_goes_away_is_noticed_whatever_the_phase() {
+    let mut world = World::load_aware();
+    world.run();
+    world.cluster.uninstall(KUBE_DESCHEDULER);
+    world.run();
+    assert_eq!(world.phase(), Phase::PrerequisiteFailed);
+}
+
+#[rstest]
+#[case::timeout(|world: &mut World| world.spec(|spec| spec.wait_timeout = Some("-3m".into())), "spec.waitTimeout")]
+#[case::window(|world: &mut World| world.spec(|spec| spec.maintenance_windows = vec![api::advisor::MaintenanceWindow {
+    schedule: "whenever".into(), duration: "1h".into(), time_zone: None,
+}]), "spec.maintenanceWindows[0].schedule")]
+#[case::rollback(|world: &mut World| world.spec(|spec| spec.rollback_to = Some(3)), "spec.rollbackTo: 3 is not in the history; there is none")]
+fn what_makes_no_sense_is_refused_before_anything_is_planned(
+    #[case] change: fn(&mut World),
+    #[case] told: &str,
+) {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    change(&mut world);
+    world.run();
+    assert_eq!(world.phase(), Phase::PrerequisiteFailed);
+    let condition = world.condition("PrerequisitesMet");
+    assert_eq!(condition.reason, "InvalidConfiguration");
+    assert!(condition.message.contains(told), "{}", condition.message);
+    assert_eq!(world.written, [""; 0]);
+    world.check_rest();
+}
+
+#[test]
+fn what_cannot_be_read_fails_until_the_specification_changes() {
+    let mut world = World::steps();
+    let source = config_map("source");
+    world.edit(
+        &source,
+        "admin",
+        &json!({ "data": { "limit": "unreadable" } }),
+    );
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    let failed = world.condition("Failed");
+    assert_eq!(failed.reason, "Failed");
+    assert_eq!(
+        failed.message,
+        "Failed to generate plan items: source makes no sense"
+    );
+    world.check_rest();
+    world.edit(&source, "admin", &json!({ "data": { "limit": 3 } }));
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    world.spec(|spec| spec.wait_timeout = Some("1h".to_owned()));
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+}
+
+/// Also for a dry run: there is nothing to review.
+#[test]
+fn what_is_in_force_already_is_completed_at_once() {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    let written = world.written.clone();
+    world.action(Action::DryRun);
+    world.run();
+    // B8: a change of the specification is noticed, and planned.
+    assert_eq!(
+        world.trail,
+        [Phase::Pending, Phase::Drafting, Phase::Completed]
+    );
+    for item in world.status().items {
+        assert_eq!(item.message.as_deref(), Some("Already in desired state"));
+    }
+    assert_eq!(world.status().impact_severity, Some(Impact::Low));
+    assert_eq!(world.written, written);
+    world.check_rest();
+}
+
+#[test]
+fn what_is_in_force_but_not_healthy_is_waited_for() {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 4);
+    world.run();
+    // The plan is given up and made again: its first item is in force and still rolls out.
+    world.options(|options| options.descheduling_interval_seconds = Some(90));
+    world.run();
+    assert_eq!(world.phase(), Phase::InProgress);
+    assert_eq!(world.written, ["first"]);
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.written, ["first", "second", "third"]);
+}
+
+/// B5: options and approval in one patch.
+#[test]
+fn a_plan_that_was_reviewed_is_not_carried_out_when_options_change_with_its_approval() {
+    let mut world = World::steps();
+    world.run();
+    let reviewed = world.digest();
+    world.spec(|spec| {
+        spec.action = Action::Apply;
+        let options = spec.options.get_or_insert_default();
+        options
+            .load_aware
+            .get_or_insert_default()
+            .descheduling_interval_seconds = Some(300);
+    });
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_ne!(world.digest(), reviewed);
+    assert_eq!(world.records.len(), 1);
+    assert_ne!(world.records[0].plan_digest, reviewed);
+    assert_eq!(
+        world.live(&config_map("second"), "/data/interval"),
+        json!(300)
+    );
+    let options = world.status().applied_options.unwrap();
+    assert_eq!(options, world.config.spec.options.clone().unwrap());
+}
+
+/// B6, B7: every option is noticed, in review and when everything is applied.
+#[rstest]
+#[case::interval(json!({ "deschedulingIntervalSeconds": 120 }))]
+#[case::mode(json!({ "mode": "Predictive" }))]
+#[case::psi(json!({ "enablePSIMetrics": false }))]
+#[case::thresholds(json!({ "devDeviationThresholds": "High" }))]
+#[case::total(json!({ "evictionLimitTotal": 3 }))]
+#[case::node(json!({ "evictionLimitNode": 1 }))]
+fn every_option_makes_another_plan(#[case] options: serde_json::Value) {
+    let options: api::advisor::ProfileOptions =
+        serde_json::from_value(json!({ "loadAware": options })).unwrap();
+    let mut world = World::load_aware();
+    world.run();
+    let before = world.digest();
+    world.spec(|spec| spec.options = Some(options.clone()));
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_ne!(world.digest(), before);
+
+    let mut world = World::load_aware();
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.spec(|spec| {
+        spec.options = Some(options);
+        spec.action = Action::DryRun;
+    });
+    world.run();
+    assert_eq!(
+        world.phase(),
+        Phase::ReviewRequired,
+        "{:#?}",
+        world.status().items
+    );
+}
+
+/// The server's answer decides, not ours.
+#[test]
+fn a_plan_follows_what_there_is() {
+    let mut world = World::load_aware();
+    world.run();
+    let before = world.digest();
+    world.edit(
+        &descheduler(),
+        "",
+        &json!({ "spec": { "deschedulingIntervalSeconds": 45 } }),
+    );
+    world.run();
+    // What was reviewed is not replaced under the eyes of whoever reviews it.
+    assert_eq!(world.digest(), before);
+    let stale = world.condition("PlanStale");
+    assert_eq!(
+        (stale.status.as_str(), stale.reason.as_str()),
+        ("True", "TargetChanged")
+    );
+    assert_eq!(
+        stale.message,
+        "KubeDescheduler openshift-kube-descheduler-operator/cluster: spec.deschedulingIntervalSeconds changed from 30 to 45"
+    );
+    world.check_rest();
+    // Edited back, it is as it was.
+    world.edit(
+        &descheduler(),
+        "",
+        &json!({ "spec": { "deschedulingIntervalSeconds": 30 } }),
+    );
+    world.run();
+    assert_eq!(world.says("PlanStale").0, "False");
+}
+
+/// Another logic while a plan waits makes another plan, which waits as well.
+#[test]
+fn an_upgrade_while_a_plan_waits_plans_again() {
+    let mut world = World::steps();
+    world.run();
+    let before = world.digest();
+    world.version = "v0.1.31".to_owned();
+    world.profile = Some(std::sync::Arc::new(super::profiles::Steps { logic: 2 }));
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_ne!(world.digest(), before);
+    assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
+    world.check_rest();
+}
+
+#[test]
+fn a_missing_kind_is_noticed_while_a_plan_is_carried_out() {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    world.run();
+    world.cluster.uninstall(CONFIG_MAP);
+    world.run();
+    assert_eq!(world.phase(), Phase::PrerequisiteFailed);
+    assert_eq!(world.written, ["first"]);
+    let outcome = world.records[0].outcome.clone().unwrap();
+    assert_eq!(outcome.result, crate::record::Ending::Superseded);
+    world.check_rest();
+}

@@ -31,7 +31,7 @@ impl World {
     }
 
     /// The pool renders what there is, and so many of its machines have it.
-    pub(super) fn roll_out(&mut self, name: &str, updated: i64) {
+    pub(crate) fn roll_out(&mut self, name: &str, updated: i64) {
         let live = self.cluster.get(&pool(name)).unwrap();
         let machines = live["status"]["machineCount"].as_i64().unwrap();
         let sources: Vec<_> = self
@@ -43,9 +43,7 @@ impl World {
             .collect();
         let rendered = format!("rendered-{}", sources.len());
         let done = updated >= machines;
-        let condition = |kind: &str, holds: bool| {
-            json!({ "type": kind, "status": if holds { "True" } else { "False" } })
-        };
+        let condition = |kind: &str, holds: bool| json!({ "type": kind, "status": if holds { "True" } else { "False" } });
         let mut status = json!({
             "updatedMachineCount": updated.min(machines),
             "readyMachineCount": updated.min(machines),
@@ -62,6 +60,10 @@ impl World {
     }
 
     pub(super) fn pause_pool(&mut self, name: &str, paused: bool) {
-        self.edit(&pool(name), "admin", &json!({ "spec": { "paused": paused } }));
+        self.edit(
+            &pool(name),
+            "admin",
+            &json!({ "spec": { "paused": paused } }),
+        );
     }
 }

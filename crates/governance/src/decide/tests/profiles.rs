@@ -11,9 +11,9 @@ use crate::snapshot::Snapshot;
 
 /// Three steps.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     /// What this version of the operator writes into the second object.
-    pub(super) logic: i64,
+    pub(crate) logic: i64,
 }
 
 const ABOUT: About = About {
@@ -26,7 +26,7 @@ const ABOUT: About = About {
     advertised: false,
 };
 
-pub(super) fn config_map(name: &str) -> TargetRef {
+pub(crate) fn config_map(name: &str) -> TargetRef {
     TargetRef {
         api_version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn config_map(name: &str) -> TargetRef {
     }
 }
 
-pub(super) fn machine_config(name: &str) -> TargetRef {
+pub(crate) fn machine_config(name: &str) -> TargetRef {
     TargetRef {
         api_version: format!("{}/v1", MACHINE_CONFIG.group),
         kind: "MachineConfig".to_owned(),
@@ -57,7 +57,13 @@ fn intent(name: &'static str, target: TargetRef, impact: Impact, part: &Value) -
     let mut managed = Vec::new();
     for (field, value) in part.as_object().unwrap() {
         desired[field] = value.clone();
-        managed.extend(value.as_object().unwrap().keys().map(|key| format!("{field}.{key}")));
+        managed.extend(
+            value
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(|key| format!("{field}.{key}")),
+        );
     }
     Intent {
         name,

@@ -46,7 +46,10 @@ fn an_administrator_reviews_before_anything_is_touched() {
         review.message,
         "Plan ready for review. Change action to 'Apply' to execute."
     );
-    assert_eq!(world.says("Completed"), ("False".into(), "NotCompleted".into()));
+    assert_eq!(
+        world.says("Completed"),
+        ("False".into(), "NotCompleted".into())
+    );
     assert_eq!(world.says("Drifted"), ("False".into(), "NoDrift".into()));
     assert_eq!(
         world.says("PrerequisitesMet"),
@@ -98,7 +101,10 @@ fn an_administrator_reviews_before_anything_is_touched() {
     let first = world.item("enable-psi-metrics");
     assert_eq!(first.state, ItemState::InProgress);
     let message = first.message.unwrap();
-    assert!(message.contains("Updated: 2/10") && message.contains("Ready: 2/10"), "{message}");
+    assert!(
+        message.contains("Updated: 2/10") && message.contains("Ready: 2/10"),
+        "{message}"
+    );
     assert_eq!(world.states(), [ItemState::InProgress, ItemState::Pending]);
     assert_eq!(world.written, ["enable-psi-metrics"]);
     world.check_rest();
@@ -112,7 +118,10 @@ fn an_administrator_reviews_before_anything_is_touched() {
         "MachineConfigPool 'worker' is ready (all 10 nodes updated)"
     );
     assert_eq!(
-        world.item("enable-load-aware-descheduling").message.unwrap(),
+        world
+            .item("enable-load-aware-descheduling")
+            .message
+            .unwrap(),
         "Applied successfully"
     );
     let completed = world.condition("Completed");
@@ -126,9 +135,15 @@ fn an_administrator_reviews_before_anything_is_touched() {
         "All prerequisites met"
     );
     assert_eq!(world.condition("Failed").message, "No failures occurred");
-    assert_eq!(world.says("ProfileActive"), ("True".into(), "Completed".into()));
+    assert_eq!(
+        world.says("ProfileActive"),
+        ("True".into(), "Completed".into())
+    );
     let annotations = world.live(&psi(), "/metadata/annotations");
-    assert_eq!(annotations["advisor.kubevirt.io/governed-by"], "load-aware-rebalancing");
+    assert_eq!(
+        annotations["advisor.kubevirt.io/governed-by"],
+        "load-aware-rebalancing"
+    );
     world.check_rest();
 }
 
@@ -143,10 +158,7 @@ fn what_is_to_be_applied_is_applied_at_once() {
         [Phase::Pending, Phase::Drafting, Phase::InProgress]
     );
     assert_eq!(world.written, ["enable-psi-metrics"]);
-    assert_eq!(
-        world.says("Approved"),
-        ("True".into(), "Approved".into())
-    );
+    assert_eq!(world.says("Approved"), ("True".into(), "Approved".into()));
 }
 
 /// Story 3.
@@ -162,8 +174,15 @@ fn control_is_handed_over_and_taken_back() {
         "Configuration is ignored - no management actions will be performed. Resources remain in their current state and are now under manual control. Change action to 'DryRun' or 'Apply' to resume operator management."
     );
     // Nothing is rolled back, and nothing is noticed.
-    assert_eq!(world.live(&psi(), "/spec/kernelArguments"), json!(["psi=1"]));
-    world.edit(&descheduler(), "admin", &json!({ "spec": { "mode": "Predictive" } }));
+    assert_eq!(
+        world.live(&psi(), "/spec/kernelArguments"),
+        json!(["psi=1"])
+    );
+    world.edit(
+        &descheduler(),
+        "admin",
+        &json!({ "spec": { "mode": "Predictive" } }),
+    );
     world.migrations(20);
     let effects = world.effects;
     world.run();
@@ -218,8 +237,15 @@ fn another_logic_is_told_and_waits_to_be_asked_for() {
     world.run();
     assert_eq!(world.trail, [Phase::CompletedWithUpgrade]);
     let condition = world.condition("UpgradeAvailable");
-    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "LogicChanged"));
-    assert!(condition.message.contains("data.logic from 1 to 2"), "{}", condition.message);
+    assert_eq!(
+        (condition.status.as_str(), condition.reason.as_str()),
+        ("True", "LogicChanged")
+    );
+    assert!(
+        condition.message.contains("data.logic from 1 to 2"),
+        "{}",
+        condition.message
+    );
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.30"));
     assert_eq!(world.says("ProfileActive").0, "True");
     assert_eq!(world.written.len(), 3);
@@ -236,8 +262,14 @@ fn another_logic_is_told_and_waits_to_be_asked_for() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
-    assert_eq!(world.says("UpgradeAvailable"), ("False".into(), "Applied".into()));
-    assert_eq!(world.live(&super::profiles::config_map("second"), "/data/logic"), json!(2));
+    assert_eq!(
+        world.says("UpgradeAvailable"),
+        ("False".into(), "Applied".into())
+    );
+    assert_eq!(
+        world.live(&super::profiles::config_map("second"), "/data/logic"),
+        json!(2)
+    );
     world.check_rest();
 }
 
@@ -250,7 +282,10 @@ fn the_same_logic_is_adopted_silently() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
-    assert_eq!(world.says("UpgradeAvailable"), ("False".into(), "NoLogicChange".into()));
+    assert_eq!(
+        world.says("UpgradeAvailable"),
+        ("False".into(), "NoLogicChange".into())
+    );
     assert_eq!(world.notices.len(), notices);
     world.check_rest();
 }
@@ -265,7 +300,10 @@ fn an_upgrade_done_by_hand_is_recognised() {
     world.edit(&second, "kubectl", &json!({ "data": { "logic": 2 } }));
     world.run();
     assert_eq!(world.trail, [Phase::Completed]);
-    assert_eq!(world.says("UpgradeAvailable"), ("False".into(), "ManuallyAligned".into()));
+    assert_eq!(
+        world.says("UpgradeAvailable"),
+        ("False".into(), "ManuallyAligned".into())
+    );
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
     assert_eq!(world.written.len(), 3);
     world.check_rest();
@@ -292,7 +330,11 @@ fn drift_and_inputs_are_seen_while_an_upgrade_waits() {
         world.item("third").message.as_deref(),
         Some("Configuration has drifted from desired state")
     );
-    world.edit(&super::profiles::config_map("source"), "admin", &json!({ "data": { "limit": 7 } }));
+    world.edit(
+        &super::profiles::config_map("source"),
+        "admin",
+        &json!({ "data": { "limit": 7 } }),
+    );
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(world.says("InputDependencyDrift").0, "True");

@@ -1,1 +1,213 @@
-//! x
+//! Going back to what was there before a revision, as a plan like any other.
+
+use api::advisor::{Action, Impact, Operation, Phase};
+use serde_json::json;
+
+use super::World;
+use super::profiles::{config_map, machine_config};
+use crate::record::Ending;
+
+/// `third` was there before, with other values; `first` and `second` are ours.
+fn completed() -> World {
+    let mut world = World::steps();
+    let patch = json!({ "data": { "interval": 1, "other": "x" } });
+    world.edit(&config_map("third"), "", &patch);
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world
+}
+
+fn undo(world: &mut World, revision: Option<i64>) {
+    world.spec(|spec| spec.rollback_to = revision);
+}
+
+#[test]
+fn the_inverse_plan_restores_what_was_there_and_deletes_what_we_created() {
+    let mut world = completed();
+    world.action(Action::DryRun);
+    undo(&mut world, Some(1));
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    // What was done last is undone first.
+    let plan: Vec<_> = world
+        .status()
+        .items
+        .iter()
+        .map(|item| (item.name.clone(), item.operation))
+        .collect();
+    assert_eq!(
+        plan,
+        [
+            ("restore-third".into(), Operation::Restore),
+            ("remove-second".into(), Operation::Delete),
+            ("remove-first".into(), Operation::Delete),
+        ]
+    );
+    // Removing a MachineConfig reboots, too.
+    assert_eq!(world.status().impact_severity, Some(Impact::High));
+    assert_eq!(world.written.len(), 3);
+    let diff = world.item("restore-third").diff.unwrap();
+    assert!(diff.contains("-  interval: 60\n+  interval: 1"), "{diff}");
+    world.check_rest();
+
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    let completed = world.condition("Completed");
+    assert_eq!(completed.reason, "RolledBack");
+    assert_eq!(
+        completed.message,
+        "Everything since revision 1 is undone. Remove spec.rollbackTo to plan again."
+    );
+    assert!(world.cluster.get(&machine_config("first")).is_none());
+    assert!(world.cluster.get(&config_map("second")).is_none());
+    let third = world.cluster.get(&config_map("third")).unwrap();
+    assert_eq!(third["data"], json!({ "interval": 1, "other": "x" }));
+    assert!(!crate::plan::owned(&third), "{third}");
+    assert_eq!(world.status().rolled_back_to, Some(1));
+    assert!(world.status().applied.is_empty());
+    assert_eq!(world.records[1].rollback_to, Some(1));
+    assert_eq!(
+        world.records[1].outcome.as_ref().unwrap().result,
+        Ending::Completed
+    );
+    world.check_rest();
+}
+
+fn undone() -> World {
+    let mut world = completed();
+    undo(&mut world, Some(1));
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    world
+}
+
+/// Neither by itself, nor because something else is edited.
+#[test]
+fn what_is_undone_is_not_done_again_while_that_is_asked_for() {
+    let mut world = undone();
+    let written = world.written.len();
+    world.edit(
+        &config_map("third"),
+        "kubectl",
+        &json!({ "data": { "interval": 7 } }),
+    );
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.check_rest();
+    world.spec(|spec| spec.wait_timeout = Some("1h".into()));
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    world.action(Action::Ignore);
+    world.run();
+    world.action(Action::Apply);
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    assert_eq!(world.written.len(), written);
+    world.check_rest();
+}
+
+#[test]
+fn without_the_wish_to_undo_there_is_a_plan_again() {
+    let mut world = undone();
+    world.action(Action::DryRun);
+    undo(&mut world, None);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(world.status().items.len(), 3);
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "Completed");
+    assert_eq!(
+        world.live(&config_map("third"), "/data/interval"),
+        json!(60)
+    );
+    // And it can be undone once more.
+    undo(&mut world, Some(1));
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    assert_eq!(world.live(&config_map("third"), "/data/interval"), json!(1));
+    assert!(world.cluster.get(&machine_config("first")).is_none());
+}
+
+/// The rest of the plan is not carried out, and what is asked for is not mistaken for done.
+#[test]
+fn undoing_a_plan_that_is_being_carried_out_stops_it() {
+    let mut world = World::steps();
+    world.action(Action::Apply);
+    world.run();
+    assert_eq!(world.written, ["first"]);
+    undo(&mut world, Some(1));
+    world.roll_out("worker", 10);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.written, ["first", "remove-first"]);
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    assert!(world.cluster.get(&machine_config("first")).is_none());
+    assert_eq!(
+        world.records[0].outcome.as_ref().unwrap().result,
+        Ending::Superseded
+    );
+    world.check_rest();
+}
+
+#[test]
+fn somebody_elses_object_of_the_same_name_is_left_alone() {
+    let mut world = completed();
+    let second = config_map("second");
+    world.cluster.delete(&second);
+    world.edit(&second, "kubectl", &json!({ "data": { "mine": 1 } }));
+    undo(&mut world, Some(1));
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    assert_eq!(world.live(&second, "/data"), json!({ "mine": 1 }));
+    assert!(!world.written.contains(&"remove-second".to_owned()));
+}
+
+#[test]
+fn a_later_revision_is_undone_and_the_earlier_ones_stay() {
+    let mut world = completed();
+    world.options(|options| options.descheduling_interval_seconds = Some(90));
+    world.run();
+    assert_eq!(world.status().revision, Some(2));
+    undo(&mut world, Some(2));
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    assert_eq!(
+        world.live(&config_map("second"), "/data/interval"),
+        json!(60)
+    );
+    assert_eq!(
+        world.live(&config_map("third"), "/data/interval"),
+        json!(60)
+    );
+    assert!(world.cluster.get(&machine_config("first")).is_some());
+    world.check_rest();
+}
+
+#[test]
+fn a_revision_that_there_was_not_cannot_be_undone() {
+    let mut world = completed();
+    undo(&mut world, Some(7));
+    world.run();
+    assert_eq!(world.phase(), Phase::PrerequisiteFailed);
+    assert_eq!(
+        world.condition("PrerequisiteFailed").message,
+        "Invalid config: spec.rollbackTo: 7 is not in the history; there is 1"
+    );
+    world.check_rest();
+}

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::advisor::{
-    Action, FIELD_MANAGER, FailurePolicy, Item, ItemState, Operation, Phase, ProfileOptions,
-    TargetRef, VirtPlatformConfig, VirtPlatformConfigSpec, VirtPlatformConfigStatus, names,
+    Action, FailurePolicy, Item, ItemState, Operation, Phase, ProfileOptions, TargetRef,
+    VirtPlatformConfig, VirtPlatformConfigSpec, VirtPlatformConfigStatus, names,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -38,14 +38,14 @@ pub(super) struct Killed;
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) config: VirtPlatformConfig,
-    pub(super) profile: Option<Arc<dyn Profile>>,
-    pub(super) cluster: Cluster,
+    pub(crate) profile: Option<Arc<dyn Profile>>,
+    pub(crate) cluster: Cluster,
     pub(super) records: Vec<Record>,
     pub(super) approvals_recorded: bool,
     pub(super) version: String,
     pub(super) now: Timestamp,
     /// Targets that the server refuses to write, and what it says.
-    pub(super) refusals: BTreeMap<String, String>,
+    pub(crate) refusals: BTreeMap<String, String>,
     /// What somebody does between the plan and the write.
     pub(super) overtaken: Option<(TargetRef, Value)>,
     /// The items that were really written, in order.
@@ -55,7 +55,7 @@ pub(crate) struct World {
     pub(super) notices: Vec<Notice>,
     /// Effects so far, and after which one the operator is killed.
     pub(super) effects: usize,
-    pub(super) kill_after: Option<usize>,
+    pub(crate) kill_after: Option<usize>,
 }
 
 impl World {
@@ -213,6 +213,11 @@ impl World {
         killed
     }
 
+    /// Drives the configuration; whether it came to rest before the operator was killed.
+    pub(crate) fn run_until_killed(&mut self) -> bool {
+        self.drive().is_ok()
+    }
+
     fn drive(&mut self) -> Result<Option<Timestamp>, Killed> {
         for _ in 0..STEPS {
             if let Some(wake) = self.step()? {
@@ -244,7 +249,9 @@ impl World {
             Todo::Again => return Ok(None),
             Todo::Preview(draft) => {
                 let previews: Vec<_> = draft.items.iter().map(|item| self.preview(item)).collect();
-                self.ask(&snapshot, &records, |facts| drafted(facts, draft, &previews))
+                self.ask(&snapshot, &records, |facts| {
+                    drafted(facts, draft, &previews)
+                })
             }
             Todo::Record(record) => {
                 let revision = record.revision;
@@ -259,7 +266,10 @@ impl World {
             Todo::Close(revision, outcome) => {
                 let mut records = self.records.iter_mut();
                 let record = records.find(|record| record.revision == revision).unwrap();
-                assert!(record.outcome.is_none(), "revision {revision} is closed twice");
+                assert!(
+                    record.outcome.is_none(),
+                    "revision {revision} is closed twice"
+                );
                 record.outcome = Some(outcome);
                 self.effect()?;
                 return Ok(None);
@@ -388,7 +398,9 @@ impl World {
                         return Ok(Executed::Unagreed(unagreed));
                     }
                 }
-                self.cluster.apply(target, &desired, true, self.now).unwrap();
+                self.cluster
+                    .apply(target, &desired, true, self.now)
+                    .unwrap();
             }
             (Operation::Delete, Some(live)) => {
                 if live["metadata"]["annotations"][names::GOVERNED_BY] != config.as_str() {
@@ -399,9 +411,12 @@ impl World {
             (Operation::Restore, Some(live)) => {
                 let before = plan::wanted_values(item);
                 let patch = restore::merge_patch(&live, &before, &item.managed_fields);
-                self.cluster.edit(target, "virt-advisor-operator-rollback", &patch, self.now);
+                self.cluster
+                    .edit(target, plan::ROLLBACK_MANAGER, &patch, self.now);
                 let nothing = json!({});
-                self.cluster.apply(target, &nothing, true, self.now).unwrap();
+                self.cluster
+                    .apply(target, &nothing, true, self.now)
+                    .unwrap();
             }
             (_, None) => return Ok(Executed::Done),
         }
@@ -418,9 +433,7 @@ impl World {
         for before in &status.items[..execution.index] {
             let ended = match before.state {
                 ItemState::Completed => true,
-                ItemState::Failed => {
-                    self.config.spec.failure_policy == FailurePolicy::Continue
-                }
+                ItemState::Failed => self.config.spec.failure_policy == FailurePolicy::Continue,
                 ItemState::Pending => !approved.contains(&before.name),
                 ItemState::InProgress => false,
             };
@@ -500,10 +513,4 @@ pub(super) fn hyper_converged() -> TargetRef {
         name: "kubevirt-hyperconverged".to_owned(),
         namespace: Some("openshift-cnv".to_owned()),
     }
-}
-
-/// Who writes what a plan says.
-pub(super) fn is_ours(object: &Value) -> bool {
-    let entries = object["metadata"]["managedFields"].as_array();
-    entries.is_some_and(|all| all.iter().any(|entry| entry["manager"] == FIELD_MANAGER))
 }
