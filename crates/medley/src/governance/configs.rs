@@ -52,7 +52,12 @@ impl Configs {
                 return Err(said(error).context(format!("reading VirtPlatformConfig {name}")));
             }
         }
-        let names: Vec<_> = self.list().await?.iter().map(|it| it.name_any()).collect();
+        let names: Vec<_> = self
+            .list()
+            .await?
+            .iter()
+            .map(kube::ResourceExt::name_any)
+            .collect();
         bail!(
             "there is no VirtPlatformConfig {name}; {}",
             there_are(&names)

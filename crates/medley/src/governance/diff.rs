@@ -127,7 +127,7 @@ fn write(changes: &[Change], output: Option<Output>) -> anyhow::Result<String> {
         Some(Output::Yaml) => Data::Yaml.write(&list()),
         Some(Output::Name) => Ok(changes
             .iter()
-            .map(|change| format!("{}\n", change.name))
+            .flat_map(|change| [change.name.as_str(), "\n"])
             .collect()),
     }
 }

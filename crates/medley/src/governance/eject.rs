@@ -62,12 +62,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 Err(why) => bail!("{name} cannot be ejected: {why}"),
             }
         }
-        match &arguments.directory {
-            Some(folder) => write(folder, &manifests),
-            None => {
-                let texts: Vec<&str> = manifests.iter().map(|it| it.text.as_str()).collect();
-                exit::print(&texts.join("---\n"))
-            }
+        if let Some(folder) = &arguments.directory {
+            write(folder, &manifests)
+        } else {
+            let texts: Vec<&str> = manifests.iter().map(|it| it.text.as_str()).collect();
+            exit::print(&texts.join("---\n"))
         }
     })
 }

@@ -6,7 +6,7 @@ use ::governance::record::{Ending, Record};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use machinery::time::format_time;
 use operator::governance::history::records;
 use serde_json::{Value, json};
@@ -16,6 +16,17 @@ use super::output::{Form, diff, short_digest, table};
 use super::source::HistoryArguments;
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
+
+/// What is told of every plan.
+const COLUMNS: [&str; 7] = [
+    "REVISION",
+    "DIGEST",
+    "IMPACT",
+    "APPROVED BY",
+    "STARTED",
+    "OUTCOME",
+    "FINISHED",
+];
 
 /// Show the plans that were carried out.
 #[derive(Debug, Args)]
@@ -43,13 +54,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        let names = match &arguments.name {
+        let names = if let Some(name) = &arguments.name {
             // The history outlives its configuration.
-            Some(name) => vec![name.clone()],
-            None => {
-                let listed = Configs::new(&client).list().await?;
-                listed.iter().map(|config| config.name_any()).collect()
-            }
+            vec![name.clone()]
+        } else {
+            let listed = Configs::new(&client).list().await?;
+            listed.iter().map(ResourceExt::name_any).collect()
         };
         let mut all = Vec::new();
         for name in names {
@@ -128,31 +138,26 @@ impl Arguments {
             });
             return table(headers, rows.collect());
         }
-        let headers = [
-            "REVISION",
-            "DIGEST",
-            "IMPACT",
-            "APPROVED BY",
-            "STARTED",
-            "OUTCOME",
-            "FINISHED",
-        ];
         if self.name.is_some() {
             return table(
-                headers,
+                COLUMNS,
                 all.iter().map(|(_, record)| cells(record)).collect(),
             );
         }
-        let [a, b, c, d, e, f, g] = headers;
+        let mut headers = [""; COLUMNS.len() + 1];
+        headers[0] = "NAME";
+        headers[1..].copy_from_slice(&COLUMNS);
         let rows = all.iter().map(|(name, record)| {
-            let [a, b, c, d, e, f, g] = cells(record);
-            [name.clone(), a, b, c, d, e, f, g]
+            let mut row: [String; COLUMNS.len() + 1] = Default::default();
+            name.clone_into(&mut row[0]);
+            row[1..].clone_from_slice(&cells(record));
+            row
         });
-        table(["NAME", a, b, c, d, e, f, g], rows.collect())
+        table(headers, rows.collect())
     }
 }
 
-fn cells(record: &Record) -> [String; 7] {
+fn cells(record: &Record) -> [String; COLUMNS.len()] {
     let time = |time: &Time| format_time(time.0);
     let (outcome, finished) = record.outcome.as_ref().map_or_else(
         || ("<pending>".to_owned(), String::new()),

@@ -1,5 +1,6 @@
 //! How results look, and how questions are asked.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, bail};
@@ -104,7 +105,7 @@ fn coloured(text: &str) -> String {
                 continue;
             }
         };
-        out.push_str(&format!("\u{1b}[{colour}m{body}\u{1b}[0m{end}"));
+        let _ = write!(out, "\u{1b}[{colour}m{body}\u{1b}[0m{end}");
     }
     out
 }

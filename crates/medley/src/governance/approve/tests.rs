@@ -12,6 +12,9 @@ struct Line {
     arguments: Arguments,
 }
 
+/// What is different about a configuration.
+type Change = fn(&mut Value);
+
 fn digest() -> String {
     format!("sha256:{}", "0123456789abcdef".repeat(4))
 }
@@ -41,7 +44,7 @@ fn config(change: impl FnOnce(&mut Value)) -> VirtPlatformConfig {
 
 fn decide(config: &VirtPlatformConfig, flags: &[&str]) -> Result<Approving, String> {
     let line = ["approve", "c"].iter().chain(flags);
-    let line = Line::try_parse_from(line).unwrap();
+    let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
     line.arguments
         .decide(config)
         .map_err(|error| error.to_string())
@@ -49,7 +52,7 @@ fn decide(config: &VirtPlatformConfig, flags: &[&str]) -> Result<Approving, Stri
 
 #[test]
 fn what_is_not_up_to_date_is_refused() {
-    let cases: [(fn(&mut Value), &str); 5] = [
+    let cases: [(Change, &str); 5] = [
         (|it| it["status"] = json!(null), "has no plan yet"),
         (
             |it| it["status"]["planDigest"] = json!(null),
