@@ -146,7 +146,6 @@ fn otherwise(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) 
             ("NotInProgress", "Plan application completed")
         }
         (_, InProgress) => ("NotInProgress", "Plan is not being applied"),
-        (ReviewRequired, Completed) => ("NotCompleted", "Plan not yet applied"),
         (Drifted, Completed) => (
             "ConfigurationDrifted",
             "Configuration is no longer in sync - drift detected",

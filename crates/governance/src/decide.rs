@@ -255,7 +255,7 @@ impl<'a> Turn<'a> {
         if let Some(why) = why {
             self.notice(false, "Replanning", why);
         }
-        let message = why.unwrap_or(conditions::message_of(Phase::Pending));
+        let message = why.unwrap_or_else(|| conditions::message_of(Phase::Pending));
         self.enter(Phase::Pending, None, message);
         self.end(Todo::Again)
     }

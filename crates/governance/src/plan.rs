@@ -6,6 +6,9 @@
 //! items + previews --assemble--> Plan: diffs, takeovers, locks, impact, hash, digest
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use api::advisor::{
@@ -19,6 +22,7 @@ use crate::decide::Facts;
 use crate::intent::Intent;
 use crate::ownership::Conflict;
 use crate::profile::{Prerequisite, Profile, Refusal, impact};
+use crate::rollback::Before;
 use crate::snapshot::{Snapshot, whole};
 use crate::{diff, hash, ownership, rollback, timeout, values, window};
 
@@ -84,14 +88,18 @@ impl Problem {
         match self {
             Self::NoProfile(name) => format!("Profile not found: {name}"),
             Self::Missing(missing) => {
-                let mut text = "Missing required dependencies:".to_owned();
-                for one in missing {
-                    text.push_str(&format!(
-                        "\n  - {} ({}.{}): {}",
-                        one.of.kind, one.of.group, one.version, one.remedy
-                    ));
-                }
-                text
+                let lines = missing.iter().map(|one| {
+                    let Prerequisite {
+                        of,
+                        version,
+                        remedy,
+                    } = one;
+                    format!("\n  - {} ({}.{version}): {remedy}", of.kind, of.group)
+                });
+                format!(
+                    "Missing required dependencies:{}",
+                    lines.collect::<String>()
+                )
             }
             Self::Invalid(text) | Self::Unplannable(text) => text.clone(),
         }
@@ -214,21 +222,23 @@ pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
     let live = facts.snapshot.target(target)?;
     let ours = live.annotations().get(names::GOVERNED_BY) == Some(&facts.config.name_any());
     let managed: Vec<_> = applied.values.keys().cloned().collect();
-    if applied.created {
-        // Somebody else's object of the same name is none of our business.
-        return ours.then(|| deletion(&applied.name, target, managed, facts.snapshot));
-    }
     let records = facts.records.iter();
     let records = records.filter(|record| record.revision >= applied.revision);
-    // What no plan of ours has touched was as it is wanted before we came.
-    let before = rollback::before(records, target)?.unwrap_or_default();
-    Some(restoration(
-        &applied.name,
-        target,
-        managed,
-        &before,
-        facts.snapshot,
-    ))
+    match rollback::before(records, target) {
+        // Somebody else's object of the same name is none of our business.
+        before if applied.created || before == Before::Absent => {
+            ours.then(|| deletion(&applied.name, target, managed, facts.snapshot))
+        }
+        Before::Values(before) => Some(restoration(
+            &applied.name,
+            target,
+            managed,
+            &before,
+            facts.snapshot,
+        )),
+        // What no plan of ours has touched was as it is wanted before we came.
+        Before::Untouched | Before::Absent => None,
+    }
 }
 
 /// The deletion of an object that we created.
@@ -402,9 +412,14 @@ pub fn worst(items: &[Item]) -> Option<Impact> {
 fn bare(object: Option<&Value>) -> Option<Value> {
     let mut object = object?.clone();
     diff::sanitize(&mut object);
+    Some(unmarked(object))
+}
+
+/// An object without our marks: they go with our ownership.
+pub fn unmarked(mut object: Value) -> Value {
     hash::remove_annotation(&mut object, names::GOVERNED_BY);
     hash::remove_annotation(&mut object, names::APPLIED_PROFILE_HASH);
-    Some(object)
+    object
 }
 
 /// Whether everything that an item is about is so already.

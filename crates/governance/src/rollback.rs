@@ -54,8 +54,8 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
         .rev()
         .filter_map(|first| {
             let managed = all_managed(&records, &first.target_ref);
-            let before = before(records.iter().copied(), &first.target_ref).flatten();
-            undo(first, managed, before.as_ref(), facts)
+            let before = before(records.iter().copied(), &first.target_ref);
+            undo(first, managed, &before, facts)
         })
         .collect();
     Ok(Draft {
@@ -64,19 +64,28 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
     })
 }
 
-/// What the managed fields of a target were before all of these records, oldest first: of each field
-/// the first that manages it knows. The inner option is absent if there was no target, the outer one
-/// if none of them touched it.
-pub(crate) fn before<'a>(
-    records: impl Iterator<Item = &'a Record>,
-    target: &TargetRef,
-) -> Option<Option<BTreeMap<String, Value>>> {
+/// What a target was before some plans.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Before {
+    /// None of them touched it.
+    Untouched,
+    /// There was none.
+    Absent,
+    /// Its managed fields, as far as they had values.
+    Values(BTreeMap<String, Value>),
+}
+
+/// What a target was before all of these records, oldest first: of each field the first that manages
+/// it knows.
+pub(crate) fn before<'a>(records: impl Iterator<Item = &'a Record>, target: &TargetRef) -> Before {
     let mut items = records
         .flat_map(|record| &record.items)
         .filter(|item| item.target_ref == *target);
-    let first = items.next()?;
+    let Some(first) = items.next() else {
+        return Before::Untouched;
+    };
     let Some(mut all) = first.before.clone() else {
-        return Some(None);
+        return Before::Absent;
     };
     let mut seen: Vec<&String> = first.managed_fields.iter().collect();
     for item in items {
@@ -90,7 +99,7 @@ pub(crate) fn before<'a>(
             }
         }
     }
-    Some(Some(all))
+    Before::Values(all)
 }
 
 /// All fields of a target that any of the records manages.
@@ -116,7 +125,7 @@ fn was_ours(first: &RecordedItem) -> bool {
 fn undo(
     first: &RecordedItem,
     managed: Vec<String>,
-    before: Option<&BTreeMap<String, Value>>,
+    before: &Before,
     facts: &Facts<'_>,
 ) -> Option<api::advisor::Item> {
     use kube_core::ResourceExt as _;
@@ -128,14 +137,14 @@ fn undo(
         .or_else(|| first.name.strip_prefix("restore-"))
         .unwrap_or(&first.name);
     match (before, live) {
-        (None, None) => None,
-        (None, Some(live)) => {
+        (Before::Untouched, _) | (Before::Absent, None) => None,
+        (Before::Absent, Some(live)) => {
             // Somebody else's object of the same name is none of our business.
             let governed = live.annotations().get(api::advisor::names::GOVERNED_BY);
             (governed == Some(&facts.config.name_any()))
                 .then(|| plan::deletion(stem, target, managed, facts.snapshot))
         }
-        (Some(before), Some(_)) if !was_ours(first) => Some(plan::restoration(
+        (Before::Values(before), Some(_)) if !was_ours(first) => Some(plan::restoration(
             stem,
             target,
             managed,
@@ -144,7 +153,7 @@ fn undo(
         )),
         // An earlier plan had applied it: letting go of it would take that back as well. Or we deleted
         // it: it comes back as it was, as far as we knew it.
-        (Some(before), _) => {
+        (Before::Values(before), _) => {
             let managed = managed.into_iter();
             let managed = managed.filter(|path| before.contains_key(path)).collect();
             let mut item = plan::restoration(stem, target, managed, before, facts.snapshot);

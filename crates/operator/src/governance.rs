@@ -18,9 +18,12 @@ pub mod preview;
 mod report;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use ::governance::decide::{Decision, Executed, Facts, Todo, decide, drafted, executed, recorded};
-use ::governance::{Registry, Snapshot};
+use ::governance::decide::{
+    Decision, Executed, Execution, Facts, Todo, decide, drafted, executed, recorded,
+};
+use ::governance::{Profile, Registry, Snapshot};
 use api::advisor::{Action, VirtPlatformConfig};
 use chassis::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile};
 use jiff::Timestamp;
@@ -39,6 +42,9 @@ pub const WEBHOOK: &str = "medley-governance";
 
 /// Steps of one configuration before others get their turn. A plan takes a handful.
 const STEPS: usize = 64;
+
+/// How long items may be carried out before what came of them is written.
+const TOGETHER: Duration = Duration::from_millis(500);
 
 /// How governance is run.
 #[derive(Clone)]
@@ -162,7 +168,7 @@ impl Reconcile for Governor {
             }
         }
         // Others have waited long enough.
-        Ok(Next::After(std::time::Duration::from_millis(1)))
+        Ok(Next::After(Duration::from_millis(1)))
     }
 }
 
@@ -221,29 +227,7 @@ impl Governor {
                 self.history.prune(&config).await?;
                 return Ok(None);
             }
-            Todo::Execute(execution) => {
-                let started = std::time::Instant::now();
-                let (result, written) =
-                    carry_out::carry_out(&self.client, &snapshot, &config.name_any(), &execution)
-                        .await?;
-                if let Some(written) = written {
-                    cluster::saw(&self.foreign, &written).await;
-                }
-                if let Executed::Done = result {
-                    self.report.applied(&config.name_any(), started.elapsed());
-                }
-                // What was written is to be seen in what is looked at next.
-                let snapshot = match profile {
-                    Some(profile) => cluster::gather(&self.foreign, profile.uses()).await?,
-                    None => snapshot.clone(),
-                };
-                let facts = Facts {
-                    snapshot: &snapshot,
-                    now: Timestamp::now(),
-                    ..facts
-                };
-                executed(&facts, execution.index, result)
-            }
+            Todo::Execute(execution) => self.execute(&facts, *execution).await?,
         };
         let todo = next.todo.clone();
         self.write(&config, next).await?;
@@ -251,6 +235,65 @@ impl Governor {
             Todo::Rest(wake) => Some(until(wake)),
             _ => None,
         })
+    }
+
+    /// Carries out an item, and those behind it that need not wait for it to become healthy: what
+    /// comes of them is written together, so that a long plan is not written once for every item.
+    ///
+    /// A target that was reached bears our mark. Killed before anything is written, the next operator
+    /// finds it there.
+    async fn execute(
+        &self,
+        facts: &Facts<'_>,
+        mut execution: Execution,
+    ) -> Result<Decision, Error> {
+        let begun = Instant::now();
+        let name = facts.config.name_any();
+        let mut config = facts.config.clone();
+        let mut notices = Vec::new();
+        loop {
+            let started = Instant::now();
+            let (result, written) =
+                carry_out::carry_out(&self.client, facts.snapshot, &name, &execution).await?;
+            if let Some(written) = written {
+                cluster::saw(&self.foreign, &written).await;
+            }
+            if let Executed::Done = result {
+                self.report.applied(&name, started.elapsed());
+            }
+            // What was written is to be seen in what is looked at next.
+            let uses = facts.profile.map(Profile::uses).unwrap_or_default();
+            let snapshot = cluster::gather(&self.foreign, uses).await?;
+            let seen = Facts {
+                snapshot: &snapshot,
+                now: Timestamp::now(),
+                ..*facts
+            };
+            let mut decision = executed(
+                &Facts {
+                    config: &config,
+                    ..seen
+                },
+                execution.index,
+                result,
+            );
+            notices.append(&mut decision.notices);
+            if matches!(decision.todo, Todo::Again) && begun.elapsed() < TOGETHER {
+                config.status = Some(decision.status.clone());
+                let next = decide(&Facts {
+                    config: &config,
+                    ..seen
+                });
+                if let Todo::Execute(following) = next.todo {
+                    config.status = Some(next.status);
+                    notices.extend(next.notices);
+                    execution = *following;
+                    continue;
+                }
+            }
+            decision.notices = notices;
+            return Ok(decision);
+        }
     }
 
     /// Writes the status if it is another, and reports.
@@ -291,7 +334,7 @@ fn until(wake: Option<Timestamp>) -> Next {
         None => Next::Wait,
         Some(wake) => {
             let wait = wake.duration_since(Timestamp::now());
-            Next::After(wait.try_into().unwrap_or(std::time::Duration::ZERO))
+            Next::After(wait.try_into().unwrap_or(Duration::ZERO))
         }
     }
 }

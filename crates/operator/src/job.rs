@@ -26,7 +26,6 @@ impl Job {
     }
 
     /// Starts its controllers.
-    #[expect(clippy::unused_async, reason = "no job there is waits for anything")]
     pub(crate) async fn start(self, manager: &Manager, options: &Options) -> Result<(), Error> {
         match self {
             Self::Governance => {

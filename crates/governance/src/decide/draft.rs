@@ -56,7 +56,7 @@ pub(super) fn refuse(mut turn: Turn<'_>, problem: &Problem) -> Decision {
     turn.status.impact_severity = turn
         .status
         .impact_severity
-        .or(turn.facts.profile.map(|profile| profile.about().impact));
+        .or_else(|| turn.facts.profile.map(|profile| profile.about().impact));
     turn.enter(Phase::PrerequisiteFailed, None, &message);
     let wake = turn.facts.now.checked_add(LOOK_AGAIN).ok();
     turn.rest(wake)
@@ -217,16 +217,16 @@ pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
         values,
         created: former
             .as_ref()
-            .map_or(item.base.is_none(), |former| former.created),
+            .map_or_else(|| item.base.is_none(), |former| former.created),
         applied_at: match &former {
             Some(former) if unchanged => former.applied_at.clone(),
             _ => Some(Time(turn.facts.now)),
         },
         revision: former
             .as_ref()
-            .map_or(turn.status.revision.unwrap_or_default(), |former| {
-                former.revision
-            }),
+            .map(|former| former.revision)
+            .or(turn.status.revision)
+            .unwrap_or_default(),
     };
     match known.and_then(|known| turn.status.applied.get_mut(known)) {
         Some(place) => *place = applied,

@@ -157,13 +157,11 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         }
         Err(withheld) => return supersede(turn, &withheld.to_string()),
     };
-    match entry {
-        Some(entry) => turn.status.revision = Some(entry.revision),
-        None => {
-            let record = record(&turn, granted.by);
-            return turn.end(Todo::Record(Box::new(record)));
-        }
-    }
+    let Some(entry) = entry else {
+        let record = record(&turn, granted.by);
+        return turn.end(Todo::Record(Box::new(record)));
+    };
+    turn.status.revision = Some(entry.revision);
     watch_or_finish(turn, Some(&granted.items))
 }
 
@@ -189,8 +187,8 @@ fn watch_or_finish(
             ItemState::InProgress => {
                 let wait = look_after(&mut turn, index);
                 match turn.status.items[index].state {
-                    ItemState::Completed => continue,
-                    ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => continue,
+                    ItemState::Completed => {}
+                    ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => {}
                     ItemState::Failed => return fail(turn, index),
                     _ => return turn.rest(wait),
                 }
@@ -200,8 +198,8 @@ fn watch_or_finish(
                     left_out = true;
                     continue;
                 }
-                if let Some(opens) = closed(&facts, &item) {
-                    return wait_for_window(turn, index, opens);
+                if let Window::Closed { next } = window_of(&facts, &item) {
+                    return wait_for_window(turn, index, next);
                 }
                 turn.status.next_window = None;
                 let execution = execution(&turn, index, item);
@@ -222,10 +220,16 @@ fn watch_or_finish(
 
 fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
     let spec = &turn.facts.config.spec;
+    // Before the plans that are taken back, and not before those that stay.
+    let mut applied = turn.status.applied.iter();
+    let applied = applied.find(|applied| applied.target_ref == item.target_ref);
+    let first = turn.facts.rollback();
+    let first = first.or_else(|| applied.map(|applied| applied.revision));
     let owners = turn
         .facts
         .records
         .iter()
+        .filter(|record| first.is_none_or(|first| record.revision >= first))
         .flat_map(|record| &record.items)
         .find(|recorded| {
             recorded.target_ref == item.target_ref && recorded.operation == Operation::Apply
@@ -249,15 +253,15 @@ fn leave_the_rest(turn: Turn<'_>) -> Decision {
     )
 }
 
-/// When the window opens that a disruptive item has to wait for; outer `None` if it need not wait.
-fn closed(facts: &Facts<'_>, item: &Item) -> Option<Option<Timestamp>> {
+/// Whether an item may start now; only those that disturb wait for a window.
+fn window_of(facts: &Facts<'_>, item: &Item) -> Window {
     if item.impact_severity != Some(Impact::High) {
-        return None;
+        return Window::Unrestricted;
     }
-    let windows = Windows::parse(&facts.config.spec.maintenance_windows).ok()?;
-    match windows.state(facts.now) {
-        Window::Closed { next } => Some(next),
-        Window::Open { .. } | Window::Unrestricted => None,
+    match Windows::parse(&facts.config.spec.maintenance_windows) {
+        Ok(windows) => windows.state(facts.now),
+        // Nobody has said when: never.
+        Err(_) => Window::Closed { next: None },
     }
 }
 

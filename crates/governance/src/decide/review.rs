@@ -101,8 +101,8 @@ fn leads_anywhere(turn: &Turn<'_>, granted: &approval::Granted) -> bool {
 /// The plan waits, and says for what.
 fn hold(mut turn: Turn<'_>, reason: &str, why: &str) -> Decision {
     turn.observe();
-    if !crate::conditions::get(&turn.status.conditions, APPROVED)
-        .is_some_and(|condition| condition.message == why)
+    if crate::conditions::get(&turn.status.conditions, APPROVED)
+        .is_none_or(|condition| condition.message != why)
     {
         turn.notice(false, reason, why);
     }

@@ -6,7 +6,7 @@ use api::advisor::{Impact, TargetRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::before;
+use super::{Before, before};
 use crate::record::{Record, RecordedItem};
 
 fn target(name: &str) -> TargetRef {
@@ -50,18 +50,15 @@ fn record(revision: i64, name: &str, found: Option<Value>) -> Record {
     }
 }
 
-fn told(records: &[Record], name: &str) -> Option<Option<Value>> {
-    let found = before(records.iter(), &target(name))?;
-    Some(found.map(|found| json!(found)))
+fn told(records: &[Record], name: &str) -> Before {
+    before(records.iter(), &target(name))
 }
 
 #[test]
 fn nobody_knows_about_what_nobody_touched() {
-    assert_eq!(told(&[], "x"), None);
-    assert_eq!(
-        told(&[record(1, "y", Some(json!({ "data.a": 1 })))], "x"),
-        None
-    );
+    assert_eq!(told(&[], "x"), Before::Untouched);
+    let other = [record(1, "y", Some(json!({ "data.a": 1 })))];
+    assert_eq!(told(&other, "x"), Before::Untouched);
 }
 
 #[test]
@@ -76,10 +73,11 @@ fn the_first_who_touched_a_field_knows_what_it_was() {
         record(3, "x", Some(json!({ "data.b": 6, "data.c": 7 }))),
     ];
     // A field that a later plan was the first to manage is given back, not removed.
-    assert_eq!(
-        told(&records, "x"),
-        Some(Some(json!({ "data.a": 1, "data.b": 5 })))
-    );
+    let values = [
+        ("data.a".to_owned(), json!(1)),
+        ("data.b".to_owned(), json!(5)),
+    ];
+    assert_eq!(told(&records, "x"), Before::Values(values.into()));
 }
 
 #[test]
@@ -88,5 +86,5 @@ fn what_the_first_plan_created_was_not_there() {
         record(1, "x", None),
         record(2, "x", Some(json!({ "data.a": 2, "data.b": 5 }))),
     ];
-    assert_eq!(told(&records, "x"), Some(None));
+    assert_eq!(told(&records, "x"), Before::Absent);
 }

@@ -18,9 +18,6 @@ use serde_json::{Value, json};
 use super::cluster::{self, Written};
 use super::preview::{Answer, Force, Mode, apply};
 
-/// Who gives back fields whose former owner is not known.
-const ROLLBACK_MANAGER: &str = "virt-advisor-operator-rollback";
-
 /// How often a target that others write all the time is read again before others get their turn.
 const TRIES: usize = 8;
 
@@ -224,7 +221,7 @@ fn by_owner(
             .get(path)
             .filter(|owner| *owner != FIELD_MANAGER)
             .cloned()
-            .unwrap_or_else(|| ROLLBACK_MANAGER.to_owned());
+            .unwrap_or_else(|| plan::ROLLBACK_MANAGER.to_owned());
         grouped.entry(owner).or_default().push(path.clone());
     }
     grouped

@@ -52,6 +52,14 @@ pub(super) async fn gather(foreign: &Foreign, uses: &[Uses]) -> Result<Snapshot,
             .into_iter()
             .map(|object| (key(&object), object))
             .collect();
+        if cache.has_ended() {
+            // Nothing is not what there was: the next look finds out what became of the kind.
+            return Err(Error::Late(format!(
+                "listing {} ({}): it ceased to be served meanwhile",
+                kind.kind,
+                kind.api_version()
+            )));
+        }
         let definition = foreign
             .kind(one.of.group, one.of.kind)
             .map(|installed| installed.definition);

@@ -1,6 +1,6 @@
 //! What the server would make of an item.
 
-use api::advisor::{FIELD_MANAGER, Item, Operation, names};
+use api::advisor::{FIELD_MANAGER, Item, Operation};
 use chassis::{Absent as _, Error};
 use governance::ownership::{self, Conflict};
 use governance::plan::{self, Preview};
@@ -61,7 +61,7 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
                 .patch(&target.name, &params, &Patch::Merge(&patch))
                 .await
             {
-                Ok(result) => preview.result = Some(unmarked(whole(&result))),
+                Ok(result) => preview.result = Some(plan::unmarked(whole(&result))),
                 Err(error) => {
                     let answer = Answer::from(error);
                     preview.refused = Some(answer.refusal(&format!(
@@ -72,15 +72,6 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
         }
     }
     Ok(preview)
-}
-
-/// Our marks go with our ownership.
-fn unmarked(mut object: Value) -> Value {
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(names::GOVERNED_BY);
-        annotations.remove(names::APPLIED_PROFILE_HASH);
-    }
-    object
 }
 
 /// Whether fields may be taken from others.

@@ -14,7 +14,9 @@ const DESCHEDULER: &str = "enable-load-aware-descheduling";
 /// The plan is in force, without PSI, on a cluster where nobody else acts.
 async fn in_force(stage: &Stage) -> anyhow::Result<()> {
     let options = json!({ "loadAware": { "enablePSIMetrics": false } });
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "options": options })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "Apply", "options": options }))
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     Ok(())
 }
@@ -23,7 +25,9 @@ async fn in_force(stage: &Stage) -> anyhow::Result<()> {
 async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
-    stage.edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 50 } })).await?;
+    stage
+        .edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 50 } }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Drifted).await?;
     assert_eq!(condition(&status, "Drifted").0, "True");
     assert_eq!(condition(&status, "Drifted").1, "DriftDetected");
@@ -32,7 +36,10 @@ async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyho
         panic!("one field drifted, but there is {:?}", status.drift);
     };
     assert_eq!(drift.path, "spec.evictionLimits.total");
-    assert_eq!((drift.applied.clone(), drift.live.clone()), (Some(json!(5)), Some(json!(50))));
+    assert_eq!(
+        (drift.applied.clone(), drift.live.clone()),
+        (Some(json!(5)), Some(json!(50)))
+    );
     assert_eq!(drift.manager.as_deref(), Some("kubectl-edit"));
     assert!(drift.time.is_some());
     assert_eq!(drift.class, DriftClass::ExternalEdit);
@@ -42,13 +49,21 @@ async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyho
     })
     .await?;
     let live = stage.descheduler().await?.unwrap_or_default();
-    assert_eq!(live["spec"]["evictionLimits"]["total"], 50, "inform, do not fight");
+    assert_eq!(
+        live["spec"]["evictionLimits"]["total"], 50,
+        "inform, do not fight"
+    );
 
     // Put back by hand, it is recognised.
-    stage.edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 5 } })).await?;
+    stage
+        .edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 5 } }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     assert!(status.drift.is_empty());
-    assert_eq!(item(&status, DESCHEDULER).message.as_deref(), Some("In desired state"));
+    assert_eq!(
+        item(&status, DESCHEDULER).message.as_deref(),
+        Some("In desired state")
+    );
     Ok(())
 }
 
@@ -56,14 +71,28 @@ async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyho
 async fn drift_is_put_back_by_review_and_approval() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
-    stage.edit_descheduler("kubectl-edit", json!({ "mode": "Predictive" })).await?;
+    stage
+        .edit_descheduler("kubectl-edit", json!({ "mode": "Predictive" }))
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::Drifted).await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     let planned = item(&status, DESCHEDULER);
-    assert!(planned.diff.clone().unwrap_or_default().contains("-  mode: Predictive\n+  mode: Automatic"));
+    assert!(
+        planned
+            .diff
+            .clone()
+            .unwrap_or_default()
+            .contains("-  mode: Predictive\n+  mode: Automatic")
+    );
     // It was ours: taking it back needs no consent beyond the approval.
-    assert!(planned.takeovers.iter().all(|takeover| takeover.reclaimed), "{:?}", planned.takeovers);
+    assert!(
+        planned.takeovers.iter().all(|takeover| takeover.reclaimed),
+        "{:?}",
+        planned.takeovers
+    );
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
@@ -81,14 +110,21 @@ async fn fields_of_others_are_no_drift() -> anyhow::Result<()> {
     stage.edit_descheduler("kubectl-edit", theirs).await?;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let config = stage.config(LOAD_AWARE).await?;
-    assert_eq!(config.status.and_then(|status| status.phase), Some(Phase::Completed));
-    assert_eq!(config.metadata.resource_version, before, "an idle configuration is not written");
+    assert_eq!(
+        config.status.and_then(|status| status.phase),
+        Some(Phase::Completed)
+    );
+    assert_eq!(
+        config.metadata.resource_version, before,
+        "an idle configuration is not written"
+    );
     Ok(())
 }
 
 /// HCO 5 -> 10 while Completed with action Apply: review is forced, nothing is applied; and back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -> anyhow::Result<()> {
+async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -> anyhow::Result<()>
+{
     let stage = Stage::quiet().await?;
     stage.migrations(5).await?;
     in_force(&stage).await?;
@@ -99,22 +135,31 @@ async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -
         (
             "True".to_owned(),
             "InputChanged".to_owned(),
-            "Input dependency changed: HCO parallelMigrationsPerCluster changed (scaled 5 -> 10)".to_owned()
+            "Input dependency changed: HCO parallelMigrationsPerCluster changed (scaled 5 -> 10)"
+                .to_owned()
         )
     );
     let diff = item(&status, DESCHEDULER).diff.clone().unwrap_or_default();
     assert!(diff.contains("-    total: 5\n+    total: 10"), "{diff}");
     let live = stage.descheduler().await?.unwrap_or_default();
-    assert_eq!(live["spec"]["evictionLimits"]["total"], 5, "nothing is applied unreviewed");
+    assert_eq!(
+        live["spec"]["evictionLimits"]["total"], 5,
+        "nothing is applied unreviewed"
+    );
 
     stage.migrations(5).await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
-    assert_eq!(condition(&status, "InputDependencyDrift").1, "DriftResolved");
+    assert_eq!(
+        condition(&status, "InputDependencyDrift").1,
+        "DriftResolved"
+    );
 
     stage.migrations(10).await?;
     stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     // Any edit of the specification acknowledges.
-    stage.edit(LOAD_AWARE, json!({ "waitTimeout": "2h" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "waitTimeout": "2h" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     assert_eq!(condition(&status, "InputDependencyDrift").0, "False");
     let live = stage.descheduler().await?.unwrap_or_default();
@@ -128,7 +173,9 @@ async fn an_edited_target_is_not_mistaken_for_a_changed_input() -> anyhow::Resul
     let stage = Stage::quiet().await?;
     stage.migrations(5).await?;
     in_force(&stage).await?;
-    stage.edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 9 } })).await?;
+    stage
+        .edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 9 } }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Drifted).await?;
     assert_ne!(condition(&status, "InputDependencyDrift").0, "True");
     Ok(())
@@ -139,10 +186,14 @@ async fn an_edited_target_is_not_mistaken_for_a_changed_input() -> anyhow::Resul
 async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
-    stage.edit(LOAD_AWARE, json!({ "bypassOptimisticLock": true })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "bypassOptimisticLock": true }))
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     for _ in 0..5 {
-        stage.edit_descheduler("argocd", json!({ "mode": "Predictive" })).await?;
+        stage
+            .edit_descheduler("argocd", json!({ "mode": "Predictive" }))
+            .await?;
         wait_until("the drift is corrected", PATIENCE, async || {
             let live = stage.descheduler().await?.unwrap_or_default();
             Ok((live["spec"]["mode"] == "Automatic").then_some(()))
@@ -151,18 +202,31 @@ async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> 
         stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     }
     // Five a minute are enough: the sixth waits.
-    stage.edit_descheduler("argocd", json!({ "mode": "Predictive" })).await?;
+    stage
+        .edit_descheduler("argocd", json!({ "mode": "Predictive" }))
+        .await?;
     let status = stage
         .until("correction waits", LOAD_AWARE, |status| {
             status.phase == Some(Phase::Drifted)
-                && status.enforcement.as_ref().is_some_and(|known| known.wait_until.is_some())
+                && status
+                    .enforcement
+                    .as_ref()
+                    .is_some_and(|known| known.wait_until.is_some())
         })
         .await?;
-    assert_eq!(status.enforcement.and_then(|known| known.against).as_deref(), Some("argocd"));
+    assert_eq!(
+        status
+            .enforcement
+            .and_then(|known| known.against)
+            .as_deref(),
+        Some("argocd")
+    );
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["mode"], "Predictive");
     // An edit of the specification resumes.
-    stage.edit(LOAD_AWARE, json!({ "waitTimeout": "3h" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "waitTimeout": "3h" }))
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["mode"], "Automatic");
@@ -177,12 +241,27 @@ async fn what_an_option_switches_off_is_removed_visibly() -> anyhow::Result<()> 
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     assert!(stage.has_machine_config("99-worker-psi-karg").await?);
     let options = json!({ "loadAware": { "enablePSIMetrics": false } });
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun", "options": options })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "DryRun", "options": options }),
+        )
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     let removal = item(&status, "remove-enable-psi-metrics");
     assert_eq!(removal.operation, Operation::Delete);
-    assert!(removal.diff.clone().unwrap_or_default().contains("+++ /dev/null"));
-    assert_eq!(status.impact_severity, Some(api::advisor::Impact::High), "nodes reboot for it");
+    assert!(
+        removal
+            .diff
+            .clone()
+            .unwrap_or_default()
+            .contains("+++ /dev/null")
+    );
+    assert_eq!(
+        status.impact_severity,
+        Some(api::advisor::Impact::High),
+        "nodes reboot for it"
+    );
     assert!(stage.has_machine_config("99-worker-psi-karg").await?);
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     // The descheduler operator refuses its profile without PSI and stays degraded, which is told; what
@@ -199,11 +278,17 @@ async fn what_an_option_switches_off_is_removed_visibly() -> anyhow::Result<()> 
 async fn transitions_are_told_as_events() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
-    stage.edit_descheduler("kubectl-edit", json!({ "mode": "Predictive" })).await?;
+    stage
+        .edit_descheduler("kubectl-edit", json!({ "mode": "Predictive" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Drifted).await?;
     assert_eq!(states(&status).len(), 1);
     let events: Api<Event> = Api::namespaced(stage.cluster.client(), "default");
-    for (kind, reason) in [("Normal", "InProgress"), ("Normal", "Completed"), ("Warning", "Drifted")] {
+    for (kind, reason) in [
+        ("Normal", "InProgress"),
+        ("Normal", "Completed"),
+        ("Warning", "Drifted"),
+    ] {
         wait_until(&format!("an event {reason}"), PATIENCE, async || {
             let listed = events.list(&ListParams::default()).await?;
             let found = listed.items.into_iter().find(|event| {

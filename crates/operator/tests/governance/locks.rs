@@ -16,37 +16,67 @@ fn without_psi() -> serde_json::Value {
 async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
-        .create_descheduler("virt-team", json!({ "profiles": ["AffinityAndTaints"], "deschedulingIntervalSeconds": 600 }))
+        .create_descheduler(
+            "virt-team",
+            json!({ "profiles": ["AffinityAndTaints"], "deschedulingIntervalSeconds": 600 }),
+        )
         .await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun", "options": without_psi() })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "DryRun", "options": without_psi() }),
+        )
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
-    stage.edit_descheduler("kubectl-edit", json!({ "deschedulingIntervalSeconds": 900 })).await?;
+    stage
+        .edit_descheduler(
+            "kubectl-edit",
+            json!({ "deschedulingIntervalSeconds": 900 }),
+        )
+        .await?;
     let status = stage
-        .until("the plan is told to be stale", LOAD_AWARE, |status| condition(status, "PlanStale").0 == "True")
+        .until("the plan is told to be stale", LOAD_AWARE, |status| {
+            condition(status, "PlanStale").0 == "True"
+        })
         .await?;
     assert_eq!(status.phase, Some(Phase::ReviewRequired));
     let approval = json!({ "takeovers": [{ "item": DESCHEDULER }] });
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "approval": approval })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "Apply", "approval": approval }),
+        )
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Failed).await?;
     let (on, reason, message) = condition(&status, "Failed");
     assert_eq!((on.as_str(), reason.as_str()), ("True", "PlanStale"));
     assert!(
-        message.starts_with("Plan is stale: target resources have been modified since plan generation."),
+        message.starts_with(
+            "Plan is stale: target resources have been modified since plan generation."
+        ),
         "{message}"
     );
-    assert!(message.contains("spec.deschedulingIntervalSeconds changed from 600 to 900"), "{message}");
+    assert!(
+        message.contains("spec.deschedulingIntervalSeconds changed from 600 to 900"),
+        "{message}"
+    );
     assert_eq!(states(&status), [ItemState::Pending]);
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["profiles"], json!(["AffinityAndTaints"]));
 
     // Planned anew, it can be applied.
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     assert_eq!(condition(&status, "PlanStale").0, "False");
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
-    assert_eq!(live["spec"]["profiles"], json!(["AffinityAndTaints", "KubeVirtRelieveAndMigrate"]));
+    assert_eq!(
+        live["spec"]["profiles"],
+        json!(["AffinityAndTaints", "KubeVirtRelieveAndMigrate"])
+    );
     Ok(())
 }
 
@@ -55,10 +85,18 @@ async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
 async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
-        .create_descheduler("argocd", json!({ "profiles": ["LongLifecycle"], "deschedulingIntervalSeconds": 60 }))
+        .create_descheduler(
+            "argocd",
+            json!({ "profiles": ["LongLifecycle"], "deschedulingIntervalSeconds": 60 }),
+        )
         .await?;
     let before = stage.descheduler().await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "options": without_psi() })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "Apply", "options": without_psi() }),
+        )
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     let planned = item(&status, DESCHEDULER);
     let takeover = planned
@@ -71,9 +109,19 @@ async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> 
     assert_eq!(takeover.wanted, Some(json!(["KubeVirtRelieveAndMigrate"])));
     assert!(takeover.since.is_some());
     let (on, reason, message) = condition(&status, "Approved");
-    assert_eq!((on.as_str(), reason.as_str()), ("False", "TakeoverWithoutConsent"));
-    assert!(message.contains("would take spec.profiles from manager \"argocd\""), "{message}");
-    assert_eq!(stage.descheduler().await?, before, "the target is unchanged, ownership and all");
+    assert_eq!(
+        (on.as_str(), reason.as_str()),
+        ("False", "TakeoverWithoutConsent")
+    );
+    assert!(
+        message.contains("would take spec.profiles from manager \"argocd\""),
+        "{message}"
+    );
+    assert_eq!(
+        stage.descheduler().await?,
+        before,
+        "the target is unchanged, ownership and all"
+    );
 
     // Consent to one path is not consent to others.
     let some = json!({ "takeovers": [{ "item": DESCHEDULER, "path": "spec.mode" }] });
@@ -90,7 +138,10 @@ async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> 
     stage.edit(LOAD_AWARE, json!({ "approval": all })).await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
-    assert_eq!(live["spec"]["profiles"], json!(["KubeVirtRelieveAndMigrate"]));
+    assert_eq!(
+        live["spec"]["profiles"],
+        json!(["KubeVirtRelieveAndMigrate"])
+    );
     Ok(())
 }
 
@@ -98,16 +149,28 @@ async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn options_and_apply_in_one_patch_never_run_the_old_plan() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun", "options": without_psi() })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "DryRun", "options": without_psi() }),
+        )
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
-    let options = json!({ "loadAware": { "enablePSIMetrics": false, "deschedulingIntervalSeconds": 777 } });
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "options": options })).await?;
+    let options =
+        json!({ "loadAware": { "enablePSIMetrics": false, "deschedulingIntervalSeconds": 777 } });
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "Apply", "options": options }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["deschedulingIntervalSeconds"], 777);
     // It was created with it: the object has never been anything else.
     assert_eq!(live["metadata"]["generation"], 1);
-    assert_eq!(status.revision, Some(1), "one plan was carried out, not two");
+    assert_eq!(
+        status.revision,
+        Some(1),
+        "one plan was carried out, not two"
+    );
     Ok(())
 }
 
@@ -115,13 +178,24 @@ async fn options_and_apply_in_one_patch_never_run_the_old_plan() -> anyhow::Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_approves_exactly_the_plan_that_was_reviewed() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun", "options": without_psi() })).await?;
-    let reviewed = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?.plan_digest;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "DryRun", "options": without_psi() }),
+        )
+        .await?;
+    let reviewed = stage
+        .reaches(LOAD_AWARE, Phase::ReviewRequired)
+        .await?
+        .plan_digest;
     // Approved, but for other options: another plan.
     let options = json!({ "loadAware": { "enablePSIMetrics": false, "mode": "Predictive" } });
     let approval = json!({ "planDigest": reviewed });
     stage
-        .edit(LOAD_AWARE, json!({ "action": "Apply", "options": options, "approval": approval }))
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "Apply", "options": options, "approval": approval }),
+        )
         .await?;
     let status = stage
         .until("another plan is not carried out", LOAD_AWARE, |status| {
@@ -131,7 +205,9 @@ async fn a_digest_approves_exactly_the_plan_that_was_reviewed() -> anyhow::Resul
         .await?;
     assert!(stage.descheduler().await?.is_none());
     let approval = json!({ "planDigest": status.plan_digest });
-    stage.edit(LOAD_AWARE, json!({ "approval": approval })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "approval": approval }))
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["mode"], "Predictive");
@@ -142,20 +218,39 @@ async fn a_digest_approves_exactly_the_plan_that_was_reviewed() -> anyhow::Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn only_approved_items_are_carried_out() -> anyhow::Result<()> {
     let stage = Stage::lively(2).await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     let approval = json!({ "items": ["enable-psi-metrics"] });
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "approval": approval })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "Apply", "approval": approval }),
+        )
+        .await?;
     let status = stage
-        .until("the first item is in force, the second waits", LOAD_AWARE, |status| {
-            status.phase == Some(Phase::ReviewRequired)
-                && status.applied.iter().any(|applied| applied.name == "enable-psi-metrics")
-        })
+        .until(
+            "the first item is in force, the second waits",
+            LOAD_AWARE,
+            |status| {
+                status.phase == Some(Phase::ReviewRequired)
+                    && status
+                        .applied
+                        .iter()
+                        .any(|applied| applied.name == "enable-psi-metrics")
+            },
+        )
         .await?;
     assert!(stage.has_machine_config("99-worker-psi-karg").await?);
     assert!(stage.descheduler().await?.is_none());
     assert_eq!(item(&status, DESCHEDULER).state, ItemState::Pending);
-    stage.edit(LOAD_AWARE, json!({ "approval": { "items": [DESCHEDULER] } })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "approval": { "items": [DESCHEDULER] } }),
+        )
+        .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     assert!(stage.descheduler().await?.is_some());
     Ok(())
@@ -170,14 +265,26 @@ async fn a_failed_rendering_ends_the_plan_or_not_as_the_policy_says() -> anyhow:
     ] {
         let stage = Stage::quiet().await?;
         stage
-            .edit(LOAD_AWARE, json!({ "action": "Apply", "failurePolicy": policy, "waitTimeout": "1s" }))
+            .edit(
+                LOAD_AWARE,
+                json!({ "action": "Apply", "failurePolicy": policy, "waitTimeout": "1s" }),
+            )
             .await?;
         // Nobody rolls out: the time runs out, by a timer and not by an event.
         let status = stage.reaches(LOAD_AWARE, phase).await?;
         assert_eq!(states(&status), [ItemState::Failed, second], "{policy}");
-        let message = item(&status, "enable-psi-metrics").message.clone().unwrap_or_default();
-        assert!(message.starts_with("Timeout waiting for resource to become healthy (waited "), "{message}");
-        assert_eq!(stage.descheduler().await?.is_some(), second == ItemState::Completed);
+        let message = item(&status, "enable-psi-metrics")
+            .message
+            .clone()
+            .unwrap_or_default();
+        assert!(
+            message.starts_with("Timeout waiting for resource to become healthy (waited "),
+            "{message}"
+        );
+        assert_eq!(
+            stage.descheduler().await?.is_some(),
+            second == ItemState::Completed
+        );
     }
     Ok(())
 }

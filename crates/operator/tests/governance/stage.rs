@@ -85,11 +85,16 @@ impl Stage {
     /// Has our operator run in a version; the one before is stopped.
     pub(crate) async fn operator(&self, version: &str) -> anyhow::Result<()> {
         let none: [&str; 0] = [];
-        self.operator_with(version, Registry::standard(&none)?).await
+        self.operator_with(version, Registry::standard(&none)?)
+            .await
     }
 
     /// Has our operator run with these profiles; the one before is stopped.
-    pub(crate) async fn operator_with(&self, version: &str, registry: Registry) -> anyhow::Result<()> {
+    pub(crate) async fn operator_with(
+        &self,
+        version: &str,
+        registry: Registry,
+    ) -> anyhow::Result<()> {
         self.stop().await;
         let manager = Manager::new(self.cluster.client());
         let options = Options {
@@ -113,7 +118,10 @@ impl Stage {
     /// What our operator tells Prometheus.
     pub(crate) fn metrics(&self) -> String {
         let running = self.ours.lock();
-        running.as_ref().map(|manager| manager.metrics().render()).unwrap_or_default()
+        running
+            .as_ref()
+            .map(|manager| manager.metrics().render())
+            .unwrap_or_default()
     }
 
     pub(crate) async fn worker(&self, name: &str) -> anyhow::Result<()> {
@@ -138,20 +146,33 @@ impl Stage {
     }
 
     pub(crate) fn deschedulers(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.cluster.client(), names::DESCHEDULER_NAMESPACE, &kube_descheduler())
+        Api::namespaced_with(
+            self.cluster.client(),
+            names::DESCHEDULER_NAMESPACE,
+            &kube_descheduler(),
+        )
     }
 
     /// HyperConvergeds, in the flat version.
     pub(crate) fn hyperconvergeds(&self) -> Api<DynamicObject> {
         let kind = hyperconverged(HyperConvergedVersion::V1Beta1);
-        Api::namespaced_with(self.cluster.client(), names::VIRTUALIZATION_NAMESPACE, &kind)
+        Api::namespaced_with(
+            self.cluster.client(),
+            names::VIRTUALIZATION_NAMESPACE,
+            &kind,
+        )
     }
 
     /// Sets the migration limit that the limits of evictions are derived from.
     pub(crate) async fn migrations(&self, limit: i64) -> anyhow::Result<()> {
-        let patch = json!({ "spec": { "liveMigrationConfig": { "parallelMigrationsPerCluster": limit } } });
+        let patch =
+            json!({ "spec": { "liveMigrationConfig": { "parallelMigrationsPerCluster": limit } } });
         self.hyperconvergeds()
-            .patch(names::HYPERCONVERGED, &by("hco-admin"), &Patch::Merge(&patch))
+            .patch(
+                names::HYPERCONVERGED,
+                &by("hco-admin"),
+                &Patch::Merge(&patch),
+            )
             .await?;
         Ok(())
     }
@@ -159,18 +180,24 @@ impl Stage {
     /// The descheduler's configuration, if there is one.
     pub(crate) async fn descheduler(&self) -> anyhow::Result<Option<Value>> {
         let found = self.deschedulers().get_opt("cluster").await?;
-        Ok(found.map(|found| serde_json::to_value(found)).transpose()?)
+        Ok(found.map(serde_json::to_value).transpose()?)
     }
 
     /// Edits the descheduler's configuration as somebody else.
     pub(crate) async fn edit_descheduler(&self, manager: &str, spec: Value) -> anyhow::Result<()> {
         let patch = json!({ "spec": spec });
-        self.deschedulers().patch("cluster", &by(manager), &Patch::Merge(&patch)).await?;
+        self.deschedulers()
+            .patch("cluster", &by(manager), &Patch::Merge(&patch))
+            .await?;
         Ok(())
     }
 
     /// Makes the descheduler's configuration in the name of somebody.
-    pub(crate) async fn create_descheduler(&self, manager: &str, spec: Value) -> anyhow::Result<()> {
+    pub(crate) async fn create_descheduler(
+        &self,
+        manager: &str,
+        spec: Value,
+    ) -> anyhow::Result<()> {
         let object = serde_json::from_value(json!({
             "apiVersion": "operator.openshift.io/v1",
             "kind": "KubeDescheduler",
@@ -218,12 +245,24 @@ impl Stage {
     }
 
     /// Waits for a phase.
-    pub(crate) async fn reaches(&self, name: &str, phase: Phase) -> anyhow::Result<VirtPlatformConfigStatus> {
-        self.until(&format!("{name} is {phase}"), name, |status| status.phase == Some(phase)).await
+    pub(crate) async fn reaches(
+        &self,
+        name: &str,
+        phase: Phase,
+    ) -> anyhow::Result<VirtPlatformConfigStatus> {
+        self.until(&format!("{name} is {phase}"), name, |status| {
+            status.phase == Some(phase)
+        })
+        .await
     }
 
     /// Says that the pool `worker` has rolled out this MachineConfig to so many of its nodes.
-    pub(crate) async fn rolled_out(&self, config: &str, updated: i64, total: i64) -> anyhow::Result<()> {
+    pub(crate) async fn rolled_out(
+        &self,
+        config: &str,
+        updated: i64,
+        total: i64,
+    ) -> anyhow::Result<()> {
         let pools = self.pools();
         let done = updated == total;
         let rendered = "rendered-worker-with-ours";
@@ -231,7 +270,9 @@ impl Stage {
             "name": rendered,
             "source": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "name": config }],
         } } });
-        let pool = pools.patch("worker", &by("mco"), &Patch::Merge(&spec)).await?;
+        let pool = pools
+            .patch("worker", &by("mco"), &Patch::Merge(&spec))
+            .await?;
         let condition = |kind: &str, on: bool| {
             json!({
                 "type": kind, "status": if on { "True" } else { "False" }, "reason": "", "message": "",
@@ -248,7 +289,9 @@ impl Stage {
                 condition("Degraded", false), condition("NodeDegraded", false), condition("RenderDegraded", false),
             ],
         } });
-        pools.patch_status("worker", &by("mco"), &Patch::Merge(&status)).await?;
+        pools
+            .patch_status("worker", &by("mco"), &Patch::Merge(&status))
+            .await?;
         Ok(())
     }
 
@@ -290,6 +333,7 @@ fn describe(config: &VirtPlatformConfig) -> String {
 }
 
 /// An item by name.
+#[expect(clippy::panic, reason = "a test fails by it")]
 pub(crate) fn item<'a>(status: &'a VirtPlatformConfigStatus, name: &str) -> &'a Item {
     let found = status.items.iter().find(|item| item.name == name);
     found.unwrap_or_else(|| panic!("there is no item {name} in {:?}", status.items))
@@ -297,9 +341,16 @@ pub(crate) fn item<'a>(status: &'a VirtPlatformConfigStatus, name: &str) -> &'a 
 
 /// A condition as status, reason and message.
 pub(crate) fn condition(status: &VirtPlatformConfigStatus, kind: &str) -> (String, String, String) {
-    let found = status.conditions.iter().find(|condition| condition.type_ == kind);
+    let found = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind);
     found.map_or_else(Default::default, |found| {
-        (found.status.clone(), found.reason.clone(), found.message.clone())
+        (
+            found.status.clone(),
+            found.reason.clone(),
+            found.message.clone(),
+        )
     })
 }
 

@@ -23,7 +23,9 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
             }),
         )
         .await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     assert_eq!(
         condition(&status, "ReviewRequired"),
@@ -34,9 +36,17 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
         )
     );
     assert_eq!(status.impact_severity, Some(Impact::High));
-    assert!(status.source_snapshot_hash.as_deref().is_some_and(|hash| hash.starts_with("sha256:")));
+    assert!(
+        status
+            .source_snapshot_hash
+            .as_deref()
+            .is_some_and(|hash| hash.starts_with("sha256:"))
+    );
     let names: Vec<_> = status.items.iter().map(|item| item.name.as_str()).collect();
-    assert_eq!(names, ["enable-psi-metrics", "enable-load-aware-descheduling"]);
+    assert_eq!(
+        names,
+        ["enable-psi-metrics", "enable-load-aware-descheduling"]
+    );
     assert_eq!(states(&status), [ItemState::Pending, ItemState::Pending]);
     let descheduler = item(&status, "enable-load-aware-descheduling");
     assert_eq!(descheduler.impact_severity, Some(Impact::Low));
@@ -50,24 +60,46 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
         "+  - KubeVirtRelieveAndMigrate",
         "+    devDeviationThresholds: AsymmetricLow",
     ] {
-        assert!(diff.lines().any(|found| found == line), "{line:?} is not in\n{diff}");
+        assert!(
+            diff.lines().any(|found| found == line),
+            "{line:?} is not in\n{diff}"
+        );
     }
     let psi = item(&status, "enable-psi-metrics");
     assert_eq!(psi.impact_severity, Some(Impact::High));
     assert_eq!(psi.managed_fields, ["spec.kernelArguments"]);
     let diff = psi.diff.clone().unwrap_or_default();
-    assert!(diff.starts_with("--- /dev/null\n+++ 99-worker-psi-karg (MachineConfig)\n"), "{diff}");
+    assert!(
+        diff.starts_with("--- /dev/null\n+++ 99-worker-psi-karg (MachineConfig)\n"),
+        "{diff}"
+    );
     assert!(diff.contains("\n+  - psi=1"), "{diff}");
-    assert!(!stage.has_machine_config("99-worker-psi-karg").await?, "nothing is touched before approval");
+    assert!(
+        !stage.has_machine_config("99-worker-psi-karg").await?,
+        "nothing is touched before approval"
+    );
 
     // Somebody made the object by hand: the plan says what it takes from them, and that is agreed to.
-    let taken: Vec<_> = descheduler.takeovers.iter().map(|one| (one.path.as_str(), one.manager.as_str())).collect();
-    assert!(taken.contains(&("spec.profiles", "kubectl-create")), "{taken:?}");
+    let taken: Vec<_> = descheduler
+        .takeovers
+        .iter()
+        .map(|one| (one.path.as_str(), one.manager.as_str()))
+        .collect();
+    assert!(
+        taken.contains(&("spec.profiles", "kubectl-create")),
+        "{taken:?}"
+    );
     let approval = json!({ "takeovers": [{ "item": "enable-load-aware-descheduling" }] });
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "approval": approval })).await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "Apply", "approval": approval }),
+        )
+        .await?;
     let status = stage
         .until("the first item waits for its pool", LOAD_AWARE, |status| {
-            status.phase == Some(Phase::InProgress) && states(status) == [ItemState::InProgress, ItemState::Pending]
+            status.phase == Some(Phase::InProgress)
+                && states(status) == [ItemState::InProgress, ItemState::Pending]
         })
         .await?;
     assert_eq!(status.revision, Some(1));
@@ -77,7 +109,10 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
     stage.rolled_out("99-worker-psi-karg", 2, 10).await?;
     let status = stage
         .until("2 of 10 nodes are updated", LOAD_AWARE, |status| {
-            let message = item(status, "enable-psi-metrics").message.clone().unwrap_or_default();
+            let message = item(status, "enable-psi-metrics")
+                .message
+                .clone()
+                .unwrap_or_default();
             message.contains("2/10")
         })
         .await?;
@@ -87,7 +122,10 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
 
     stage.rolled_out("99-worker-psi-karg", 10, 10).await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
-    assert_eq!(states(&status), [ItemState::Completed, ItemState::Completed]);
+    assert_eq!(
+        states(&status),
+        [ItemState::Completed, ItemState::Completed]
+    );
     assert_eq!(
         item(&status, "enable-psi-metrics").message.as_deref(),
         Some("MachineConfigPool 'worker' is ready (all 10 nodes updated)")
@@ -97,7 +135,10 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
         applied["spec"]["profiles"],
         json!(["KubeVirtRelieveAndMigrate"])
     );
-    assert_eq!(applied["metadata"]["annotations"][marks::GOVERNED_BY], LOAD_AWARE);
+    assert_eq!(
+        applied["metadata"]["annotations"][marks::GOVERNED_BY],
+        LOAD_AWARE
+    );
     assert!(applied["metadata"]["annotations"][marks::APPLIED_PROFILE_HASH].is_string());
     assert_eq!(condition(&status, "ProfileActive").0, "True");
     Ok(())
@@ -111,7 +152,10 @@ async fn a_manifest_from_git_is_carried_out_at_once() -> anyhow::Result<()> {
         .edit(LOAD_AWARE, json!({ "action": "Apply", "options": { "loadAware": { "deschedulingIntervalSeconds": 120 } } }))
         .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
-    assert_eq!(states(&status), [ItemState::Completed, ItemState::Completed]);
+    assert_eq!(
+        states(&status),
+        [ItemState::Completed, ItemState::Completed]
+    );
     assert_eq!(status.operator_version.as_deref(), Some("v0.1.30"));
     let applied = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(applied["spec"]["deschedulingIntervalSeconds"], 120);
@@ -130,28 +174,47 @@ async fn an_administrator_takes_over_by_hand_and_gives_back() -> anyhow::Result<
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     wait_until("the phase is in the metrics", PATIENCE, async || {
-        let wanted = "medley_governance_phase{config=\"load-aware-rebalancing\",phase=\"Completed\"} 1";
+        let wanted =
+            "medley_governance_phase{config=\"load-aware-rebalancing\",phase=\"Completed\"} 1";
         Ok(stage.metrics().contains(wanted).then_some(()))
     })
     .await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "Ignore" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "Ignore" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Ignored).await?;
     assert_eq!(condition(&status, "Ignored").0, "True");
-    assert!(stage.has_machine_config("99-worker-psi-karg").await?, "nothing is taken back");
+    assert!(
+        stage.has_machine_config("99-worker-psi-karg").await?,
+        "nothing is taken back"
+    );
     wait_until("there are no metrics under Ignore", PATIENCE, async || {
         Ok((!stage.metrics().contains("load-aware-rebalancing")).then_some(()))
     })
     .await?;
     // No drift detection: the administrator is free.
-    stage.edit_descheduler("kubectl-edit", json!({ "deschedulingIntervalSeconds": 600 })).await?;
+    stage
+        .edit_descheduler(
+            "kubectl-edit",
+            json!({ "deschedulingIntervalSeconds": 600 }),
+        )
+        .await?;
     let before = stage.config(LOAD_AWARE).await?.resource_version();
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(stage.config(LOAD_AWARE).await?.resource_version(), before);
 
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
-    let diff = item(&status, "enable-load-aware-descheduling").diff.clone().unwrap_or_default();
-    assert!(diff.contains("-  deschedulingIntervalSeconds: 600"), "the plan starts from what is there:\n{diff}");
+    let diff = item(&status, "enable-load-aware-descheduling")
+        .diff
+        .clone()
+        .unwrap_or_default();
+    assert!(
+        diff.contains("-  deschedulingIntervalSeconds: 600"),
+        "the plan starts from what is there:\n{diff}"
+    );
     Ok(())
 }
 
@@ -163,14 +226,35 @@ async fn profiles_are_advertised_at_start_and_after_deletion() -> anyhow::Result
     assert_eq!(status.impact_severity, Some(Impact::High));
     let advertised = stage.config(LOAD_AWARE).await?;
     assert_eq!(advertised.spec.action, Action::Ignore);
-    assert_eq!(advertised.labels().get(marks::CATEGORY).map(String::as_str), Some("scheduling"));
-    for annotation in [marks::DESCRIPTION, marks::IMPACT_SUMMARY, marks::DOCUMENTATION_URL, marks::AUTO_CREATED] {
-        assert!(advertised.annotations().contains_key(annotation), "{annotation} is missing");
+    assert_eq!(
+        advertised.labels().get(marks::CATEGORY).map(String::as_str),
+        Some("scheduling")
+    );
+    for annotation in [
+        marks::DESCRIPTION,
+        marks::IMPACT_SUMMARY,
+        marks::DOCUMENTATION_URL,
+        marks::AUTO_CREATED,
+    ] {
+        assert!(
+            advertised.annotations().contains_key(annotation),
+            "{annotation} is missing"
+        );
     }
     assert!(stage.configs().get_opt("example-profile").await?.is_none());
-    assert!(stage.configs().get_opt("node-health-remediation").await?.is_none(), "off unless switched on");
+    assert!(
+        stage
+            .configs()
+            .get_opt("node-health-remediation")
+            .await?
+            .is_none(),
+        "off unless switched on"
+    );
     let uid = advertised.uid();
-    stage.configs().delete(LOAD_AWARE, &DeleteParams::default()).await?;
+    stage
+        .configs()
+        .delete(LOAD_AWARE, &DeleteParams::default())
+        .await?;
     wait_until("the profile is advertised again", PATIENCE, async || {
         let found = stage.configs().get_opt(LOAD_AWARE).await?;
         Ok(found.filter(|found| found.uid() != uid && found.spec.action == Action::Ignore))
@@ -189,7 +273,9 @@ async fn missing_operators_are_named_and_picked_up_when_they_come() -> anyhow::R
     };
     let stage = Stage::with(without).await?;
     stage.operator("v0.1.30").await?;
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::PrerequisiteFailed).await?;
     assert_eq!(
         condition(&status, "PrerequisiteFailed").2,

@@ -57,7 +57,9 @@ fn later() -> anyhow::Result<Registry> {
 async fn applied_by_the_old_version() -> anyhow::Result<Arc<Stage>> {
     let stage = Stage::quiet().await?;
     let options = json!({ "loadAware": { "enablePSIMetrics": false } });
-    stage.edit(LOAD_AWARE, json!({ "action": "Apply", "options": options })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "Apply", "options": options }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     assert_eq!(status.operator_version.as_deref(), Some("v0.1.30"));
     Ok(stage)
@@ -68,15 +70,25 @@ async fn applied_by_the_old_version() -> anyhow::Result<Arc<Stage>> {
 async fn changed_logic_waits_for_review() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
     stage.operator_with("v0.1.31", later()?).await?;
-    let status = stage.reaches(LOAD_AWARE, Phase::CompletedWithUpgrade).await?;
+    let status = stage
+        .reaches(LOAD_AWARE, Phase::CompletedWithUpgrade)
+        .await?;
     let (on, reason, message) = condition(&status, "UpgradeAvailable");
     assert_eq!((on.as_str(), reason.as_str()), ("True", "LogicChanged"));
-    assert!(message.contains("spec.evictionLimits.total from 5 to 10"), "{message}");
+    assert!(
+        message.contains("spec.evictionLimits.total from 5 to 10"),
+        "{message}"
+    );
     assert_eq!(status.operator_version.as_deref(), Some("v0.1.30"));
     let live = stage.descheduler().await?.unwrap_or_default();
-    assert_eq!(live["spec"]["evictionLimits"]["total"], 5, "nothing changes by an upgrade");
+    assert_eq!(
+        live["spec"]["evictionLimits"]["total"], 5,
+        "nothing changes by an upgrade"
+    );
 
-    stage.edit(LOAD_AWARE, json!({ "action": "DryRun" })).await?;
+    stage
+        .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     let diff = item(&status, DESCHEDULER).diff.clone().unwrap_or_default();
     assert!(diff.contains("-    total: 5\n+    total: 10"), "{diff}");
@@ -109,8 +121,15 @@ async fn the_same_logic_is_taken_over_silently() -> anyhow::Result<()> {
 async fn alignment_by_hand_is_recognised() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
     stage.operator_with("v0.1.31", later()?).await?;
-    stage.reaches(LOAD_AWARE, Phase::CompletedWithUpgrade).await?;
-    stage.edit_descheduler("kubectl-patch", json!({ "evictionLimits": { "total": 10 } })).await?;
+    stage
+        .reaches(LOAD_AWARE, Phase::CompletedWithUpgrade)
+        .await?;
+    stage
+        .edit_descheduler(
+            "kubectl-patch",
+            json!({ "evictionLimits": { "total": 10 } }),
+        )
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     assert_eq!(condition(&status, "UpgradeAvailable").0, "False");
     assert_eq!(condition(&status, "UpgradeAvailable").1, "ManuallyAligned");
@@ -123,8 +142,12 @@ async fn alignment_by_hand_is_recognised() -> anyhow::Result<()> {
 async fn drift_is_seen_while_an_upgrade_waits() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
     stage.operator_with("v0.1.31", later()?).await?;
-    stage.reaches(LOAD_AWARE, Phase::CompletedWithUpgrade).await?;
-    stage.edit_descheduler("kubectl-edit", json!({ "mode": "Predictive" })).await?;
+    stage
+        .reaches(LOAD_AWARE, Phase::CompletedWithUpgrade)
+        .await?;
+    stage
+        .edit_descheduler("kubectl-edit", json!({ "mode": "Predictive" }))
+        .await?;
     let status = stage.reaches(LOAD_AWARE, Phase::Drifted).await?;
     assert!(status.drift.iter().any(|drift| drift.path == "spec.mode"));
     Ok(())

@@ -22,7 +22,7 @@ fn an_approved_digest_lets_exactly_that_plan_be_carried_out() {
     world.run();
     let reviewed = world.digest();
     approve(&mut world, |approval| {
-        approval.plan_digest = Some(reviewed.clone())
+        approval.plan_digest = Some(reviewed.clone());
     });
     world.run();
     assert_eq!(world.phase(), Phase::InProgress);
@@ -155,7 +155,7 @@ fn a_part_that_fails_comes_to_an_end() {
 fn an_item_that_there_is_not_cannot_be_approved() {
     let mut world = World::steps();
     approve(&mut world, |approval| {
-        approval.items = vec!["fourth".into()]
+        approval.items = vec!["fourth".into()];
     });
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);

@@ -144,16 +144,10 @@ impl Cluster {
         Ok(self.try_apply(target, desired, force, now)?.read())
     }
 
-    pub(crate) fn apply(
-        &mut self,
-        target: &TargetRef,
-        desired: &Value,
-        force: bool,
-        now: Timestamp,
-    ) -> Result<(), Vec<Conflict>> {
-        let stored = self.try_apply(target, desired, force, now)?;
+    /// Server-side apply that takes what is in the way.
+    pub(crate) fn force(&mut self, target: &TargetRef, desired: &Value, now: Timestamp) {
+        let stored = self.try_apply(target, desired, true, now).unwrap();
         self.objects.insert(self.key(target), stored);
-        Ok(())
     }
 
     fn try_apply(

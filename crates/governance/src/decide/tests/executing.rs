@@ -22,7 +22,7 @@ fn begun(change: impl FnOnce(&mut World)) -> World {
 
 fn ending(world: &World, revision: i64) -> Option<Ending> {
     let mut records = world.records.iter();
-    let record = records.find(|record| record.revision == revision).unwrap();
+    let record = records.find(|record| record.revision == revision)?;
     record.outcome.as_ref().map(|outcome| outcome.result)
 }
 

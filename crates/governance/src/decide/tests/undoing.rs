@@ -1,7 +1,7 @@
 //! Going back to what was there before a revision, as a plan like any other.
 
-use api::advisor::{Action, Impact, Operation, Phase};
-use serde_json::json;
+use api::advisor::{Action, ConsentedTakeover, Impact, Operation, Phase};
+use serde_json::{Value, json};
 
 use super::World;
 use super::profiles::{config_map, machine_config};
@@ -197,6 +197,43 @@ fn a_later_revision_is_undone_and_the_earlier_ones_stay() {
     );
     assert!(world.cluster.get(&machine_config("first")).is_some());
     world.check_rest();
+}
+
+/// Who owned a field before the first plan need not be who owned it before the one that is undone.
+#[test]
+fn fields_go_back_to_those_who_owned_them_before_what_is_undone() {
+    let mut world = undone();
+    undo(&mut world, None);
+    world.action(Action::DryRun);
+    world.edit(
+        &config_map("third"),
+        "kubectl",
+        &json!({ "data": { "interval": 33 } }),
+    );
+    world.run();
+    world.spec(|spec| {
+        spec.action = Action::Apply;
+        let consent = ConsentedTakeover {
+            item: "third".into(),
+            path: None,
+        };
+        spec.approval.get_or_insert_default().takeovers = vec![consent];
+    });
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.status().revision, Some(3));
+    undo(&mut world, Some(3));
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.condition("Completed").reason, "RolledBack");
+    let third = world.cluster.get(&config_map("third")).unwrap();
+    assert_eq!(third["data"]["interval"], json!(33));
+    let owners = third["metadata"]["managedFields"].as_array().unwrap();
+    let owns = |entry: &Value| entry["fieldsV1"]["f:data"].get("f:interval").is_some();
+    let owners: Vec<_> = owners.iter().filter(|entry| owns(entry)).collect();
+    assert_eq!(owners[0]["manager"], "kubectl");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use api::advisor::{
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
@@ -29,6 +31,13 @@ use crate::{ownership, profile, restore, values};
 
 /// More steps than any plan takes: whoever needs more never rests.
 const STEPS: usize = 64;
+
+/// What comes after a reconcile.
+enum Step {
+    GoesOn,
+    /// When to look again.
+    Rests(Option<Timestamp>),
+}
 
 /// The operator was killed.
 #[derive(Debug)]
@@ -220,7 +229,7 @@ impl World {
 
     fn drive(&mut self) -> Result<Option<Timestamp>, Killed> {
         for _ in 0..STEPS {
-            if let Some(wake) = self.step()? {
+            if let Step::Rests(wake) = self.step()? {
                 self.check_conditions();
                 return Ok(wake);
             }
@@ -238,15 +247,15 @@ impl World {
         (snapshot, self.records.clone())
     }
 
-    /// One reconcile, as the operator does it. The outer option is there when it rests.
-    fn step(&mut self) -> Result<Option<Option<Timestamp>>, Killed> {
+    /// One reconcile, as the operator does it.
+    fn step(&mut self) -> Result<Step, Killed> {
         let (snapshot, records) = self.facts();
         let decision = self.ask(&snapshot, &records, decide);
         let todo = decision.todo.clone();
         self.write(decision)?;
         let next = match todo {
-            Todo::Rest(wake) => return Ok(Some(wake)),
-            Todo::Again => return Ok(None),
+            Todo::Rest(wake) => return Ok(Step::Rests(wake)),
+            Todo::Again => return Ok(Step::GoesOn),
             Todo::Preview(draft) => {
                 let previews: Vec<_> = draft.items.iter().map(|item| self.preview(item)).collect();
                 self.ask(&snapshot, &records, |facts| {
@@ -259,7 +268,7 @@ impl World {
                     self.records.iter().all(|known| known.revision != revision),
                     "revision {revision} is written twice"
                 );
-                self.records.push(settled_times(&record));
+                self.records.push(read_again(&*record));
                 self.effect()?;
                 self.ask(&snapshot, &records, |facts| recorded(facts, revision))
             }
@@ -272,7 +281,7 @@ impl World {
                 );
                 record.outcome = Some(outcome);
                 self.effect()?;
-                return Ok(None);
+                return Ok(Step::GoesOn);
             }
             Todo::Execute(execution) => {
                 let result = self.carry_out(&execution)?;
@@ -284,8 +293,8 @@ impl World {
         let todo = next.todo.clone();
         self.write(next)?;
         Ok(match todo {
-            Todo::Rest(wake) => Some(wake),
-            Todo::Again => None,
+            Todo::Rest(wake) => Step::Rests(wake),
+            Todo::Again => Step::GoesOn,
             other => panic!("the operator does not do what follows from what it did: {other:?}"),
         })
     }
@@ -324,9 +333,7 @@ impl World {
     fn write(&mut self, decision: Decision) -> Result<(), Killed> {
         let changed = self.config.status.as_ref() != Some(&decision.status);
         if changed {
-            // Times lose their fractions on the way.
-            let text = serde_json::to_value(&decision.status).unwrap();
-            self.config.status = Some(serde_json::from_value(text).unwrap());
+            self.config.status = Some(read_again(&decision.status));
             let phase = self.phase();
             if self.trail.last() != Some(&phase) {
                 self.trail.push(phase);
@@ -398,9 +405,7 @@ impl World {
                         return Ok(Executed::Unagreed(unagreed));
                     }
                 }
-                self.cluster
-                    .apply(target, &desired, true, self.now)
-                    .unwrap();
+                self.cluster.force(target, &desired, self.now);
             }
             (Operation::Delete, Some(live)) => {
                 if live["metadata"]["annotations"][names::GOVERNED_BY] != config.as_str() {
@@ -410,13 +415,15 @@ impl World {
             }
             (Operation::Restore, Some(live)) => {
                 let before = plan::wanted_values(item);
-                let patch = restore::merge_patch(&live, &before, &item.managed_fields);
-                self.cluster
-                    .edit(target, plan::ROLLBACK_MANAGER, &patch, self.now);
+                for path in &item.managed_fields {
+                    let path = std::slice::from_ref(path);
+                    let patch = restore::merge_patch(&live, &before, path);
+                    let owner = execution.owners.get(&path[0]);
+                    let owner = owner.map_or(plan::ROLLBACK_MANAGER, String::as_str);
+                    self.cluster.edit(target, owner, &patch, self.now);
+                }
                 let nothing = json!({});
-                self.cluster
-                    .apply(target, &nothing, true, self.now)
-                    .unwrap();
+                self.cluster.force(target, &nothing, self.now);
             }
             (_, None) => return Ok(Executed::Done),
         }
@@ -492,9 +499,9 @@ impl World {
     }
 }
 
-/// A record as it is read again.
-fn settled_times(record: &Record) -> Record {
-    serde_json::from_value(serde_json::to_value(record).unwrap()).unwrap()
+/// Something as it is read when it was written: times lose their fractions on the way.
+fn read_again<T: Serialize + DeserializeOwned>(written: &T) -> T {
+    serde_json::from_value(serde_json::to_value(written).unwrap()).unwrap()
 }
 
 pub(super) fn descheduler() -> TargetRef {

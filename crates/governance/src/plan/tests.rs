@@ -1,0 +1,183 @@
+//! From drafts and previews to plans.
+
+use std::collections::BTreeMap;
+
+use api::advisor::{Impact, Item, ItemState, Operation, TargetRef, names};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Draft, Preview, ROLLBACK_MANAGER, assemble, bears_our_mark, mark, wanted_values};
+use crate::ownership::Conflict;
+
+fn target() -> TargetRef {
+    TargetRef {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: "x".to_owned(),
+        namespace: None,
+    }
+}
+
+fn object(data: &Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "x" }, "data": data })
+}
+
+/// An item that wants `data.a` to be 1, marked as ours.
+fn item() -> Item {
+    let mut desired = object(&json!({ "a": 1 }));
+    let wanted = BTreeMap::from([("data.a".to_owned(), json!(1))]);
+    mark(&mut desired, "config", &wanted);
+    Item {
+        name: "set".to_owned(),
+        target_ref: target(),
+        impact_severity: Some(Impact::High),
+        desired_state: Some(desired),
+        managed_fields: vec!["data.a".to_owned()],
+        ..Item::default()
+    }
+}
+
+fn draft(items: Vec<Item>) -> Draft {
+    Draft {
+        items,
+        ..Draft::default()
+    }
+}
+
+/// What a server would say: the desired state upon the live one.
+fn preview(live: Option<Value>) -> Preview {
+    let mut result = live.clone().unwrap_or_else(|| object(&json!({})));
+    result["data"]["a"] = json!(1);
+    let annotations = item().desired_state.unwrap()["metadata"]["annotations"].clone();
+    for (name, value) in annotations.as_object().unwrap() {
+        result["metadata"]["annotations"][name] = value.clone();
+    }
+    Preview {
+        live,
+        result: Some(result),
+        ..Preview::default()
+    }
+}
+
+/// B13: impact and message fall by the mere fact that an item was applied.
+#[test]
+fn what_is_only_told_makes_no_other_plan() {
+    let mut told = item();
+    told.impact_severity = Some(Impact::Low);
+    told.message = Some("done".to_owned());
+    told.state = ItemState::Completed;
+    told.base = Some(BTreeMap::new());
+    assert!(draft(vec![item()]).same_as(&[told]));
+}
+
+#[rstest]
+#[case::name(|item: &mut Item| item.name = "other".to_owned())]
+#[case::target(|item: &mut Item| item.target_ref.name = "y".to_owned())]
+#[case::operation(|item: &mut Item| item.operation = Operation::Restore)]
+#[case::desired(|item: &mut Item| item.desired_state = Some(object(&json!({ "a": 2 }))))]
+#[case::managed(|item: &mut Item| item.managed_fields.push("data.b".to_owned()))]
+fn what_is_asked_for_makes_another_plan(#[case] change: fn(&mut Item)) {
+    let mut other = item();
+    change(&mut other);
+    assert!(!draft(vec![item()]).same_as(&[other]));
+    assert!(!draft(vec![item()]).same_as(&[]));
+    assert!(!draft(vec![item()]).same_as(&[item(), item()]));
+}
+
+/// What was removed is told in the plan that removed it, and wanted by no other.
+#[test]
+fn what_was_taken_back_is_not_missed() {
+    let mut removal = Item {
+        name: "remove-other".to_owned(),
+        operation: Operation::Delete,
+        ..item()
+    };
+    assert!(!draft(vec![item()]).same_as(&[item(), removal.clone()]));
+    removal.state = ItemState::Completed;
+    assert!(draft(vec![item()]).same_as(&[item(), removal.clone()]));
+    removal.state = ItemState::Failed;
+    assert!(draft(vec![item()]).same_as(&[item(), removal]));
+}
+
+/// An object that never had an annotation gets our marks, and that is no change.
+#[rstest]
+#[case::absent(None, false)]
+#[case::otherwise(Some(object(&json!({ "a": 2 }))), false)]
+#[case::bare(Some(object(&json!({ "a": 1 }))), true)]
+#[case::annotated(Some({
+    let mut live = object(&json!({ "a": 1 }));
+    live["metadata"]["annotations"] = json!({ "mine": "x" });
+    live
+}), true)]
+fn marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged: bool) {
+    let plan = assemble(draft(vec![item()]), &[preview(live.clone())], &[]).unwrap();
+    assert_eq!(plan.changes_nothing, unchanged);
+    let impact = if unchanged { Impact::Low } else { Impact::High };
+    assert_eq!(plan.impact, impact);
+    let base = live.map(|live| BTreeMap::from([("data.a".to_owned(), live["data"]["a"].clone())]));
+    assert_eq!(plan.items[0].base, base);
+}
+
+#[test]
+fn the_digest_is_that_of_what_is_done_to_what() {
+    let of = |live: Option<Value>| {
+        let plan = assemble(draft(vec![item()]), &[preview(live)], &[]);
+        plan.unwrap().digest
+    };
+    let two = || Some(object(&json!({ "a": 2 })));
+    assert_eq!(of(two()), of(two()));
+    assert_ne!(of(two()), of(Some(object(&json!({ "a": 3 })))));
+    assert_ne!(of(two()), of(None));
+    // What others have in the same object does not count.
+    assert_eq!(of(two()), of(Some(object(&json!({ "a": 2, "b": 1 })))));
+}
+
+#[test]
+fn what_the_server_would_refuse_is_no_plan() {
+    let refused = Preview {
+        refused: Some("data.a: must be even".to_owned()),
+        ..Preview::default()
+    };
+    assert_eq!(
+        assemble(draft(vec![item()]), &[refused], &[]).unwrap_err(),
+        "Failed to generate plan items: set: the server refuses ConfigMap x: data.a: must be even"
+    );
+}
+
+/// What we gave back to nobody in particular can be taken again; what others own is asked for.
+#[rstest]
+#[case::others("argocd", false)]
+#[case::nobody(ROLLBACK_MANAGER, true)]
+fn takeovers_tell_from_whom(#[case] manager: &str, #[case] reclaimed: bool) {
+    let mut preview = preview(Some(object(&json!({ "a": 2 }))));
+    preview.conflicts = vec![Conflict {
+        manager: manager.to_owned(),
+        path: "data.a".to_owned(),
+        since: None,
+    }];
+    let plan = assemble(draft(vec![item()]), &[preview], &[]).unwrap();
+    let takeover = &plan.items[0].takeovers[0];
+    assert_eq!(takeover.manager, manager);
+    assert_eq!(takeover.reclaimed, reclaimed);
+    assert_eq!(
+        (takeover.live.clone(), takeover.wanted.clone()),
+        (Some(json!(2)), Some(json!(1)))
+    );
+}
+
+/// The mark is ours only with our ownership: annotations can be copied.
+#[test]
+fn a_mark_holds_for_one_item_of_one_configuration() {
+    let item = item();
+    let mut live = item.desired_state.clone().unwrap();
+    assert!(!bears_our_mark(&item, &live, "config"));
+    live["metadata"]["managedFields"] = json!([{ "manager": "virt-advisor-operator" }]);
+    assert!(bears_our_mark(&item, &live, "config"));
+    assert!(!bears_our_mark(&item, &live, "other"));
+    live["metadata"]["annotations"][names::APPLIED_PROFILE_HASH] = json!("sha256:other");
+    assert!(!bears_our_mark(&item, &live, "config"));
+    assert_eq!(
+        wanted_values(&item),
+        BTreeMap::from([("data.a".to_owned(), json!(1))])
+    );
+}
