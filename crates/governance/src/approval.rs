@@ -222,7 +222,8 @@ fn covers(path: &str, field: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-fn needed(required: &RequiredApprovals, impact: Impact) -> u32 {
+/// How many have to approve a plan of an impact.
+pub fn needed(required: &RequiredApprovals, impact: Impact) -> u32 {
     match impact {
         Impact::Low => required.low,
         Impact::Medium => required.medium,

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::{apiserver, completion, envtest, fleet, run, snapshot, up, version, webhook};
+use crate::{
+    apiserver, completion, envtest, fleet, governance, run, snapshot, up, version, webhook,
+};
 
 /// One operator for clusters whose nodes are not alike.
 #[derive(Debug, Parser)]
@@ -26,6 +28,15 @@ pub(crate) enum Command {
     Run(run::Arguments),
     Webhook(webhook::Arguments),
     Fleet(fleet::Arguments),
+    Plan(governance::plan::Arguments),
+    Diff(governance::diff::Arguments),
+    Approve(governance::approve::Arguments),
+    Reject(governance::reject::Arguments),
+    Rollback(governance::rollback::Arguments),
+    History(governance::history::Arguments),
+    Adopt(governance::adopt::Arguments),
+    Explain(governance::explain::Arguments),
+    Eject(governance::eject::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),

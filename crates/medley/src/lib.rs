@@ -11,6 +11,7 @@ mod embedded;
 mod envtest;
 mod exit;
 mod fleet;
+mod governance;
 mod host;
 mod logging;
 mod reference;
@@ -39,11 +40,11 @@ pub fn run(line: &[OsString]) -> ExitCode {
     let name = args::program_name(line.first());
     let matches = match command(name).try_get_matches_from(line) {
         Ok(matches) => matches,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&error, line),
     };
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&error, line),
     };
     logging::start(arguments.verbose);
     let outcome = match arguments.command {
@@ -51,6 +52,16 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Webhook(arguments) => webhook::run(arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
+        Command::Plan(arguments) => governance::plan::run(&arguments),
+        // The only one whose code tells more than whether it worked.
+        Command::Diff(arguments) => return governance::diff::run(&arguments),
+        Command::Approve(arguments) => governance::approve::run(&arguments),
+        Command::Reject(arguments) => governance::reject::run(&arguments),
+        Command::Rollback(arguments) => governance::rollback::run(&arguments),
+        Command::History(arguments) => governance::history::run(&arguments),
+        Command::Adopt(arguments) => governance::adopt::run(&arguments),
+        Command::Explain(arguments) => governance::explain::run(&arguments),
+        Command::Eject(arguments) => governance::eject::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -1,0 +1,183 @@
+//! What can be approved, and what is written when it is.
+
+use api::advisor::{Action, VirtPlatformConfig, names};
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::{Approving, Arguments};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// What is different about a configuration.
+type Change = fn(&mut Value);
+
+fn digest() -> String {
+    format!("sha256:{}", "0123456789abcdef".repeat(4))
+}
+
+/// A configuration with a plan of two items, of which the second takes two fields.
+fn config(change: impl FnOnce(&mut Value)) -> VirtPlatformConfig {
+    let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "t" });
+    let takeover = |path: &str, reclaimed: bool| json!({ "path": path, "manager": "kubectl-edit", "reclaimed": reclaimed });
+    let mut value = json!({
+        "apiVersion": "advisor.kubevirt.io/v1alpha1", "kind": "VirtPlatformConfig",
+        "metadata": { "name": "c", "generation": 3, "resourceVersion": "7" },
+        "spec": { "profile": "c" },
+        "status": {
+            "phase": "ReviewRequired", "observedGeneration": 3, "planDigest": digest(),
+            "items": [
+                { "name": "first", "targetRef": target, "impactSeverity": "Low" },
+                {
+                    "name": "second", "targetRef": target, "impactSeverity": "High", "dependsOn": ["first"],
+                    "takeovers": [takeover("spec.a", false), takeover("spec.b", false), takeover("spec.c", true)],
+                },
+            ],
+        },
+    });
+    change(&mut value);
+    serde_json::from_value(value).unwrap()
+}
+
+fn decide(config: &VirtPlatformConfig, flags: &[&str]) -> Result<Approving, String> {
+    let line = ["approve", "c"].iter().chain(flags);
+    let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+    line.arguments
+        .decide(config)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn what_is_not_up_to_date_is_refused() {
+    let cases: [(Change, &str); 5] = [
+        (|it| it["status"] = json!(null), "has no plan yet"),
+        (
+            |it| it["status"]["planDigest"] = json!(null),
+            "has no plan yet: it is ReviewRequired",
+        ),
+        (
+            |it| it["metadata"]["generation"] = json!(4),
+            "not up to date yet",
+        ),
+        (
+            |it| it["status"]["phase"] = json!("Completed"),
+            "no plan under review: it is Completed",
+        ),
+        (
+            |it| {
+                it["status"]["conditions"] = json!([{
+                    "type": "PlanStale", "status": "True", "reason": "TargetChanged",
+                    "message": "ConfigMap t changed", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]);
+            },
+            "stale: ConfigMap t changed",
+        ),
+    ];
+    for (change, part) in cases {
+        let said = decide(&config(change), &["--take-over"]).unwrap_err();
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+#[test]
+fn takeovers_need_consent() {
+    let config = config(|_| ());
+    let said = decide(&config, &[]).unwrap_err();
+    for part in [
+        "second:spec.a from kubectl-edit",
+        "second:spec.b from kubectl-edit",
+        "--take-over agrees to all",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!said.contains("spec.c"), "it was ours: {said}");
+    let said = decide(&config, &["--take-over=second:spec.a"]).unwrap_err();
+    assert!(
+        said.contains("spec.b") && !said.contains("spec.a"),
+        "{said}"
+    );
+    let said = decide(&config, &["--take-over=second:spec.x"]).unwrap_err();
+    assert!(
+        said.contains("there are: second:spec.a, second:spec.b"),
+        "{said}"
+    );
+    for flag in [
+        "--take-over",
+        "--take-over=second",
+        "--take-over=second:spec.a,second:spec.b",
+        "--take-over=second:spec",
+    ] {
+        assert!(decide(&config, &[flag]).is_ok(), "{flag}");
+    }
+    // Items that are not approved take nothing.
+    assert!(decide(&config, &["--items", "first"]).is_ok());
+}
+
+#[test]
+fn the_lock_that_is_bypassed_needs_no_consent() {
+    let config = config(|it| it["spec"]["bypassOptimisticLock"] = json!(true));
+    assert!(decide(&config, &[]).is_ok());
+}
+
+#[test]
+fn a_digest_has_to_be_that_of_the_plan() {
+    let config = config(|_| ());
+    let whole = digest();
+    for asked in [whole.as_str(), "0123456789ab", "sha256:0123456789abcd"] {
+        let flags = ["--take-over", "--digest", asked];
+        assert!(decide(&config, &flags).is_ok(), "{asked}");
+    }
+    for asked in ["0123456789a", "ffffffffffff", "sha256:"] {
+        let said = decide(&config, &["--take-over", "--digest", asked]).unwrap_err();
+        assert!(said.contains(&whole), "{asked}: {said}");
+    }
+}
+
+#[test]
+fn everything_is_in_one_patch() {
+    let approving = decide(&config(|_| ()), &["--items", "second", "--take-over"]).unwrap();
+    assert_eq!(
+        approving.granted.len(),
+        2,
+        "what it depends on comes with it"
+    );
+    assert_eq!(
+        approving.patch(),
+        json!({ "spec": { "action": "Apply", "approval": {
+            "planDigest": digest(),
+            "items": ["second"],
+            "takeovers": [
+                { "item": "second", "path": "spec.a" },
+                { "item": "second", "path": "spec.b" },
+            ],
+            "rejected": null,
+        } } })
+    );
+    let approving = decide(&config(|_| ()), &["--items", "first"]).unwrap();
+    assert_eq!(
+        approving.patch()["spec"]["approval"]["takeovers"],
+        json!(null)
+    );
+    let said = decide(&config(|_| ()), &["--items", "third"]).unwrap_err();
+    assert!(
+        said.contains("'third'") && said.contains("first, second"),
+        "{said}"
+    );
+}
+
+#[test]
+fn those_who_join_an_approval_approve_the_same() {
+    let config = config(|it| {
+        it["spec"]["approvalPolicy"] = json!({ "requiredApprovals": { "high": 2 } });
+        it["spec"]["action"] = json!(Action::Apply);
+        it["spec"]["approval"] = json!({ "planDigest": digest(), "items": ["first"] });
+    });
+    let approving = decide(&config, &[]).unwrap();
+    assert_eq!(approving.items, ["first"]);
+    assert_eq!(approving.needed, 2);
+    let patch = approving.patch();
+    assert_eq!(patch["metadata"]["annotations"][names::APPROVE], digest());
+}

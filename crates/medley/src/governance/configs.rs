@@ -1,0 +1,195 @@
+//! Reading and changing VirtPlatformConfigs, with errors that say what to do.
+
+use ::governance::profile::node_health::NodeHealthRemediation;
+use ::governance::{Profile as _, Registry};
+use anyhow::{Context as _, anyhow, bail};
+use api::advisor::{GROUP, PLURAL, VirtPlatformConfig};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+/// Who changes specifications, in `managedFields`.
+const MANAGER: &str = "medley-cli";
+
+/// Every profile there is. Which of them the operator has switched on shows in the objects there are.
+pub(super) fn registry() -> anyhow::Result<Registry> {
+    Ok(Registry::standard(&[NodeHealthRemediation.about().name])?)
+}
+
+/// The configurations of a cluster.
+pub(super) struct Configs {
+    api: Api<VirtPlatformConfig>,
+}
+
+impl Configs {
+    pub(super) fn new(client: &Client) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+        }
+    }
+
+    /// All of them, by name; `None` if the kind is not installed.
+    pub(super) async fn try_list(&self) -> anyhow::Result<Option<Vec<VirtPlatformConfig>>> {
+        match self.api.list(&ListParams::default()).await {
+            Ok(list) => Ok(Some(list.items)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(said(error).context("listing VirtPlatformConfigs")),
+        }
+    }
+
+    /// All of them, by name.
+    pub(super) async fn list(&self) -> anyhow::Result<Vec<VirtPlatformConfig>> {
+        self.try_list().await?.ok_or_else(not_installed)
+    }
+
+    /// One that has to be there.
+    pub(super) async fn get(&self, name: &str) -> anyhow::Result<VirtPlatformConfig> {
+        match self.api.get(name).await {
+            Ok(found) => return Ok(found),
+            // Also a kind that nobody serves is answered with 404.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                return Err(said(error).context(format!("reading VirtPlatformConfig {name}")));
+            }
+        }
+        let names: Vec<_> = self
+            .list()
+            .await?
+            .iter()
+            .map(kube::ResourceExt::name_any)
+            .collect();
+        bail!(
+            "there is no VirtPlatformConfig {name}; {}",
+            there_are(&names)
+        )
+    }
+
+    /// Changes one, unless somebody else did since it was read.
+    pub(super) async fn change(
+        &self,
+        config: &VirtPlatformConfig,
+        mut patch: Value,
+    ) -> anyhow::Result<VirtPlatformConfig> {
+        let name = config.name_any();
+        patch["metadata"]["resourceVersion"] = json!(config.resource_version());
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        match self.api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(changed) => Ok(changed),
+            Err(kube::Error::Api(status)) if status.code == 409 => bail!(
+                "VirtPlatformConfig {name} changed while it was looked at, and nothing was done; look at it again"
+            ),
+            Err(error) => Err(said(error).context(format!("changing VirtPlatformConfig {name}"))),
+        }
+    }
+}
+
+/// What there is, for those who asked for something else.
+pub(super) fn there_are<S: AsRef<str>>(names: &[S]) -> String {
+    let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
+    if names.is_empty() {
+        "there are none".to_owned()
+    } else {
+        format!("there are: {}", names.join(", "))
+    }
+}
+
+fn not_installed() -> anyhow::Error {
+    anyhow!(
+        "VirtPlatformConfig is not installed: the cluster has no CustomResourceDefinition {PLURAL}.{GROUP}; \
+         it comes with the operator. `medley plan --profile NAME` plans without it"
+    )
+}
+
+/// What the server said, without the wrapping.
+pub(super) fn said(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        other => anyhow::Error::new(other),
+    }
+}
+
+/// What has to be patched to make one value of another: a merge patch.
+pub(super) fn merge_patch(from: &Value, to: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (from, to) else {
+        return to.clone();
+    };
+    let gone = old
+        .keys()
+        .filter(|key| !new.contains_key(*key))
+        .map(|key| (key.clone(), Value::Null));
+    let changed = new.iter().filter_map(|(key, value)| match old.get(key) {
+        Some(before) if before == value => None,
+        Some(before) => Some((key.clone(), merge_patch(before, value))),
+        None => Some((key.clone(), value.clone())),
+    });
+    Value::Object(gone.chain(changed).collect())
+}
+
+/// Reads a file, or standard input for `-`.
+pub(super) fn read(path: &std::path::Path) -> anyhow::Result<String> {
+    if path.as_os_str() == "-" {
+        return std::io::read_to_string(std::io::stdin()).context("reading standard input");
+    }
+    std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::advisor::VirtPlatformConfigSpec;
+    use kube::api::PostParams;
+    use testkit::TestCluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_somebody_else_changed_in_between_is_left_alone() -> anyhow::Result<()> {
+        let cluster = TestCluster::start().await?;
+        operator::install(&cluster.client(), "medley-system").await?;
+        let configs = Configs::new(&cluster.client());
+        let spec = VirtPlatformConfigSpec {
+            profile: "example-profile".to_owned(),
+            ..VirtPlatformConfigSpec::default()
+        };
+        let read = configs
+            .api
+            .create(
+                &PostParams::default(),
+                &VirtPlatformConfig::new("example-profile", spec),
+            )
+            .await?;
+        let changed = configs
+            .change(&read, json!({ "spec": { "action": "Ignore" } }))
+            .await?;
+        let refused = configs
+            .change(&read, json!({ "spec": { "action": "Apply" } }))
+            .await;
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("changed while it was looked at"), "{said}");
+        assert_eq!(configs.get("example-profile").await?, changed);
+        Ok(())
+    }
+
+    #[test]
+    fn a_merge_patch_makes_one_value_of_another() {
+        for (from, to, patch) in [
+            (json!({}), json!({ "a": 1 }), json!({ "a": 1 })),
+            (json!({ "a": 1 }), json!({ "a": 1 }), json!({})),
+            (
+                json!({ "a": { "b": 1, "c": 2 } }),
+                json!({ "a": { "c": 3 } }),
+                json!({ "a": { "b": null, "c": 3 } }),
+            ),
+            (json!(null), json!({ "a": 1 }), json!({ "a": 1 })),
+            (
+                json!({ "a": [1, 2] }),
+                json!({ "a": [2] }),
+                json!({ "a": [2] }),
+            ),
+        ] {
+            assert_eq!(merge_patch(&from, &to), patch, "{from} to {to}");
+        }
+    }
+}

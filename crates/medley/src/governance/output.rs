@@ -1,0 +1,169 @@
+//! How results look, and how questions are asked.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use serde_json::Value;
+
+/// Forms of output for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Data {
+    Json,
+    Yaml,
+}
+
+/// Forms of output of what people read in tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+impl Form {
+    /// The form for programs, if it is one.
+    pub(super) fn data(self) -> Option<Data> {
+        match self {
+            Self::Table | Self::Wide => None,
+            Self::Json => Some(Data::Json),
+            Self::Yaml => Some(Data::Yaml),
+        }
+    }
+}
+
+impl Data {
+    /// A value in this form.
+    pub(super) fn write(self, value: &Value) -> anyhow::Result<String> {
+        match self {
+            Self::Json => Ok(format!("{value:#}\n")),
+            Self::Yaml => serde_saphyr::to_string(value).context("writing the result as YAML"),
+        }
+    }
+}
+
+/// Rows under headers, aligned as kubectl does it. Empty cells read `<none>`.
+pub(super) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> String {
+    let mut all = vec![headers.map(str::to_owned)];
+    all.extend(rows.into_iter().map(|row| {
+        row.map(|cell| {
+            if cell.is_empty() {
+                "<none>".to_owned()
+            } else {
+                cell
+            }
+        })
+    }));
+    let mut widths = [0; N];
+    for row in &all {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in all {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        text.push_str(cells.join("   ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The beginning of a digest, as tables show it.
+pub(super) fn short_digest(digest: &str) -> String {
+    let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+    hex.chars().take(12).collect()
+}
+
+/// A diff, in colours if somebody looks who has not asked for none (<https://no-color.org>).
+pub(super) fn diff(text: &str) -> String {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|said| !said.is_empty());
+    if plain || !std::io::stdout().is_terminal() {
+        return text.to_owned();
+    }
+    coloured(text)
+}
+
+fn coloured(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let (body, end) = line
+            .strip_suffix('\n')
+            .map_or((line, ""), |body| (body, "\n"));
+        let colour = match body {
+            _ if body.starts_with("---") || body.starts_with("+++") => "1",
+            _ if body.starts_with("@@") => "36",
+            _ if body.starts_with('+') => "32",
+            _ if body.starts_with('-') => "31",
+            _ => {
+                out.push_str(line);
+                continue;
+            }
+        };
+        let _ = write!(out, "\u{1b}[{colour}m{body}\u{1b}[0m{end}");
+    }
+    out
+}
+
+/// Says something that is not the result.
+pub(super) fn remark(text: &str) {
+    // Who does not listen still wants the result.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Asks whether to go on; an error if not, or if there is nobody to ask.
+pub(super) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        bail!(
+            "there is nobody to ask: standard input is no terminal; --yes goes on without a question"
+        );
+    }
+    let mut error = std::io::stderr();
+    write!(error, "{question} [y/N] ")
+        .and_then(|()| error.flush())
+        .context("asking")?;
+    let mut answer = String::new();
+    input
+        .lock()
+        .read_line(&mut answer)
+        .context("reading the answer")?;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => bail!("nothing was changed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_nothing_is_named() {
+        let rows = vec![
+            ["a".to_owned(), "1".to_owned()],
+            ["longer".to_owned(), String::new()],
+        ];
+        assert_eq!(
+            table(["NAME", "X"], rows),
+            "NAME     X\na        1\nlonger   <none>\n"
+        );
+    }
+
+    #[test]
+    fn lines_of_a_diff_have_colours() {
+        let text = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n z\n";
+        assert_eq!(
+            coloured(text),
+            "\u{1b}[1m--- a\u{1b}[0m\n\u{1b}[1m+++ b\u{1b}[0m\n\u{1b}[36m@@ -1 +1 @@\u{1b}[0m\n\u{1b}[31m-x\u{1b}[0m\n\u{1b}[32m+y\u{1b}[0m\n z\n"
+        );
+    }
+}

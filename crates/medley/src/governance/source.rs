@@ -1,0 +1,56 @@
+//! Where plans are made: in a cluster, or in a snapshot of one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kube::Client;
+
+use super::offline;
+use crate::cluster::ClusterArguments;
+
+/// Where the history of plans is kept.
+#[derive(Debug, Args)]
+pub(super) struct HistoryArguments {
+    /// The namespace of the operator, where the history of plans is kept.
+    #[arg(long, value_name = "NAME", default_value = "medley-system")]
+    pub(super) history_namespace: String,
+}
+
+/// A cluster, or a snapshot of one.
+#[derive(Debug, Args)]
+pub(super) struct SourceArguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+
+    #[command(flatten)]
+    history: HistoryArguments,
+
+    /// Plan on a copy of a cluster in memory instead of a cluster; nothing is written anywhere.
+    #[arg(long, requires = "filename")]
+    offline: bool,
+
+    /// The snapshot to plan on, as `medley snapshot` wrote it.
+    #[arg(short, long, value_name = "SNAPSHOT", requires = "offline")]
+    filename: Option<PathBuf>,
+}
+
+/// What is planned on.
+pub(super) struct Source {
+    pub(super) client: Client,
+    pub(super) history_namespace: String,
+}
+
+impl SourceArguments {
+    /// Opens it.
+    pub(super) async fn open(&self) -> anyhow::Result<Source> {
+        let history_namespace = self.history.history_namespace.clone();
+        let client = match &self.filename {
+            Some(path) => offline::open(path, &history_namespace).await?,
+            None => self.cluster.client().await?,
+        };
+        Ok(Source {
+            client,
+            history_namespace,
+        })
+    }
+}
