@@ -1,16 +1,24 @@
-//! What the controllers need in a cluster: the definitions of our kinds, and a namespace.
+//! What the controllers need in a cluster: the definitions of our kinds, a namespace, and rights.
 //!
 //! In a real cluster this comes with the manifests, so that the operator need not be allowed to do it.
 
 use std::time::Duration;
 
 use chassis::Error;
+use governance::{Registry, roles};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
 use kube::runtime::conditions;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// The account that the controllers run under, and the name of its roles.
+pub const ACCOUNT: &str = "medley-operator";
 
 /// Who owns what is installed.
 const MANAGER: &str = "medley";
@@ -58,5 +66,61 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
             }
         }
     }
+    Ok(())
+}
+
+/// Gives [`ACCOUNT`] the rights that governing with these profiles takes and no others, and makes the
+/// roles of people.
+pub async fn grant(client: &Client, namespace: &str, registry: &Registry) -> Result<(), Error> {
+    let bound = |kind: &str| {
+        json!({
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT },
+            "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
+        })
+    };
+    let everywhere = json!({ "rules": roles::operator_rules(registry) });
+    apply::<ClusterRole>(&Api::all(client.clone()), ACCOUNT, everywhere).await?;
+    apply::<ClusterRoleBinding>(&Api::all(client.clone()), ACCOUNT, bound("ClusterRole")).await?;
+    let at_home = json!({ "rules": roles::operator_namespace_rules() });
+    apply(&namespaced::<Role>(client, namespace), ACCOUNT, at_home).await?;
+    apply(
+        &namespaced::<RoleBinding>(client, namespace),
+        ACCOUNT,
+        bound("Role"),
+    )
+    .await?;
+    for role in roles::user_roles() {
+        let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
+        apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
+    }
+    let history = roles::history_role(namespace);
+    let object = json!({ "rules": history.rules });
+    apply(
+        &namespaced::<Role>(client, namespace),
+        &history.name_any(),
+        object,
+    )
+    .await
+}
+
+fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+    client: &Client,
+    namespace: &str,
+) -> Api<K> {
+    Api::namespaced(client.clone(), namespace)
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, mut object: Value) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let kind = K::kind(&());
+    object["apiVersion"] = json!(K::api_version(&()));
+    object["kind"] = json!(kind);
+    object["metadata"]["name"] = json!(name);
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(name, &params, &Patch::Apply(object))
+        .await
+        .map_err(Error::api(format!("applying {kind} {name}")))?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use chassis::{Error, Manager};
 
 pub use health::Health;
-pub use install::install;
+pub use install::{ACCOUNT, grant, install};
 pub use job::Job;
 
 /// What the controllers have to be told.

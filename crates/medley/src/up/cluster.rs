@@ -1,12 +1,16 @@
 //! What lives in the cluster besides its API server.
 
+use std::net::Ipv4Addr;
+
 use ::apiserver::ApiServer;
 use ::apiserver::auth::{MASTERS, UserInfo};
 use ::fleet::operators::Installed;
+use ::governance::Registry;
 use anyhow::Context as _;
 use chassis::Manager;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::Client;
+use parking_lot::Mutex;
 use tower::ServiceExt as _;
 
 use crate::version;
@@ -18,6 +22,8 @@ const NAMESPACE: &str = "medley-system";
 pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
+    /// The check of approvals, until it is stopped.
+    check: Mutex<Option<::webhook::Running>>,
 }
 
 impl Cluster {
@@ -49,11 +55,12 @@ impl Cluster {
         ::fleet::start(&manager, options)
             .await
             .context("starting the fleet")?;
-        let medley = Manager::new(client(server, "medley"));
-        govern(&medley)
-            .await
-            .context("starting Medley's controllers")?;
-        Ok(Self { manager, medley })
+        let (medley, check) = govern(server, &manager.client()).await?;
+        Ok(Self {
+            manager,
+            medley,
+            check: Mutex::new(Some(check)),
+        })
     }
 
     /// A client for whoever reports on the cluster.
@@ -64,25 +71,56 @@ impl Cluster {
     /// Stops everything; what has been begun is brought to its end.
     pub(crate) async fn stop(&self) {
         self.medley.stop().await;
+        let check = self.check.lock().take();
+        if let Some(check) = check {
+            check.stop().await;
+        }
         self.manager.stop().await;
     }
 }
 
-/// Starts what this is all about.
-async fn govern(manager: &Manager) -> Result<(), chassis::Error> {
-    operator::install(&manager.client(), NAMESPACE).await?;
+/// Starts what this is all about: the check of approvals, and the controllers, which have the rights
+/// that are shipped with them and no others.
+async fn govern(
+    server: &ApiServer,
+    admin: &Client,
+) -> anyhow::Result<(Manager, ::webhook::Running)> {
     let options = operator::Options {
         jobs: operator::Job::ALL.iter().copied().collect(),
         namespace: NAMESPACE.to_owned(),
         profiles: Vec::new(),
         version: version::OPERATOR.to_owned(),
     };
-    operator::start(manager, &options).await
+    let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
+    operator::install(admin, NAMESPACE)
+        .await
+        .context("installing the kinds of Medley")?;
+    operator::grant(admin, NAMESPACE, &registry)
+        .await
+        .context("granting the operator its rights")?;
+    let check = ::webhook::start(
+        client(server, "medley-webhook"),
+        (Ipv4Addr::LOCALHOST, 0).into(),
+    )
+    .await
+    .context("starting the check of approvals")?;
+    let account = format!("system:serviceaccount:{NAMESPACE}:{}", operator::ACCOUNT);
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let medley = Manager::new(named(server, UserInfo::known(&account, &groups), "medley"));
+    operator::start(&medley, &options)
+        .await
+        .context("starting the controllers of Medley")?;
+    Ok((medley, check))
 }
 
 /// A client in this process for a component of the control plane; managed fields show its name.
 fn client(server: &ApiServer, component: &'static str) -> Client {
     let user = UserInfo::known(&format!("system:{component}"), &[MASTERS]);
+    named(server, user, component)
+}
+
+/// A client in this process for somebody.
+fn named(server: &ApiServer, user: UserInfo, component: &'static str) -> Client {
     let service =
         server
             .as_user(user)
