@@ -50,7 +50,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Run(arguments) => run::run(arguments),
-        Command::Webhook(arguments) => webhook::run(arguments),
+        Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
         Command::Plan(arguments) => governance::plan::run(&arguments),
         // The only one whose code tells more than whether it worked.

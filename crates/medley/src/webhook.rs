@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
 }
 
 /// Checks until it is asked to stop.
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let (certificates, authority) = certificates(&arguments)?;
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let (certificates, authority) = certificates(arguments)?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         let client = arguments.cluster.client().await?;

@@ -35,6 +35,8 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "kubectl get nodes -L kubernetes.io/arch,kubernetes.io/os",
         "kubectl create deployment web --image=nginx --replicas=5",
         "kubectl rollout status deployment web",
+        "kubectl get virtplatformconfig",
+        "medley plan --profile load-aware-rebalancing",
     ] {
         let _ = writeln!(text, "  {command}");
     }
