@@ -300,7 +300,8 @@ fn approved_by(
     if need > 0 && author.is_none() && !policy.author_may_approve {
         return Err(Withheld::AuthorUnknown { need, impact });
     }
-    let excluded = author.filter(|_| !policy.author_may_approve);
+    // Where nobody has to approve, it is on record who did, whoever that is.
+    let excluded = author.filter(|_| need > 0 && !policy.author_may_approve);
     let all: BTreeSet<&str> = approvals.of(plan_digest).collect();
     let by: Vec<String> = all
         .iter()

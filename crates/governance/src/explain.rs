@@ -8,6 +8,7 @@ use api::advisor::{
 use kube_core::ResourceExt as _;
 
 use crate::conditions::{self, APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE};
+use crate::diff::is_no_change;
 use crate::values::short;
 
 /// Why, and what would help.
@@ -43,7 +44,9 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
     for kind in [PLAN_STALE, INPUT_DEPENDENCY_DRIFT, UPGRADE_AVAILABLE] {
         if let Some(condition) = conditions::get(&status.conditions, kind)
             && condition.status == "True"
-            && !because.contains(&condition.message)
+            && !because
+                .iter()
+                .any(|known| known.contains(&condition.message))
         {
             because.push(format!("{kind}: {}", condition.message));
         }
@@ -103,7 +106,9 @@ fn review(
 ) {
     let name = config.name_any();
     for item in &status.items {
+        let unchanged = item.diff.as_deref().is_some_and(is_no_change);
         let does = match item.operation {
+            Operation::Apply if unchanged => "leaves as it is",
             Operation::Apply => "changes",
             Operation::Restore => "gives back fields of",
             Operation::Delete => "deletes",

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-use crate::rights;
+use crate::rights::{self, Forbidden};
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -38,6 +38,7 @@ pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     others: Mutex<Option<Manager>>,
     ours: Mutex<Option<Manager>>,
+    forbidden: Forbidden,
 }
 
 impl Stage {
@@ -74,6 +75,7 @@ impl Stage {
             cluster,
             others: Mutex::default(),
             ours: Mutex::default(),
+            forbidden: Forbidden::default(),
         }))
     }
 
@@ -98,7 +100,8 @@ impl Stage {
         registry: Registry,
     ) -> anyhow::Result<()> {
         self.stop().await;
-        let manager = Manager::new(rights::client(&self.cluster, &registry).await?);
+        let manager =
+            Manager::new(rights::client(&self.cluster, &registry, &self.forbidden).await?);
         let options = Options {
             registry,
             version: version.to_owned(),
