@@ -4,8 +4,9 @@ use api::advisor::{FIELD_MANAGER, Operation, Phase};
 use governance::record::Ending;
 use operator::governance::history;
 use serde_json::json;
+use testkit::wait_until;
 
-use crate::stage::{LOAD_AWARE, NAMESPACE, Stage, condition, item};
+use crate::stage::{LOAD_AWARE, NAMESPACE, PATIENCE, Stage, condition, item};
 
 /// What was changed gets its former values and owners; what was created is deleted.
 #[tokio::test(flavor = "multi_thread")]
@@ -27,12 +28,13 @@ async fn a_rollback_restores_what_was_there_and_deletes_only_what_we_made() -> a
         .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let client = stage.cluster.client();
-    let records = history::records(&client, NAMESPACE, LOAD_AWARE).await?;
-    assert_eq!(records.len(), 1);
-    assert_eq!(
-        records[0].outcome.as_ref().map(|outcome| outcome.result),
-        Some(Ending::Completed)
-    );
+    let ended = wait_until("the history tells how it ended", PATIENCE, async || {
+        let records = history::records(&client, NAMESPACE, LOAD_AWARE).await?;
+        anyhow::ensure!(records.len() == 1, "there are {} entries", records.len());
+        Ok(records.into_iter().find_map(|record| record.outcome))
+    })
+    .await?;
+    assert_eq!(ended.result, Ending::Completed);
 
     stage
         .edit(
@@ -151,15 +153,11 @@ async fn the_history_remembers_the_last_ten_and_what_is_in_force() -> anyhow::Re
             .await?;
     }
     let client = stage.cluster.client();
-    let kept = testkit::wait_until(
-        "old entries are deleted",
-        crate::stage::PATIENCE,
-        async || {
-            let records = history::records(&client, NAMESPACE, LOAD_AWARE).await?;
-            let kept: Vec<_> = records.iter().map(|record| record.revision).collect();
-            Ok((kept.len() <= 11).then_some(kept))
-        },
-    )
+    let kept = wait_until("old entries are deleted", PATIENCE, async || {
+        let records = history::records(&client, NAMESPACE, LOAD_AWARE).await?;
+        let kept: Vec<_> = records.iter().map(|record| record.revision).collect();
+        Ok((kept.len() <= 11).then_some(kept))
+    })
     .await?;
     assert_eq!(kept, [1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
     Ok(())
