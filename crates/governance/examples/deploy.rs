@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use governance::profile::Profile;
-use governance::{Registry, roles};
+use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,6 +24,11 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     let mut files = vec![
         file("crds/virtplatformconfigs.yaml", &[definition()?])?,
+        file(
+            "monitoring/alerts.yaml",
+            &[alerts::prometheus_rule(NAMESPACE)],
+        )?,
+        file("monitoring/metrics.yaml", &[metrics()])?,
         file("operator.yaml", &installation())?,
         file("rbac/operator.yaml", &operator()?)?,
         file("rbac/users.yaml", &users()?)?,
@@ -149,6 +154,11 @@ fn deployment(name: &str, replicas: u32, strategy: &Value, mut container: Value)
             },
         },
     })
+}
+
+/// Where Prometheus finds the metrics of the operator.
+fn metrics() -> Value {
+    alerts::pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
 }
 
 fn labels(name: &str) -> Value {

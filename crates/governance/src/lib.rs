@@ -10,6 +10,7 @@
 //! make of an intent comes as a preview, and what is to be done goes out as data.
 
 pub mod admission;
+pub mod alerts;
 pub mod approval;
 pub mod conditions;
 pub mod decide;

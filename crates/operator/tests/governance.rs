@@ -5,6 +5,8 @@ mod rights;
 #[path = "governance/stage.rs"]
 mod stage;
 
+#[path = "governance/alerts.rs"]
+mod alerts;
 #[path = "governance/drift.rs"]
 mod drift;
 #[path = "governance/kills.rs"]

@@ -1,0 +1,54 @@
+use std::collections::BTreeSet;
+
+use rstest::rstest;
+
+use super::*;
+
+#[test]
+fn every_alert_is_complete() {
+    let names: BTreeSet<_> = ALERTS.iter().map(|alert| alert.name).collect();
+    assert_eq!(names.len(), ALERTS.len(), "a name is there twice");
+    for alert in ALERTS {
+        let Alert {
+            name,
+            expression,
+            summary,
+            description,
+            ..
+        } = alert;
+        assert!(name.starts_with("Medley"), "{name}");
+        assert!(!metrics(expression).is_empty(), "{name} looks at nothing");
+        assert!(summary.ends_with('.'), "{name}: {summary}");
+        assert!(description.ends_with('.'), "{name}: {description}");
+        assert!(
+            alert.runbook_url().ends_with(&format!("/{name}.md")),
+            "{name}"
+        );
+    }
+}
+
+#[rstest]
+#[case("medley_a > 0", &["medley_a"])]
+#[case("time() - medley_b_seconds > 7 * 24", &["medley_b_seconds"])]
+#[case("sum by (controller) (rate(medley_c_total{result=\"x\"}[5m])) > 0", &["medley_c_total"])]
+#[case("medley_a unless on (config) (medley_b == 1)", &["medley_a", "medley_b"])]
+#[case("up == 0", &[])]
+fn metrics_are_found_in_expressions(#[case] expression: &str, #[case] expected: &[&str]) {
+    assert_eq!(metrics(expression), expected);
+}
+
+#[test]
+fn the_rule_is_as_the_operator_of_prometheus_takes_it() {
+    let rule = prometheus_rule("somewhere");
+    assert_eq!(rule["metadata"]["namespace"], "somewhere");
+    let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), ALERTS.len());
+    let drift = &rules[0];
+    assert_eq!(drift["alert"], "MedleyGovernanceDrift");
+    assert_eq!(drift["for"], "15m");
+    assert_eq!(drift["labels"]["severity"], "warning");
+    let waiting = rules
+        .iter()
+        .find(|rule| rule["labels"]["severity"] == "info");
+    assert_eq!(waiting.unwrap().get("for"), None, "no empty duration");
+}
