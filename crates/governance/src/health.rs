@@ -5,6 +5,7 @@
 
 mod machine_config;
 mod read;
+mod rendering;
 #[cfg(test)]
 mod tests;
 

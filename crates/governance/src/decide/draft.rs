@@ -3,7 +3,7 @@
 use api::advisor::{Action, Applied, ItemState, Operation, Phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Decision, Facts, LOOK_AGAIN, Todo, Turn, review};
+use super::{Decision, Facts, LOOK_AGAIN, Todo, Turn, review, settled};
 use crate::conditions::{
     INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE, is_true, message_of,
 };
@@ -58,6 +58,9 @@ pub(super) fn refuse(mut turn: Turn<'_>, problem: &Problem) -> Decision {
         .impact_severity
         .or_else(|| turn.facts.profile.map(|profile| profile.about().impact));
     turn.enter(Phase::PrerequisiteFailed, None, &message);
+    // What was applied is in force all the same.
+    settled::note_drift(&mut turn);
+    settled::tell_drift(&mut turn);
     let wake = turn.facts.now.checked_add(LOOK_AGAIN).ok();
     turn.rest(wake)
 }

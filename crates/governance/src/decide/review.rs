@@ -33,6 +33,16 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
         Err(_) => return turn.move_to(Phase::Drafting),
     }
     let stale = staleness(&turn.facts, &turn.status.items);
+    if stale.is_some() && aligned(&turn) {
+        // Somebody did by hand what the plan asks for. Planned again, nothing is left to approve; if
+        // the server sees it otherwise, the new plan is not stale, and this is not asked again.
+        turn.notice(
+            false,
+            "ManuallyAligned",
+            "The targets were made what the plan wants",
+        );
+        return turn.move_to(Phase::Drafting);
+    }
     match &stale {
         Some(why) => turn.condition(PLAN_STALE, true, "TargetChanged", why),
         None => turn.clear(
@@ -46,6 +56,12 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
         return ask(turn);
     }
     wait(turn)
+}
+
+/// Whether everything is as the plan wants it.
+fn aligned(turn: &Turn<'_>) -> bool {
+    let mut items = turn.status.items.iter();
+    items.all(|item| plan::in_force(item, turn.facts.snapshot))
 }
 
 /// Carries the plan out if it is approved.

@@ -206,6 +206,10 @@ fn mark_items(turn: &mut Turn<'_>) {
 fn drift(facts: &Facts<'_>, status: &VirtPlatformConfigStatus) -> Vec<Drift> {
     let mut found = Vec::new();
     for applied in &status.applied {
+        // Without their kind nothing is known of the objects, not even that they are gone.
+        if facts.snapshot.kind_of(&applied.target_ref).is_none() {
+            continue;
+        }
         let live = facts.snapshot.target(&applied.target_ref);
         let object = live.map(|live| whole(live)).unwrap_or_default();
         for difference in values::differences(&applied.values, &object) {

@@ -12,7 +12,7 @@ use machinery::selector::LabelSelector;
 use serde_json::{Map, Value};
 
 use super::read::{condition, holds, is_true, told};
-use super::{Health, deleted};
+use super::{Health, deleted, rendering};
 use crate::snapshot::{GroupKind, Snapshot};
 
 const POOL: GroupKind = GroupKind {
@@ -38,9 +38,12 @@ pub(super) fn rolled_out(name: &str, live: &DynamicObject, snapshot: &Snapshot) 
         .list(POOL)
         .filter(|pool| selects(pool, &map))
         .map(|pool| {
-            let rendered = sources(pool).any(|source| source == name)
-                && rendering(pool, snapshot).is_none_or(|rendered| contains(rendered, live));
-            verdict(pool, (!rendered).then(|| format!("render '{name}'")))
+            let lacks = if sources(pool).any(|source| source == name) {
+                outdated(pool, live, snapshot).map(|what| format!("render '{name}' anew ({what})"))
+            } else {
+                Some(format!("render '{name}'"))
+            };
+            verdict(pool, lacks)
         })
         .collect();
     if verdicts.is_empty() {
@@ -93,21 +96,19 @@ fn rendering<'a>(pool: &DynamicObject, snapshot: &'a Snapshot) -> Option<&'a Dyn
     snapshot.get(CONFIG, "", name).map(AsRef::as_ref)
 }
 
-/// Whether a rendering has the kernel arguments of a MachineConfig. A MachineConfig that is changed
-/// was among the sources before, and its name there says nothing about what it is now.
-fn contains(rendered: &DynamicObject, config: &DynamicObject) -> bool {
-    let arguments = |object: &'_ DynamicObject| -> Vec<Value> {
-        object
-            .data
-            .pointer("/spec/kernelArguments")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let has = arguments(rendered);
-    arguments(config)
-        .iter()
-        .all(|argument| has.contains(argument))
+/// What tells that a pool was rendered before a MachineConfig became what it is, if anything. If the
+/// rendering cannot be seen, the names and generations of the pool have to do.
+fn outdated(pool: &DynamicObject, config: &DynamicObject, snapshot: &Snapshot) -> Option<String> {
+    let rendered = rendering(pool, snapshot)?;
+    if let Some(what) = rendering::lacks(rendered, config) {
+        return Some(format!("{what} is missing"));
+    }
+    let sources: Option<Vec<&DynamicObject>> = sources(pool)
+        .map(|name| snapshot.get(CONFIG, "", name).map(AsRef::as_ref))
+        .collect();
+    // A source that is gone may have said anything.
+    let what = rendering::is_left_over(rendered, &sources?)?;
+    Some(format!("{what} is left over"))
 }
 
 /// What is said about one pool. `lacks` is what it has to render first.

@@ -239,21 +239,97 @@ fn without_a_pool_that_takes_it_it_waits() {
     assert_eq!(shown(&kind_missing), expected);
 }
 
-#[test]
-fn a_changed_machine_config_is_not_taken_for_what_it_was() {
-    let rendered = |arguments: Value| {
+/// B2: the pool is up to date with what a MachineConfig said before.
+#[rstest]
+#[case::argument(
+    json!({ "kernelArguments": ["psi=1"] }),
+    json!({ "kernelArguments": ["quiet"] }),
+    Some("kernel argument psi=1 is missing")
+)]
+#[case::argument_taken_away(
+    json!({ "kernelArguments": [] }),
+    json!({ "kernelArguments": ["quiet", "psi=1"] }),
+    Some("kernel argument psi=1 is left over")
+)]
+#[case::file(
+    ignition(&[("/a", "data:,new")], &[]), ignition(&[("/a", "data:,old"), ("/b", "")], &[]),
+    Some("file /a is missing")
+)]
+#[case::new_file(ignition(&[("/a", "data:,1")], &[]), ignition(&[("/b", "")], &[]), Some("file /a is missing"))]
+#[case::file_taken_away(ignition(&[], &[]), ignition(&[("/a", ""), ("/b", "")], &[]), Some("file /a is left over"))]
+#[case::unit(
+    ignition(&[], &[("u.service", "new")]), ignition(&[("/b", "")], &[("u.service", "old")]),
+    Some("unit u.service is missing")
+)]
+#[case::unit_taken_away(
+    ignition(&[], &[]), ignition(&[("/b", "")], &[("u.service", "old")]),
+    Some("unit u.service is left over")
+)]
+#[case::everything(
+    json!({ "kernelArguments": ["psi=1"], "config": ignition(&[("/a", "data:,1")], &[("u", "x")])["config"] }),
+    json!({
+        "kernelArguments": ["quiet", "psi=1"],
+        "config": ignition(&[("/b", ""), ("/a", "data:,1")], &[("u", "x")])["config"],
+    }),
+    None
+)]
+fn a_changed_machine_config_is_not_taken_for_what_it_was(
+    #[case] is: Value,
+    #[case] rendered: Value,
+    #[case] expected: Option<&str>,
+) {
+    let mut ours = psi();
+    ours["spec"] = is;
+    let named = |name: &str, spec: Value| {
         json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
-            "metadata": { "name": "rendered-new" }, "spec": { "kernelArguments": arguments },
+            "metadata": { "name": name }, "spec": spec,
         })
     };
-    let before = rollout(&[pool("worker", &[]), rendered(json!(["quiet"]))]);
-    assert_eq!(
-        shown(&before),
-        "waiting: Waiting for MachineConfigPool 'worker' to render '99-worker-psi'"
+    let mut base = ignition(&[("/b", "")], &[]);
+    base["kernelArguments"] = json!(["quiet"]);
+    let objects = [
+        pool("worker", &[]),
+        named("00-worker", base),
+        named("rendered-new", rendered),
+        ours.clone(),
+    ];
+    let verdict = health(&psi_target(), Some(&object(ours)), &snapshot(&objects));
+    let expected = expected.map_or_else(
+        || "ok: MachineConfigPool 'worker' is ready (all 3 nodes updated)".to_owned(),
+        |what| format!("waiting: Waiting for MachineConfigPool 'worker' to render '99-worker-psi' anew ({what})"),
     );
-    let after = rollout(&[pool("worker", &[]), rendered(json!(["quiet", "psi=1"]))]);
-    assert!(matches!(after, Health::Healthy(_)), "{after:?}");
+    assert_eq!(shown(&verdict), expected);
+}
+
+/// Files by path and source, and units by name and contents.
+fn ignition(files: &[(&str, &str)], units: &[(&str, &str)]) -> Value {
+    let files: Vec<_> = files
+        .iter()
+        .map(
+            |(path, source)| json!({ "path": path, "mode": 420, "contents": { "source": source } }),
+        )
+        .collect();
+    let units: Vec<_> = units
+        .iter()
+        .map(|(name, contents)| json!({ "name": name, "enabled": true, "contents": contents }))
+        .collect();
+    json!({ "config": {
+        "ignition": { "version": "3.2.0" },
+        "storage": { "files": files }, "systemd": { "units": units },
+    } })
+}
+
+/// A source that was deleted since is no reason to wait: the pool says what becomes of that.
+#[test]
+fn a_rendering_is_not_measured_by_sources_that_are_gone() {
+    let rendered = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": "rendered-new" },
+        "spec": { "kernelArguments": ["quiet", "psi=1"] },
+    });
+    let verdict = rollout(&[pool("worker", &[]), rendered]);
+    assert!(matches!(verdict, Health::Healthy(_)), "{verdict:?}");
 }
 
 #[rstest]

@@ -1,6 +1,6 @@
 //! Putting the configurations of a pool together into one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -186,9 +186,30 @@ pub(super) fn is_as_good(
         source.iter().filter_map(|it| it.name.clone()).collect()
     };
     let arguments = |spec: &MachineConfigSpec| spec.kernel_arguments.clone().unwrap_or_default();
+    let same = |list: &str, content: &str| {
+        contents(&theirs.spec, list, content) == contents(&ours.spec, list, content)
+    };
     !says_yes(&theirs.metadata, SIMULATED)
         && names(made_of) == names(&ours.source)
         && arguments(&theirs.spec) == arguments(&ours.spec)
+        && same("/storage/files", "/contents/source")
+        && same("/systemd/units", "/contents")
+}
+
+/// What the entries of a list hold, by what tells them apart. An empty file is one without a source.
+fn contents<'a>(
+    spec: &'a MachineConfigSpec,
+    list: &str,
+    content: &str,
+) -> BTreeMap<&'a str, &'a str> {
+    let list = spec.config.as_ref().and_then(|config| config.pointer(list));
+    let entries = list.and_then(Value::as_array).into_iter().flatten();
+    entries
+        .filter_map(|entry| {
+            let holds = entry.pointer(content).and_then(Value::as_str);
+            Some((identity(entry)?, holds.unwrap_or_default()))
+        })
+        .collect()
 }
 
 /// Whether a kernel with these arguments measures pressure: of several `psi=` the last counts.

@@ -308,3 +308,74 @@ fn a_missing_kind_is_noticed_while_a_plan_is_carried_out() {
     assert_eq!(outcome.result, crate::record::Ending::Superseded);
     world.check_rest();
 }
+
+/// Makes every target what the plan wants, by hand; all but the last so many.
+fn align(world: &mut World, but: usize) {
+    let items = world.status().items;
+    for item in &items[..items.len() - but] {
+        world.edit(
+            &item.target_ref,
+            "kubectl",
+            item.desired_state.as_ref().unwrap(),
+        );
+    }
+}
+
+/// There is nothing left to approve of a plan that somebody carried out by hand.
+#[rstest]
+#[case::reviewed(Action::DryRun)]
+#[case::waiting_for_approval(Action::Apply)]
+fn a_plan_that_is_carried_out_by_hand_is_completed(#[case] action: Action) {
+    let mut world = World::steps();
+    world.spec(|spec| {
+        spec.action = action;
+        let approval = spec.approval.get_or_insert_default();
+        approval.plan_digest = Some("that of another plan".into());
+    });
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    align(&mut world, 0);
+    world.run();
+    // The machines are waited for, whoever wrote their configuration.
+    assert_eq!(world.phase(), Phase::InProgress);
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.written, [""; 0]);
+    assert!(world.records.is_empty());
+    assert!(
+        world
+            .notices
+            .iter()
+            .any(|notice| notice.reason == "ManuallyAligned")
+    );
+    world.check_rest();
+    // It is watched like anything that is in force.
+    world.edit(
+        &config_map("third"),
+        "kubectl",
+        &json!({ "data": { "interval": 1 } }),
+    );
+    world.run();
+    assert_eq!(world.phase(), Phase::Drifted);
+}
+
+#[test]
+fn a_plan_that_is_carried_out_in_part_by_hand_is_stale() {
+    let mut world = World::steps();
+    world.run();
+    align(&mut world, 1);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    let stale = world.condition("PlanStale");
+    assert_eq!(
+        (stale.status.as_str(), stale.reason.as_str()),
+        ("True", "TargetChanged")
+    );
+    assert!(
+        stale.message.contains("did not exist and does now"),
+        "{}",
+        stale.message
+    );
+    world.check_rest();
+}

@@ -174,3 +174,24 @@ fn what_somebody_else_rendered_can_stay() {
     before.metadata.annotations = Some([(SIMULATED.to_owned(), "true".to_owned())].into());
     assert!(!is_as_good(&before, &reversed, &ours));
 }
+
+/// The files and units count, too: a changed file has to reach the machines.
+#[test]
+fn what_somebody_else_rendered_from_other_files_cannot_stay() {
+    let spec = |source: &str, unit: &str| {
+        json!({ "config": {
+            "ignition": { "version": "3.2.0" },
+            "storage": { "files": [{ "path": "/a", "contents": { "source": source } }, { "path": "/b" }] },
+            "systemd": { "units": [{ "name": "u.service", "contents": unit }] },
+        } })
+    };
+    let configs = [config("00-worker", "worker", &spec("data:,1", "one"))];
+    let ours = render(&pool("worker", &["worker"]), &configs).unwrap();
+    let good = |source: &str, unit: &str| {
+        let theirs = config("rendered-worker-theirs", "", &spec(source, unit));
+        is_as_good(&theirs, &ours.source, &ours)
+    };
+    assert!(good("data:,1", "one"));
+    assert!(!good("data:,2", "one"));
+    assert!(!good("data:,1", "two"));
+}
