@@ -5,6 +5,10 @@ mod rights;
 #[path = "governance/stage.rs"]
 mod stage;
 
+#[path = "governance/definition.rs"]
+mod definition;
+#[path = "governance/density.rs"]
+mod density;
 #[path = "governance/drift.rs"]
 mod drift;
 #[path = "governance/kills.rs"]

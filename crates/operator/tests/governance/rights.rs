@@ -1,16 +1,76 @@
 //! Our operator has the rights that are shipped with it, and no others: every suite here proves that
 //! they are enough.
 
-use governance::Registry;
-use kube::Client;
+use anyhow::Context as _;
+use governance::{Registry, roles};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use operator::ACCOUNT;
-use testkit::TestCluster;
+use testkit::{TestCluster, wait_until};
 
-use crate::stage::NAMESPACE;
+use crate::stage::{NAMESPACE, PATIENCE};
 
 /// A client for our operator, when it has these profiles.
 pub(crate) async fn client(cluster: &TestCluster, registry: &Registry) -> anyhow::Result<Client> {
     operator::grant(&cluster.client(), NAMESPACE, registry).await?;
     let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    cluster.client_as(&user, &["system:serviceaccounts", "system:authenticated"])
+    let client = cluster.client_as(&user, &["system:serviceaccounts", "system:authenticated"])?;
+    // A genuine server notices new rights a moment later.
+    let everywhere = roles::operator_rules(registry);
+    let at_home = roles::operator_namespace_rules();
+    let rights = questions(&everywhere, None).chain(questions(&at_home, Some(NAMESPACE)));
+    for right in rights {
+        let what = format!("{ACCOUNT} has the right {right:?}");
+        wait_until(&what, PATIENCE, async || {
+            Ok(allowed(&client, &right).await?.then_some(()))
+        })
+        .await?;
+    }
+    Ok(client)
+}
+
+/// Everything that rules allow, one by one.
+fn questions<'a>(
+    rules: &'a [PolicyRule],
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = ResourceAttributes> + 'a {
+    rules.iter().flat_map(move |rule| {
+        let groups = rule.api_groups.iter().flatten();
+        groups.flat_map(move |group| {
+            let resources = rule.resources.iter().flatten();
+            resources.flat_map(move |resource| {
+                let (resource, part) = match resource.split_once('/') {
+                    Some((resource, part)) => (resource, Some(part.to_owned())),
+                    None => (resource.as_str(), None),
+                };
+                rule.verbs.iter().map(move |verb| ResourceAttributes {
+                    group: Some(group.clone()),
+                    resource: Some(resource.to_owned()),
+                    subresource: part.clone(),
+                    verb: Some(verb.clone()),
+                    namespace: namespace.map(str::to_owned),
+                    ..ResourceAttributes::default()
+                })
+            })
+        })
+    })
+}
+
+async fn allowed(client: &Client, question: &ResourceAttributes) -> anyhow::Result<bool> {
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(question.clone()),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = Api::all(client.clone())
+        .create(&PostParams::default(), &review)
+        .await
+        .with_context(|| format!("asking about {question:?}"))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
 }
