@@ -7,6 +7,10 @@ mod stage;
 
 #[path = "governance/alerts.rs"]
 mod alerts;
+#[path = "governance/definition.rs"]
+mod definition;
+#[path = "governance/density.rs"]
+mod density;
 #[path = "governance/drift.rs"]
 mod drift;
 #[path = "governance/kills.rs"]

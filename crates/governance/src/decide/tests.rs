@@ -2,6 +2,7 @@
 
 mod approving;
 mod cluster;
+mod density;
 mod drifting;
 mod executing;
 mod kills;

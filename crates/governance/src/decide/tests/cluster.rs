@@ -189,7 +189,10 @@ impl Cluster {
             let owners = stored.owners.entry(path.clone()).or_default();
             if owners.remove(FIELD_MANAGER) && owners.is_empty() {
                 stored.owners.remove(&path);
-                take(&mut stored.value, &path);
+                // What was empty and has something in it now stays.
+                if !wanted.keys().any(|below| below.starts_with(&path)) {
+                    take(&mut stored.value, &path);
+                }
             }
         }
         stored.written.insert(FIELD_MANAGER.to_owned(), now);

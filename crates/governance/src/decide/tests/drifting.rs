@@ -292,6 +292,62 @@ fn a_definition_without_a_limit_per_node_comes_to_rest() {
     world.check_rest();
 }
 
+/// B12: a descheduler that takes no limits at all.
+#[test]
+fn a_definition_without_limits_comes_to_rest() {
+    let mut world = World::load_aware();
+    let text = json!({ "type": "string" });
+    let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": {
+        "managementState": text, "mode": text,
+        "deschedulingIntervalSeconds": { "type": "integer" },
+        "profiles": { "type": "array", "items": { "type": "string", "enum": ["LongLifecycle"] } },
+    } } } });
+    world.cluster.install(KUBE_DESCHEDULER, "v1", Some(schema));
+    world.action(Action::Apply);
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(
+        world.live(&descheduler(), "/spec/profiles"),
+        json!(["LongLifecycle"])
+    );
+    assert_eq!(
+        world.live(&descheduler(), "/spec/evictionLimits"),
+        json!(null)
+    );
+    world.check_rest();
+    // What is derived from it is sent nowhere: it is no input.
+    world.migrations(20);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.check_rest();
+}
+
+/// B12: a limit that is given is no input, and the other one still is.
+#[test]
+fn one_limit_that_is_given_does_not_hide_changes_of_the_other() {
+    let mut world = World::load_aware();
+    world.action(Action::Apply);
+    world.options(|options| options.eviction_limit_node = Some(4));
+    world.run();
+    world.roll_out("worker", 10);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    let limits = json!({ "liveMigrationConfig": { "parallelOutboundMigrationsPerNode": 9 } });
+    world.edit(&hyper_converged(), "admin", &json!({ "spec": limits }));
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.migrations(10);
+    world.run();
+    assert_eq!(world.phase(), Phase::ReviewRequired);
+    assert_eq!(
+        world.says("InputDependencyDrift"),
+        ("True".into(), "InputChanged".into())
+    );
+    world.check_rest();
+}
+
 #[test]
 fn bypassed_locks_correct_drift() {
     let mut world = steps();

@@ -122,6 +122,17 @@ impl World {
         world
     }
 
+    /// Higher density on a cluster with virtualization that is configured as it comes.
+    pub(super) fn density() -> Self {
+        let mut world = Self::new(Arc::new(profile::higher_density::VirtHigherDensity));
+        world.cluster.install(MACHINE_CONFIG, "v1", None);
+        world.cluster.install(MACHINE_CONFIG_POOL, "v1", None);
+        world.cluster.install(HYPER_CONVERGED, "v1beta1", None);
+        world.pool("worker", 10);
+        world.migrations(5);
+        world
+    }
+
     /// The HyperConverged allows so many migrations at the same time.
     pub(crate) fn migrations(&mut self, limit: i64) {
         let patch = json!({ "spec": { "liveMigrationConfig": {
