@@ -29,13 +29,11 @@ const LONGEST: usize = 4096;
 
 /// What a condition says of something: the beginning, if there is more to say than it may.
 pub fn fitting(message: &str) -> Cow<'_, str> {
-    match message.char_indices().nth(LONGEST) {
-        None => Cow::Borrowed(message),
-        Some(_) => {
-            let kept: String = message.chars().take(LONGEST - 1).collect();
-            Cow::Owned(format!("{kept}…"))
-        }
+    if message.chars().nth(LONGEST).is_none() {
+        return Cow::Borrowed(message);
     }
+    let kept = message.chars().take(LONGEST - 1);
+    Cow::Owned(kept.chain(['…']).collect())
 }
 
 /// Sets one condition; the others stay as they are. A message that is too long is cut.
