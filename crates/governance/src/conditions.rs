@@ -4,6 +4,8 @@
 //! never outlives its phase, and `lastTransitionTime` moves only when the status does, as
 //! `metav1.Condition` says.
 
+use std::borrow::Cow;
+
 use api::advisor::Phase;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -21,7 +23,20 @@ pub const PROFILE_ACTIVE: &str = "ProfileActive";
 /// The plan may be carried out.
 pub const APPROVED: &str = "Approved";
 
-/// Sets one condition; the others stay as they are.
+/// How many characters a message may have. The definition allows 32768, but a failure is told by all
+/// conditions of other phases as well, and everything has to fit into one object.
+const LONGEST: usize = 4096;
+
+/// What a condition says of something: the beginning, if there is more to say than it may.
+pub fn fitting(message: &str) -> Cow<'_, str> {
+    if message.chars().nth(LONGEST).is_none() {
+        return Cow::Borrowed(message);
+    }
+    let kept = message.chars().take(LONGEST - 1);
+    Cow::Owned(kept.chain(['…']).collect())
+}
+
+/// Sets one condition; the others stay as they are. A message that is too long is cut.
 pub fn set(
     conditions: &mut Vec<Condition>,
     kind: &str,
@@ -31,6 +46,7 @@ pub fn set(
     at: &Moment,
 ) {
     let status = if status { "True" } else { "False" };
+    let message = fitting(message);
     let known = conditions
         .iter_mut()
         .find(|condition| condition.type_ == kind);
@@ -41,14 +57,14 @@ pub fn set(
                 condition.last_transition_time = Time(at.now);
             }
             reason.clone_into(&mut condition.reason);
-            message.clone_into(&mut condition.message);
+            condition.message = message.into_owned();
             condition.observed_generation = at.generation;
         }
         None => conditions.push(Condition {
             type_: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message: message.into_owned(),
             last_transition_time: Time(at.now),
             observed_generation: at.generation,
         }),

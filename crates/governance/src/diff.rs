@@ -12,6 +12,10 @@ use crate::hash::remove_annotation;
 /// How large a diff in a status may be: all of a configuration has to fit into one object.
 pub const LIMIT: usize = 64 * 1024;
 
+/// How large all diffs of a configuration may be together: etcd takes requests of 1.5 MiB, and the
+/// status has more to say.
+pub const ROOM: usize = 256 * 1024;
+
 /// What `kubectl apply` leaves behind: the object in small, secrets and all.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -26,7 +30,11 @@ const BOOKKEEPING: [&str; 6] = [
 ];
 
 const NO_CHANGES: &str = "(no changes)";
+/// Says that something changes, as every line with a sign does.
+const LEFT_OUT: &str = "+... left out here; `medley diff` shows it";
 const NOTHING: &str = "/dev/null";
+/// How many lines come before the first change.
+const HEADERS: usize = 2;
 
 /// Removes what nobody reviews: bookkeeping of the server, the status, and what `kubectl apply`
 /// remembers.
@@ -80,11 +88,27 @@ pub fn whole(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &st
 
 /// Whether a diff tells no change.
 pub fn is_no_change(diff: &str) -> bool {
-    // Before the first hunk there are only headers; in a hunk every line has a sign.
+    // The first two lines are headers; after them every change has a sign.
     !diff
         .lines()
-        .skip_while(|line| !line.starts_with("@@"))
+        .skip(HEADERS)
         .any(|line| line.starts_with(['+', '-']))
+}
+
+/// Leaves out the diffs that there is no room for in one status. What is left of them still says that
+/// something changes.
+pub fn fit<'a>(diffs: impl IntoIterator<Item = &'a mut String>) {
+    let mut room = ROOM;
+    for diff in diffs {
+        match room.checked_sub(diff.len()) {
+            Some(left) => room = left,
+            None if is_no_change(diff) => {}
+            None => {
+                let headers: String = diff.split_inclusive('\n').take(HEADERS).collect();
+                *diff = format!("{headers}{LEFT_OUT}\n");
+            }
+        }
+    }
 }
 
 /// An object as YAML: keys sorted, lists at the level of their key, text never folded.

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::advisor::{
     Applied, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation, TargetRef,
@@ -166,16 +166,20 @@ fn wanted(profile: &dyn Profile, facts: &Facts<'_>) -> Result<Draft, Problem> {
             .map_err(|why| Problem::Unplannable(format!("Failed to generate plan items: {why}")))?;
         items.push(item);
     }
-    let kept: Vec<_> = items.iter().map(|item| item.target_ref.clone()).collect();
-    let status = facts.status();
-    let given_up = status
-        .applied
+    let kept: BTreeSet<_> = items.iter().map(|item| &item.target_ref).collect();
+    let applied = facts
+        .config
+        .status
         .iter()
+        .flat_map(|status| &status.applied);
+    let given_up: Vec<_> = applied
+        .filter(|applied| !kept.contains(&applied.target_ref))
+        .collect();
+    let removals = given_up
+        .into_iter()
         .rev()
-        .filter(|applied| !kept.contains(&applied.target_ref));
-    for applied in given_up {
-        items.extend(removal(applied, facts));
-    }
+        .filter_map(|applied| removal(applied, facts));
+    items.extend(removals.collect::<Vec<_>>());
     Ok(Draft {
         items,
         inputs: intents.inputs,
@@ -381,6 +385,7 @@ pub fn assemble(draft: Draft, previews: &[Preview], applied: &[Applied]) -> Resu
         }
         items.push(item);
     }
+    diff::fit(items.iter_mut().filter_map(|item| item.diff.as_mut()));
     let impact = worst(&items).unwrap_or(Impact::Low);
     let entries = items.iter().zip(previews).map(|(item, preview)| {
         (

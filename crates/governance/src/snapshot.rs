@@ -1,5 +1,9 @@
 //! What there is in the cluster, of the kinds that a profile reads or writes.
 
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,6 +83,23 @@ impl Snapshot {
         self.kind_of(target)?
             .objects
             .get(&(namespace, target.name.clone()))
+    }
+}
+
+/// The part of an object that has all these fields: all but the metadata, which takes long to convert,
+/// unless that is asked for.
+pub fn part_with<'a, 'p>(
+    object: &'a DynamicObject,
+    paths: impl IntoIterator<Item = &'p String>,
+) -> Cow<'a, Value> {
+    let elsewhere = paths.into_iter().any(|path| {
+        let first = crate::values::segments(path).next();
+        first.is_none_or(|first| ["apiVersion", "kind", "metadata"].contains(&first))
+    });
+    if elsewhere {
+        Cow::Owned(whole(object))
+    } else {
+        Cow::Borrowed(&object.data)
     }
 }
 

@@ -278,7 +278,7 @@ impl Governor {
             );
             notices.append(&mut decision.notices);
             if matches!(decision.todo, Todo::Again) && begun.elapsed() < TOGETHER {
-                config.status = Some(decision.status.clone());
+                config.status = Some(std::mem::take(&mut decision.status));
                 let next = decide(&Facts {
                     config: &config,
                     ..seen
@@ -289,6 +289,7 @@ impl Governor {
                     execution = *following;
                     continue;
                 }
+                decision.status = config.status.take().unwrap_or_default();
             }
             decision.notices = notices;
             return Ok(decision);

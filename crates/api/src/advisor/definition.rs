@@ -349,14 +349,20 @@ fn impact() -> Value {
     json!({ "type": "string", "enum": ["Low", "Medium", "High"] })
 }
 
-/// Values by path.
+/// Values by path. Like the targets and what is desired of them they are written as a whole, so they
+/// are owned as a whole: who owns which of their fields would take as much room as they do.
 fn values() -> Value {
-    json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+    json!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
 }
 
 fn target() -> Value {
     json!({
         "type": "object",
+        "x-kubernetes-map-type": "atomic",
         "required": ["apiVersion", "kind", "name"],
         "properties": { "apiVersion": text(), "kind": text(), "name": text(), "namespace": text() },
     })
@@ -461,7 +467,11 @@ fn item() -> Value {
             "targetRef": target(),
             "impactSeverity": impact(),
             "diff": text(),
-            "desiredState": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+            "desiredState": {
+                "type": "object",
+                "x-kubernetes-map-type": "atomic",
+                "x-kubernetes-preserve-unknown-fields": true,
+            },
             "state": {
                 "type": "string",
                 "enum": ["Pending", "InProgress", "Completed", "Failed"],

@@ -146,3 +146,21 @@ fn what_users_know_is_said_in_the_words_they_know() {
     assert_eq!(said(Phase::Drifted, "ProfileActive").0, "False");
     assert_eq!(said(Phase::Completed, "ProfileActive").0, "True");
 }
+
+/// The definition of the kind refuses messages of more than 32768 characters, and with them the whole
+/// status: a thousand drifted objects are more than that.
+#[test]
+fn a_message_that_is_too_long_is_cut() {
+    let long = "é: is 2, applied was 1; ".repeat(2000);
+    let mut conditions = Vec::new();
+    for phase in Phase::ALL {
+        enter(&mut conditions, phase, None, &long, &moment(1, 1));
+        let said = &get(&conditions, phase.as_str()).unwrap().message;
+        assert_eq!(said.chars().count(), LONGEST);
+        assert!(long.starts_with(said.strip_suffix('…').unwrap()));
+        let total: usize = conditions.iter().map(|one| one.message.len()).sum();
+        assert!(total < 128 * 1024, "{total} bytes of messages in {phase}");
+    }
+    let exact = "é".repeat(LONGEST);
+    assert_eq!(fitting(&exact), exact, "there is room for this");
+}

@@ -196,11 +196,14 @@ pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
         return;
     };
     let target = &item.target_ref;
-    let known = turn
-        .status
-        .applied
-        .iter()
-        .position(|applied| applied.target_ref == *target);
+    let applied = &turn.status.applied;
+    let is_it = |applied: &Applied| applied.target_ref == *target;
+    // Items are applied in their order, so it mostly stands in the same place.
+    let known = if applied.get(index).is_some_and(is_it) {
+        Some(index)
+    } else {
+        applied.iter().position(is_it)
+    };
     if item.operation != Operation::Apply {
         if let Some(known) = known {
             turn.status.applied.remove(known);

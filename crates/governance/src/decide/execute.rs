@@ -179,8 +179,7 @@ fn watch_or_finish(
     let spec = &facts.config.spec;
     let mut left_out = false;
     for index in 0..turn.status.items.len() {
-        let item = turn.status.items[index].clone();
-        match item.state {
+        match turn.status.items[index].state {
             ItemState::Completed => {}
             ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => {}
             ItemState::Failed => return fail(turn, index),
@@ -194,6 +193,7 @@ fn watch_or_finish(
                 }
             }
             ItemState::Pending => {
+                let item = turn.status.items[index].clone();
                 if !granted.is_some_and(|granted| granted.contains(&item.name)) {
                     left_out = true;
                     continue;

@@ -4,7 +4,9 @@ use api::advisor::{Action, Input, Item, ItemState, Phase};
 
 use super::{Decision, Facts, Todo, Turn, settled};
 use crate::approval::{self, Approvals, Withheld};
-use crate::conditions::{APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, is_true, message_of};
+use crate::conditions::{
+    APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, fitting, is_true, message_of,
+};
 use crate::snapshot::whole;
 use crate::{plan, values};
 
@@ -118,7 +120,7 @@ fn leads_anywhere(turn: &Turn<'_>, granted: &approval::Granted) -> bool {
 fn hold(mut turn: Turn<'_>, reason: &str, why: &str) -> Decision {
     turn.observe();
     if crate::conditions::get(&turn.status.conditions, APPROVED)
-        .is_none_or(|condition| condition.message != why)
+        .is_none_or(|condition| condition.message != fitting(why))
     {
         turn.notice(false, reason, why);
     }

@@ -3,6 +3,9 @@
 //! Three things may come between what is in force and what is wanted, and they are told apart: what
 //! the plan was derived from changed, somebody edited a target, or this version plans differently.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
 use api::advisor::{
     Action, Drift, DriftClass, Item, ItemState, Operation, Phase, VirtPlatformConfigStatus,
 };
@@ -15,7 +18,7 @@ use crate::conditions::{UPGRADE_AVAILABLE, message_of};
 use crate::enforcement::{self, Verdict};
 use crate::health::Health;
 use crate::plan::{self, Draft};
-use crate::snapshot::whole;
+use crate::snapshot::part_with;
 use crate::{ownership, values};
 
 /// Looks whether everything is as it was left.
@@ -66,19 +69,26 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
 
 /// Whether the cluster is as the draft wants it: nothing to apply, nothing to remove.
 fn aligned(draft: &Draft, turn: &Turn<'_>) -> bool {
+    let applied: BTreeMap<_, _> = turn
+        .status
+        .applied
+        .iter()
+        .map(|applied| (&applied.target_ref, &applied.values))
+        .collect();
     draft.items.iter().all(|item| {
         let wanted = plan::wanted_values(item);
-        let mut applied = turn.status.applied.iter();
-        let applied = applied.find(|applied| applied.target_ref == item.target_ref);
         // Applying would take back what was wanted before and is not any more.
-        let gives_up = applied.is_some_and(|applied| {
-            let changes = values::changes(&applied.values, &wanted);
+        let gives_up = applied.get(&item.target_ref).is_some_and(|applied| {
+            let changes = values::changes(applied, &wanted);
             changes.iter().any(|change| change.to.is_none())
         });
         let live = turn.facts.snapshot.target(&item.target_ref);
         item.operation == Operation::Apply
             && !gives_up
-            && live.is_some_and(|live| values::differences(&wanted, &whole(live)).is_empty())
+            && live.is_some_and(|live| {
+                let part = part_with(live, wanted.keys());
+                values::differences(&wanted, &part).is_empty()
+            })
     })
 }
 
@@ -189,9 +199,10 @@ pub(super) fn tell_drift(turn: &mut Turn<'_>) {
 
 /// Says at the items which of them have drifted, and at no others.
 fn mark_items(turn: &mut Turn<'_>) {
+    let drifted = turn.status.drift.iter().map(|drift| drift.item.clone());
+    let drifted: BTreeSet<_> = drifted.collect();
     for index in 0..turn.status.items.len() {
-        let name = &turn.status.items[index].name;
-        let changed = turn.status.drift.iter().any(|drift| drift.item == *name);
+        let changed = drifted.contains(&turn.status.items[index].name);
         turn.touch(index, |item| {
             if changed {
                 item.message = Some(DRIFTED.to_owned());
@@ -211,7 +222,7 @@ fn drift(facts: &Facts<'_>, status: &VirtPlatformConfigStatus) -> Vec<Drift> {
             continue;
         }
         let live = facts.snapshot.target(&applied.target_ref);
-        let object = live.map(|live| whole(live)).unwrap_or_default();
+        let object = live.map_or_else(Cow::default, |live| part_with(live, applied.values.keys()));
         for difference in values::differences(&applied.values, &object) {
             let writer = live.and_then(|live: &std::sync::Arc<DynamicObject>| {
                 ownership::last_writer(&live.metadata, &difference.path)

@@ -136,6 +136,7 @@ fn equal_objects_have_no_changes() {
 #[case("--- a\n+++ a\n@@ -1 +1 @@\n-x\n", false)]
 #[case("--- a\n+++ a\n@@ -1 +1 @@\n+x\n", false)]
 #[case::text_of_an_object("--- a\n+++ a\n@@ -1 +1 @@\n+(no changes)\n", false)]
+#[case::left_out("--- a\n+++ a\n+... left out here; `medley diff` shows it\n", false)]
 #[case::a_removed_line_that_begins_with_dashes("--- a\n+++ a\n@@ -1 +0,0 @@\n--- x\n", false)]
 fn no_change_is_recognised(#[case] diff: &str, #[case] expected: bool) {
     assert_eq!(is_no_change(diff), expected);
@@ -258,4 +259,38 @@ proptest! {
         prop_assert_eq!(is_no_change(&diff), machinery::apply::values_equal(&a, &b));
         prop_assert!(!is_no_change(&unified(None, Some(&b), "x", "Thing")));
     }
+}
+
+#[test]
+fn diffs_that_do_not_fit_are_left_out_and_still_tell_a_change() {
+    let change = |text: &str| {
+        let object = json!({"spec": {"text": text}});
+        unified(None, Some(&object), "x", "Thing")
+    };
+    let large = format!(
+        "--- /dev/null\n+++ x (Thing)\n@@ -0,0 +1 @@\n+{}\n",
+        "x".repeat(ROOM / 3)
+    );
+    let none = "--- a (Thing)\n+++ a (Thing)\n(no changes)\n";
+    let mut diffs = vec![
+        change("1"),
+        large.clone(),
+        large.clone(),
+        large.clone(),
+        none.to_owned(),
+        change("2"),
+    ];
+    let before = diffs.clone();
+    fit(&mut diffs);
+    assert_eq!(diffs[..3], before[..3], "there is room for these");
+    assert_eq!(
+        diffs[3],
+        "--- /dev/null\n+++ x (Thing)\n+... left out here; `medley diff` shows it\n"
+    );
+    assert!(!is_no_change(&diffs[3]));
+    assert_eq!(diffs[4..], before[4..], "there is room for these, too");
+    assert!(is_no_change(&diffs[4]));
+    let all = diffs.clone();
+    fit(&mut diffs);
+    assert_eq!(diffs, all, "what fits is left alone");
 }

@@ -181,3 +181,32 @@ fn a_mark_holds_for_one_item_of_one_configuration() {
         BTreeMap::from([("data.a".to_owned(), json!(1))])
     );
 }
+
+/// etcd takes requests of 1.5 MiB; ownership and what is applied come on top.
+#[test]
+fn a_plan_of_a_thousand_items_fits_into_an_object() {
+    let items: Vec<_> = (0..1000)
+        .map(|number| Item {
+            name: format!("set-{number}"),
+            ..item()
+        })
+        .collect();
+    let live = object(&json!({ "a": 0, "text": "x".repeat(2000) }));
+    let previews: Vec<_> = items.iter().map(|_| preview(Some(live.clone()))).collect();
+    let plan = assemble(draft(items.clone()), &previews, &[]).unwrap();
+    assert!(!plan.changes_nothing);
+    let diffs: usize = plan
+        .items
+        .iter()
+        .map(|item| item.diff.as_ref().unwrap().len())
+        .sum();
+    assert!(diffs < 400 * 1024, "{diffs} bytes of diffs");
+    for (planned, item) in plan.items.iter().zip(&items) {
+        assert!(!crate::diff::is_no_change(planned.diff.as_ref().unwrap()));
+        assert_eq!(planned.desired_state, item.desired_state);
+        assert_eq!(
+            planned.base,
+            Some(BTreeMap::from([("data.a".to_owned(), json!(0))]))
+        );
+    }
+}

@@ -4,6 +4,9 @@
 //! added as an annotation. There are the last ten of each configuration, and those that know what
 //! was there before something that is still in force.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use api::advisor::VirtPlatformConfig;
 use chassis::{Absent as _, Cache, Error, Manager};
 use governance::record::{Outcome, REMEMBERED, Record};
@@ -11,6 +14,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::json;
 
 /// The configuration that an entry is about (a label).
@@ -22,6 +26,16 @@ const OUTCOME: &str = "advisor.kubevirt.io/outcome";
 pub(super) struct History {
     api: Api<ControllerRevision>,
     cache: Cache<ControllerRevision>,
+    /// What the entries of each configuration say: they are large, and looked at all the time.
+    read: Mutex<BTreeMap<String, Read>>,
+}
+
+/// Entries that have been read.
+struct Read {
+    /// Which entries in which versions.
+    from: Vec<(String, Option<String>)>,
+    /// What they say, oldest first.
+    records: Arc<[Record]>,
 }
 
 impl History {
@@ -30,7 +44,11 @@ impl History {
         let api = Api::namespaced(manager.client(), namespace);
         let (cache, running) = Cache::follow(api.clone());
         manager.spawn(running);
-        Self { api, cache }
+        Self {
+            api,
+            cache,
+            read: Mutex::default(),
+        }
     }
 
     /// Waits until everything has been listed once.
@@ -39,12 +57,25 @@ impl History {
     }
 
     /// The entries of a configuration, oldest first.
-    pub(super) fn of(&self, config: &str) -> Vec<Record> {
-        let entries = self.cache.list();
-        let entries = entries
+    pub(super) fn of(&self, config: &str) -> Arc<[Record]> {
+        let mut entries = self.cache.list();
+        entries.retain(|entry| entry.labels().get(CONFIG).is_some_and(|of| of == config));
+        let from: Vec<_> = entries
             .iter()
-            .filter(|entry| entry.labels().get(CONFIG).is_some_and(|of| of == config));
-        sorted(entries.filter_map(|entry| read(entry)).collect())
+            .map(|entry| (entry.name_any(), entry.resource_version()))
+            .collect();
+        let mut known = self.read.lock();
+        if let Some(read) = known.get(config).filter(|read| read.from == from) {
+            return Arc::clone(&read.records);
+        }
+        let records = entries.iter().filter_map(|entry| read(entry));
+        let records: Arc<[Record]> = sorted(records.collect()).into();
+        let read = Read {
+            from,
+            records: Arc::clone(&records),
+        };
+        known.insert(config.to_owned(), read);
+        records
     }
 
     /// Writes the entry of a plan that begins.

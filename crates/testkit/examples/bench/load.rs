@@ -121,16 +121,16 @@ pub(crate) async fn applies(
     .await
 }
 
-/// Makes a list to be read.
-pub(crate) async fn fill(target: &Target, objects: usize) -> anyhow::Result<()> {
-    namespace(target, "list").await?;
+/// Makes a namespace with so many objects in it, called `l000000` and so on.
+pub(crate) async fn fill(target: &Target, name: &str, objects: usize) -> anyhow::Result<()> {
+    namespace(target, name).await?;
     let clients = try_join_all((0..FILLERS).map(|_| target.client())).await?;
     try_join_all(
         clients
             .into_iter()
             .enumerate()
             .map(|(first, client)| async move {
-                let api: Api<ConfigMap> = Api::namespaced(client, "list");
+                let api: Api<ConfigMap> = Api::namespaced(client, name);
                 for index in (first..objects).step_by(FILLERS) {
                     api.create(&PostParams::default(), &map(&format!("l{index:06}"), "1")?)
                         .await?;

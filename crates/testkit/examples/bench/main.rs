@@ -5,6 +5,7 @@
 //! kube-apiserver. Only the ratios of one run on one machine mean anything.
 
 mod fleet;
+mod governance;
 mod load;
 mod report;
 mod target;
@@ -41,6 +42,12 @@ struct Arguments {
     /// Objects in the list that is read.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
+    /// Objects that are governed, and as many beside them that are not.
+    #[arg(long, default_value_t = 1_000)]
+    governed: usize,
+    /// Edits of governed objects.
+    #[arg(long, default_value_t = 50)]
+    rounds: usize,
     /// Watches that are open at the same time.
     #[arg(long, default_value_t = 200)]
     watchers: usize,
@@ -53,6 +60,8 @@ enum Part {
     Api,
     /// A whole cluster: nodes, controllers, scheduler.
     Fleet,
+    /// A configuration with many governed objects.
+    Governance,
 }
 
 #[tokio::main]
@@ -67,6 +76,20 @@ async fn main() -> anyhow::Result<()> {
         fleet::medley(&arguments.medley, size, &mut report).await?;
         if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") {
             fleet::genuine(&PathBuf::from(assets), size, &mut report).await?;
+        }
+        return report.print();
+    }
+    if arguments.part == Part::Governance {
+        let size = governance::Size {
+            governed: arguments.governed,
+            rounds: arguments.rounds,
+        };
+        let target = Target::medley(&arguments.medley).await?;
+        governance::measure(&target, size, &mut report).await?;
+        drop(target);
+        if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") {
+            let target = Target::genuine(&PathBuf::from(assets)).await?;
+            governance::measure(&target, size, &mut report).await?;
         }
         return report.print();
     }
@@ -95,7 +118,7 @@ async fn measure(arguments: &Arguments, target: Target, report: &mut Report) -> 
     }
     let rate = load::applies(&target, 16, span).await?;
     report.more_is_better("applies, 16 client(s)", "/s", rate);
-    load::fill(&target, arguments.objects).await?;
+    load::fill(&target, "list", arguments.objects).await?;
     let list = load::list(&target, arguments.objects).await?;
     report.less_is_better(
         &format!("list of {} objects", arguments.objects),

@@ -16,6 +16,8 @@ struct Row {
     name: String,
     unit: &'static str,
     more_is_better: bool,
+    /// The most that it may be.
+    budget: Option<f64>,
     values: Vec<f64>,
 }
 
@@ -26,14 +28,26 @@ impl Report {
     }
 
     pub(crate) fn more_is_better(&mut self, name: &str, unit: &'static str, value: f64) {
-        self.add(name, unit, true, value);
+        self.add(name, unit, true, None, value);
     }
 
     pub(crate) fn less_is_better(&mut self, name: &str, unit: &'static str, value: f64) {
-        self.add(name, unit, false, value);
+        self.add(name, unit, false, None, value);
     }
 
-    fn add(&mut self, name: &str, unit: &'static str, more_is_better: bool, value: f64) {
+    /// Less is better, and this is the most that it may be.
+    pub(crate) fn at_most(&mut self, budget: f64, name: &str, unit: &'static str, value: f64) {
+        self.add(name, unit, false, Some(budget), value);
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        unit: &'static str,
+        more_is_better: bool,
+        budget: Option<f64>,
+        value: f64,
+    ) {
         if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
             row.values.push(value);
             return;
@@ -42,6 +56,7 @@ impl Report {
             name: name.to_owned(),
             unit,
             more_is_better,
+            budget,
             values: vec![value],
         });
     }
@@ -60,6 +75,9 @@ impl Report {
         if self.columns.len() > 1 {
             write!(out, "{:>12}", "better by")?;
         }
+        if self.rows.iter().any(|row| row.budget.is_some()) {
+            write!(out, "{:>26}", "budget")?;
+        }
         writeln!(out)?;
         for row in &self.rows {
             write!(out, "{:<28}", row.name)?;
@@ -73,6 +91,12 @@ impl Report {
                     second / first
                 };
                 write!(out, "{:>12}", format!("{ratio:.1}x"))?;
+            }
+            if let Some(budget) = row.budget {
+                let kept = row.values.iter().all(|value| *value <= budget);
+                let verdict = if kept { "kept" } else { "EXCEEDED" };
+                let told = format!("{budget:.1} {}: {verdict}", row.unit);
+                write!(out, "{told:>26}")?;
             }
             writeln!(out)?;
         }

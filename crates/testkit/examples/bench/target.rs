@@ -141,22 +141,7 @@ impl Target {
 
     /// Seconds of processor time that all processes have used.
     pub(crate) fn cpu(&self) -> anyhow::Result<f64> {
-        let mut ticks = 0.0;
-        for id in &self.processes {
-            let path = format!("/proc/{id}/stat");
-            let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-            // The name of the program comes second, in brackets, and may hold anything.
-            let after = stat.rsplit(')').next().unwrap_or_default();
-            let fields: Vec<&str> = after.split_whitespace().collect();
-            for field in [11, 12] {
-                let number = fields.get(field).copied().unwrap_or_default();
-                ticks += number
-                    .parse::<f64>()
-                    .with_context(|| format!("no processor time in {path}"))?;
-            }
-        }
-        // Linux counts in hundredths of a second for programs.
-        Ok(ticks / 100.0)
+        cpu(&self.processes)
     }
 
     /// A client with connections of its own.
@@ -176,19 +161,43 @@ impl Target {
 
     /// Resident memory of all processes, in MiB.
     pub(crate) fn memory(&self) -> anyhow::Result<f64> {
-        let mut kib = 0.0;
-        for id in &self.processes {
-            let path = format!("/proc/{id}/status");
-            let status =
-                std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-            let number = line
-                .and_then(|line| line.split_whitespace().next())
-                .unwrap_or_default();
-            kib += number
-                .parse::<f64>()
-                .with_context(|| format!("no memory in {path}"))?;
-        }
-        Ok(kib / 1024.0)
+        memory(&self.processes)
     }
+}
+
+/// Seconds of processor time that some processes have used.
+pub(crate) fn cpu(processes: &[u32]) -> anyhow::Result<f64> {
+    let mut ticks = 0.0;
+    for id in processes {
+        let path = format!("/proc/{id}/stat");
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        // The name of the program comes second, in brackets, and may hold anything.
+        let after = stat.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        for field in [11, 12] {
+            let number = fields.get(field).copied().unwrap_or_default();
+            ticks += number
+                .parse::<f64>()
+                .with_context(|| format!("no processor time in {path}"))?;
+        }
+    }
+    // Linux counts in hundredths of a second for programs.
+    Ok(ticks / 100.0)
+}
+
+/// Resident memory of some processes, in MiB.
+pub(crate) fn memory(processes: &[u32]) -> anyhow::Result<f64> {
+    let mut kib = 0.0;
+    for id in processes {
+        let path = format!("/proc/{id}/status");
+        let status = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line
+            .and_then(|line| line.split_whitespace().next())
+            .unwrap_or_default();
+        kib += number
+            .parse::<f64>()
+            .with_context(|| format!("no memory in {path}"))?;
+    }
+    Ok(kib / 1024.0)
 }
