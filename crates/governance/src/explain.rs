@@ -135,7 +135,9 @@ fn review(
     }
     if conditions::is_true(&status.conditions, PLAN_STALE) {
         next.push(
-            "Plan again: set action to 'DryRun' (again). What changed is told above.".to_owned(),
+            format!(
+                "Plan again: `medley plan {name} --renew`, or set action to 'Ignore' and then to 'DryRun'. What changed is told above."
+            ),
         );
         return;
     }

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use api::advisor::{Impact, Input, Operation, ProfileOptions, TargetRef};
+use api::advisor::{Applied, Impact, Input, Operation, ProfileOptions, TargetRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// How many plans are remembered.
-pub const REMEMBERED: usize = 10;
+const REMEMBERED: usize = 10;
 
 /// A plan that was carried out, or is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Record {
     /// The revision that it undoes, with all later ones, if it is a rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<i64>,
+    /// Whether it only put back what somebody had changed, because locks are bypassed.
+    #[serde(default)]
+    pub correction: bool,
     /// Who approved it, if anybody is on record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<String>,
@@ -44,6 +47,25 @@ pub struct Record {
     /// How it ended; kept beside the record, which never changes.
     #[serde(skip)]
     pub outcome: Option<Outcome>,
+}
+
+/// The revisions that can be forgotten: all but the last ten plans, the last ten corrections (an edit
+/// war must not push out what people approved), what is under way, and what is needed to undo what is
+/// in force.
+pub fn forgettable(records: &[Record], in_force: &[Applied]) -> Vec<i64> {
+    let mut kept = [0, 0];
+    let mut forgotten = Vec::new();
+    for record in records.iter().rev() {
+        let count = &mut kept[usize::from(record.correction)];
+        *count += 1;
+        let needed = in_force
+            .iter()
+            .any(|applied| applied.revision == record.revision);
+        if *count > REMEMBERED && !needed && record.outcome.is_some() {
+            forgotten.push(record.revision);
+        }
+    }
+    forgotten
 }
 
 /// An item of a plan that was carried out.
@@ -99,3 +121,6 @@ pub enum Ending {
     /// Somebody asked for something else before it was done.
     Superseded,
 }
+
+#[cfg(test)]
+mod tests;

@@ -322,7 +322,7 @@ pub struct Applied {
     pub revision: i64,
 }
 
-/// Where a target differs from what was applied.
+/// Where a target differs from what was applied, or would if what is wanted now were applied.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drift {
@@ -333,7 +333,7 @@ pub struct Drift {
     /// What was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Value>,
-    /// What it is.
+    /// What it is; for changes of inputs and logic, what it would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Value>,
     /// Who owns it now.

@@ -5,7 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Decision, Facts, LOOK_AGAIN, Todo, Turn, review, settled};
 use crate::conditions::{
-    INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE, is_true, message_of,
+    APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE, is_true,
+    message_of,
 };
 use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
@@ -79,11 +80,14 @@ pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decisio
         "AllDependenciesFound",
         "Everything that the profile needs is installed",
     );
-    turn.clear(
-        PLAN_STALE,
-        "Replanned",
-        "The plan was made from what there is now",
-    );
+    if crate::conditions::get(&turn.status.conditions, PLAN_STALE).is_some() {
+        turn.condition(
+            PLAN_STALE,
+            false,
+            "Replanned",
+            "The plan was made from what there is now",
+        );
+    }
     // Absence says nothing; that nothing happened does.
     for (kind, reason, message) in [
         (
@@ -173,6 +177,12 @@ fn in_force(mut turn: Turn<'_>) -> Decision {
         adopt(&mut turn, index);
     }
     forget_removed(&mut turn);
+    turn.condition(
+        APPROVED,
+        false,
+        "NothingToApprove",
+        "Everything is as it is wanted already",
+    );
     turn.clear(
         INPUT_DEPENDENCY_DRIFT,
         "DriftResolved",

@@ -429,6 +429,7 @@ fn record(turn: &Turn<'_>, approved_by: Vec<String>) -> Record {
         revision: last.max(turn.status.revision.unwrap_or_default()) + 1,
         plan_digest: turn.status.plan_digest.clone().unwrap_or_default(),
         rollback_to: facts.rollback(),
+        correction: corrects(turn),
         approved_by,
         impact: turn.status.impact_severity.unwrap_or(Impact::Low),
         operator_version: facts.version.to_owned(),
@@ -438,6 +439,13 @@ fn record(turn: &Turn<'_>, approved_by: Vec<String>) -> Record {
         started: Time(facts.now),
         outcome: None,
     }
+}
+
+/// Whether the plan puts back what the last one did, without anybody having asked for it.
+fn corrects(turn: &Turn<'_>) -> bool {
+    let corrections = turn.status.enforcement.as_ref();
+    turn.facts.config.spec.bypass_optimistic_lock
+        && corrections.is_some_and(|known| !known.corrections.is_empty())
 }
 
 fn recorded_item(item: &Item, facts: &Facts<'_>) -> RecordedItem {

@@ -1,6 +1,6 @@
 //! ReviewRequired: the plan waits for somebody.
 
-use api::advisor::{Action, Input, Item, ItemState, Phase};
+use api::advisor::{Action, DriftClass, Input, Item, ItemState, Phase};
 
 use super::{Decision, Facts, Todo, Turn, settled};
 use crate::approval::{self, Approvals, Withheld};
@@ -144,19 +144,34 @@ pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
         ),
         None => message_of(Phase::ReviewRequired).to_owned(),
     };
-    let (reason, why) = if turn.facts.config.spec.action == Action::Apply {
-        (
+    let changed_by_itself = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
+    let (reason, why) = match rejection(&turn) {
+        Some(rejected) => (rejected.reason(), rejected.to_string()),
+        None if turn.facts.config.spec.action == Action::Apply => (
             "InputChanged",
-            "The plan changed by itself and has to be reviewed",
-        )
-    } else {
-        ("NotRequested", "action is 'DryRun'")
+            "The plan changed by itself and has to be reviewed".to_owned(),
+        ),
+        None => ("NotRequested", "action is 'DryRun'".to_owned()),
     };
-    turn.condition(APPROVED, false, reason, why);
+    turn.condition(APPROVED, false, reason, &why);
     turn.enter(Phase::ReviewRequired, None, &message);
     settled::note_drift(&mut turn);
+    if changed_by_itself {
+        let changes =
+            settled::wanted_changes(&turn.status, &turn.status.items, DriftClass::InputChange);
+        turn.status.drift.extend(changes);
+    }
     settled::tell_drift(&mut turn);
     turn.rest(None)
+}
+
+/// That the plan was looked at and refused, if it was.
+fn rejection(turn: &Turn<'_>) -> Option<Withheld> {
+    let approval = turn.facts.config.spec.approval.as_ref()?;
+    let rejected = approval.rejected.as_ref()?;
+    (Some(&rejected.plan_digest) == turn.status.plan_digest.as_ref()).then(|| Withheld::Rejected {
+        reason: rejected.reason.clone(),
+    })
 }
 
 /// Who lets which items of the plan be carried out.

@@ -190,7 +190,9 @@ pub(super) fn note_drift(turn: &mut Turn<'_>) {
 /// Says in a phase that is not about drift that there is some. The condition stays false: that of
 /// the phase is the one that holds.
 pub(super) fn tell_drift(turn: &mut Turn<'_>) {
-    let Some(phase) = turn.status.phase.filter(|_| !turn.status.drift.is_empty()) else {
+    let edited = |drift: &Drift| drift.class == DriftClass::ExternalEdit;
+    let edited = turn.status.drift.iter().any(edited);
+    let Some(phase) = turn.status.phase.filter(|_| edited) else {
         return;
     };
     let message = tell(&turn.status);
@@ -248,6 +250,7 @@ fn tell(status: &VirtPlatformConfigStatus) -> String {
     let told: Vec<_> = status
         .drift
         .iter()
+        .filter(|drift| drift.class == DriftClass::ExternalEdit)
         .map(|drift| {
             let by = drift
                 .manager
@@ -319,7 +322,7 @@ fn enforce(mut turn: Turn<'_>, against: Option<&str>) -> Decision {
 
 /// This version would plan differently: that waits until somebody asks for it.
 fn upgradable(mut turn: Turn<'_>, draft: &Draft) -> Decision {
-    let changes = logic_changes(&turn.status, draft);
+    let changes = wanted_changes(&turn.status, &draft.items, DriftClass::LogicUpgrade);
     let told: Vec<_> = changes
         .iter()
         .map(|change| {
@@ -351,19 +354,24 @@ fn upgradable(mut turn: Turn<'_>, draft: &Draft) -> Decision {
     turn.rest(None::<Timestamp>)
 }
 
-/// What would change: `applied` is what is in force, `live` what this version wants instead.
-fn logic_changes(status: &VirtPlatformConfigStatus, draft: &Draft) -> Vec<Drift> {
+/// What would change of what is in force, and why: `applied` is what is in force, `live` what is wanted
+/// instead. An item that is new is no change of anything, unless this version came up with it.
+pub(super) fn wanted_changes(
+    status: &VirtPlatformConfigStatus,
+    items: &[Item],
+    class: DriftClass,
+) -> Vec<Drift> {
     let mut found = Vec::new();
-    for item in &draft.items {
-        let wanted = plan::wanted_values(item);
-        let applied = status
-            .applied
-            .iter()
-            .find(|applied| applied.target_ref == item.target_ref);
+    for item in items {
+        let mut applied = status.applied.iter();
+        let applied = applied.find(|applied| applied.target_ref == item.target_ref);
+        if applied.is_none() && class != DriftClass::LogicUpgrade {
+            continue;
+        }
         let now = applied
             .map(|applied| applied.values.clone())
             .unwrap_or_default();
-        for change in values::changes(&now, &wanted) {
+        for change in values::changes(&now, &plan::wanted_values(item)) {
             found.push(Drift {
                 item: item.name.clone(),
                 path: change.path,
@@ -371,7 +379,7 @@ fn logic_changes(status: &VirtPlatformConfigStatus, draft: &Draft) -> Vec<Drift>
                 live: change.to,
                 manager: None,
                 time: None,
-                class: DriftClass::LogicUpgrade,
+                class,
             });
         }
     }

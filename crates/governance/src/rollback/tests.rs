@@ -30,6 +30,7 @@ fn record(revision: i64, name: &str, found: Option<Value>) -> Record {
         revision,
         plan_digest: format!("sha256:{revision}"),
         rollback_to: None,
+        correction: false,
         approved_by: Vec::new(),
         impact: Impact::Low,
         operator_version: "v1".to_owned(),

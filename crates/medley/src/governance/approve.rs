@@ -126,7 +126,7 @@ pub(super) fn under_review(
         && stale.status == "True"
     {
         bail!(
-            "the plan of {name} is stale: {}; set action to DryRun (again) for a new one",
+            "the plan of {name} is stale: {}; `medley plan {name} --renew` makes a new one",
             stale.message
         );
     }

@@ -29,6 +29,11 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_enum, default_value = "table")]
     output: Form,
 
+    /// Have the operator make the plan anew, from what there is now: for a plan that is stale. What
+    /// was approved or asked for is asked again.
+    #[arg(long, requires = "name", conflicts_with_all = ["offline", "profile"])]
+    renew: bool,
+
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -40,6 +45,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let registry = registry()?;
         let configs = Configs::new(&source.client);
         let selected = arguments.selection.find(&configs, &registry).await?;
+        if arguments.renew {
+            for config in &selected {
+                renew(&configs, config).await?;
+            }
+        }
         let mut attempts = Vec::new();
         for config in selected {
             attempts.push(planning::plan(&source, &registry, config).await?);
@@ -47,6 +57,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         exit::print(&arguments.write(&attempts)?)?;
         impossible(&attempts)
     })
+}
+
+/// Has the operator forget the plan and make it again. Only a change of the specification does that,
+/// and a plan for review is all that comes of this one.
+async fn renew(configs: &Configs, config: &VirtPlatformConfig) -> anyhow::Result<()> {
+    let action = |action: Action| json!({ "spec": { "action": action } });
+    let ignored = configs.change(config, action(Action::Ignore)).await?;
+    configs.change(&ignored, action(Action::DryRun)).await?;
+    Ok(())
 }
 
 impl Arguments {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use api::advisor::VirtPlatformConfig;
 use chassis::{Absent as _, Cache, Error, Manager};
-use governance::record::{Outcome, REMEMBERED, Record};
+use governance::record::{Outcome, Record, forgettable};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -131,17 +131,12 @@ impl History {
     /// Deletes entries that nobody needs any more.
     pub(super) async fn prune(&self, config: &VirtPlatformConfig) -> Result<(), Error> {
         let records = self.of(&config.name_any());
-        let status = config.status.clone().unwrap_or_default();
-        let old = records.len().saturating_sub(REMEMBERED);
-        for record in records.iter().take(old) {
-            let needed = status
-                .applied
-                .iter()
-                .any(|applied| applied.revision == record.revision);
-            if needed || record.outcome.is_none() {
-                continue;
-            }
-            let name = entry_name(&config.name_any(), record.revision);
+        let in_force = config
+            .status
+            .as_ref()
+            .map(|status| status.applied.as_slice());
+        for revision in forgettable(&records, in_force.unwrap_or_default()) {
+            let name = entry_name(&config.name_any(), revision);
             self.api
                 .delete(&name, &DeleteParams::default())
                 .await

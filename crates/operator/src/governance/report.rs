@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::advisor::{Action, VirtPlatformConfig};
+use api::advisor::{Action, DriftClass, VirtPlatformConfig};
 use chassis::metrics::{Gauges, Histograms};
 use chassis::{Events, Key, Manager};
 use governance::conditions;
@@ -86,8 +86,12 @@ impl Report {
             config: name.clone(),
         };
         let count = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        self.drift
-            .set(&key, [(labels(), count(status.drift.len()))]);
+        // What an input or this version would change is told by conditions; nobody edited anything.
+        let edited = status.drift.iter();
+        let edited = edited
+            .filter(|drift| drift.class == DriftClass::ExternalEdit)
+            .count();
+        self.drift.set(&key, [(labels(), count(edited))]);
         let phase = status.phase.map(|phase| {
             let labels = InPhase {
                 config: name.clone(),

@@ -141,6 +141,15 @@ async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -
     );
     let diff = item(&status, DESCHEDULER).diff.clone().unwrap_or_default();
     assert!(diff.contains("-    total: 5\n+    total: 10"), "{diff}");
+    let [changed] = status.drift.as_slice() else {
+        panic!("one field would change, but there is {:?}", status.drift);
+    };
+    assert_eq!(changed.class, DriftClass::InputChange);
+    assert_eq!(changed.path, "spec.evictionLimits.total");
+    assert_eq!(
+        (changed.applied.clone(), changed.live.clone()),
+        (Some(json!(5)), Some(json!(10)))
+    );
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(
         live["spec"]["evictionLimits"]["total"], 5,

@@ -214,6 +214,34 @@ async fn a_digest_approves_exactly_the_plan_that_was_reviewed() -> anyhow::Resul
     Ok(())
 }
 
+/// A plan that was refused says so, and does not run when somebody asks for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejected_plan_is_not_carried_out_and_says_why() -> anyhow::Result<()> {
+    let stage = Stage::quiet().await?;
+    stage
+        .edit(
+            LOAD_AWARE,
+            json!({ "action": "DryRun", "options": without_psi() }),
+        )
+        .await?;
+    let plan = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
+    let rejected = json!({ "planDigest": plan.plan_digest, "reason": "not before the freeze" });
+    stage
+        .edit(LOAD_AWARE, json!({ "approval": { "rejected": rejected } }))
+        .await?;
+    let status = stage
+        .until("the rejection shows", LOAD_AWARE, |status| {
+            condition(status, "Approved").1 == "Rejected"
+        })
+        .await?;
+    assert!(condition(&status, "Approved").2.contains("not before the freeze"));
+    stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
+    let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
+    assert_eq!(condition(&status, "Approved").1, "Rejected");
+    assert!(stage.descheduler().await?.is_none());
+    Ok(())
+}
+
 /// Items can be approved one by one; what they depend on comes along, the rest waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_approved_items_are_carried_out() -> anyhow::Result<()> {

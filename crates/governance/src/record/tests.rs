@@ -1,0 +1,57 @@
+//! What is remembered, and what is not.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::*;
+
+fn record(revision: i64, correction: bool) -> Record {
+    let now = Time(Timestamp::UNIX_EPOCH);
+    Record {
+        revision,
+        plan_digest: String::new(),
+        rollback_to: None,
+        correction,
+        approved_by: Vec::new(),
+        impact: Impact::Low,
+        operator_version: String::new(),
+        options: None,
+        inputs: Vec::new(),
+        items: Vec::new(),
+        started: now.clone(),
+        outcome: Some(Outcome {
+            result: Ending::Completed,
+            finished: now,
+            message: String::new(),
+        }),
+    }
+}
+
+#[test]
+fn the_last_ten_plans_are_remembered() {
+    let records: Vec<_> = (1..=13).map(|revision| record(revision, false)).collect();
+    assert_eq!(forgettable(&records, &[]), [3, 2, 1]);
+    assert!(forgettable(&records[..10], &[]).is_empty());
+}
+
+#[test]
+fn an_edit_war_does_not_push_out_plans() {
+    let mut records: Vec<_> = (1..=3).map(|revision| record(revision, false)).collect();
+    records.extend((4..=30).map(|revision| record(revision, true)));
+    let forgotten = forgettable(&records, &[]);
+    assert_eq!(forgotten.len(), 17);
+    assert!(
+        forgotten.iter().all(|revision| *revision > 3),
+        "{forgotten:?}"
+    );
+}
+
+#[test]
+fn what_undoes_what_is_in_force_and_what_is_under_way_stays() {
+    let mut records: Vec<_> = (1..=13).map(|revision| record(revision, false)).collect();
+    records[1].outcome = None;
+    let in_force = Applied {
+        revision: 1,
+        ..Applied::default()
+    };
+    assert_eq!(forgettable(&records, &[in_force]), [3]);
+}
