@@ -112,6 +112,7 @@ const UPDATING: &str = "/status/conditions/1/status";
 const NODE_DEGRADED: &str = "/status/conditions/2";
 const RENDER_DEGRADED: &str = "/status/conditions/3";
 
+/// B2: up to date with what was before is not done. B14: no machines are.
 #[rstest]
 #[case::done(&[], "ok: MachineConfigPool 'worker' is ready (all 3 nodes updated)")]
 #[case::no_machines(
@@ -239,6 +240,7 @@ fn without_a_pool_that_takes_it_it_waits() {
     assert_eq!(shown(&kind_missing), expected);
 }
 
+/// B2, for a MachineConfig that was there.
 #[test]
 fn a_changed_machine_config_is_not_taken_for_what_it_was() {
     let rendered = |arguments: Value| {
