@@ -283,7 +283,7 @@ async fn what_is_left_out_is_filled_in() -> anyhow::Result<()> {
             let mut spec = json!({ "profile": profile });
             for (key, value) in parts
                 .into_iter()
-                .flat_map(|part| part.as_object())
+                .filter_map(|part| part.as_object())
                 .flatten()
             {
                 spec[key] = value.clone();
