@@ -112,6 +112,7 @@ const UPDATING: &str = "/status/conditions/1/status";
 const NODE_DEGRADED: &str = "/status/conditions/2";
 const RENDER_DEGRADED: &str = "/status/conditions/3";
 
+/// B2: up to date with what was before is not done. B14: no machines are.
 #[rstest]
 #[case::done(&[], "ok: MachineConfigPool 'worker' is ready (all 3 nodes updated)")]
 #[case::no_machines(

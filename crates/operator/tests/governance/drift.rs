@@ -21,6 +21,7 @@ async fn in_force(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// B10 at its end: what is put back by hand is recognised.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
@@ -121,7 +122,7 @@ async fn fields_of_others_are_no_drift() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// HCO 5 -> 10 while Completed with action Apply: review is forced, nothing is applied; and back.
+/// B11: HCO 5 -> 10 while Completed with action Apply: review is forced, nothing is applied; and back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -> anyhow::Result<()>
 {
@@ -176,7 +177,7 @@ async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -
     Ok(())
 }
 
-/// Editing the derived value on the target is an external edit, not a changed input.
+/// B12: editing the derived value on the target is an external edit, not a changed input.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_target_is_not_mistaken_for_a_changed_input() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
@@ -242,7 +243,7 @@ async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// An option that is switched off takes its object with it, as an item that can be reviewed.
+/// B15: an option that is switched off takes its object with it, as an item that can be reviewed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_option_switches_off_is_removed_visibly() -> anyhow::Result<()> {
     let stage = Stage::lively(2).await?;

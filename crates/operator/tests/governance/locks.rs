@@ -80,7 +80,7 @@ async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Another manager owns spec.profiles: that is told, and without consent nothing is changed.
+/// B16: another manager owns spec.profiles: that is told, and without consent nothing is changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
@@ -145,7 +145,7 @@ async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// One patch changes options and sets Apply: the plan that was reviewed before never runs.
+/// B5: one patch changes options and sets Apply: the plan that was reviewed before never runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn options_and_apply_in_one_patch_never_run_the_old_plan() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
@@ -284,7 +284,7 @@ async fn only_approved_items_are_carried_out() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The server refuses an item: Abort leaves the others pending, Continue goes on.
+/// B3, B4: an item takes too long: Abort leaves the others pending, Continue goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_rendering_ends_the_plan_or_not_as_the_policy_says() -> anyhow::Result<()> {
     for (policy, phase, second) in [

@@ -134,7 +134,7 @@ async fn an_unknown_revision_is_refused() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The history remembers ten plans, and what is needed to undo what is in force.
+/// B19: the history remembers ten plans, and what is needed to undo what is in force.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_remembers_the_last_ten_and_what_is_in_force() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;

@@ -9,7 +9,7 @@ use testkit::wait_until;
 
 use crate::stage::{DENSITY, LOAD_AWARE, PATIENCE, Stage, condition, item, states};
 
-/// Story 1: a plan is made, reviewed and carried out.
+/// Story 1: a plan is made, reviewed and carried out, one item after the other (B1, B2).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;

@@ -101,7 +101,7 @@ async fn changed_logic_waits_for_review() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Scenario B: the same plan; nobody is bothered.
+/// Scenario B: the same plan; nobody is bothered, though its impact fell by applying it (B13).
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_logic_is_taken_over_silently() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
@@ -116,7 +116,7 @@ async fn the_same_logic_is_taken_over_silently() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Scenario C: somebody does by hand what the new version would do.
+/// Scenario C: somebody does by hand what the new version would do (B13).
 #[tokio::test(flavor = "multi_thread")]
 async fn alignment_by_hand_is_recognised() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
@@ -137,7 +137,7 @@ async fn alignment_by_hand_is_recognised() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// While an upgrade waits, edits of targets are still seen.
+/// B18: while an upgrade waits, edits of targets are still seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_is_seen_while_an_upgrade_waits() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;

@@ -126,6 +126,7 @@ fn the_items_are_those_of_the_original() {
     );
 }
 
+/// B6: also the mode.
 #[test]
 fn every_option_is_honoured() {
     let options = json!({
