@@ -11,6 +11,8 @@ mod drift;
 mod kills;
 #[path = "governance/locks.rs"]
 mod locks;
+#[path = "governance/remediation.rs"]
+mod remediation;
 #[path = "governance/rollback.rs"]
 mod rollback;
 #[path = "governance/stories.rs"]
