@@ -5,6 +5,8 @@ mod rights;
 #[path = "governance/stage.rs"]
 mod stage;
 
+#[path = "governance/approvals.rs"]
+mod approvals;
 #[path = "governance/drift.rs"]
 mod drift;
 #[path = "governance/kills.rs"]
