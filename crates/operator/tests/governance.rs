@@ -21,3 +21,5 @@ mod rollback;
 mod stories;
 #[path = "governance/upgrade.rs"]
 mod upgrade;
+#[path = "governance/windows.rs"]
+mod windows;
