@@ -93,7 +93,7 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     for config in configs.list() {
         controller.follow(&config.spec.profile);
     }
-    remediation::follow(&foreign);
+    remediation::follow(foreign);
     foreign.synced().await;
     subscribe(&controller, &queue);
     remediation::start(manager, &configs);
