@@ -451,6 +451,43 @@ async fn fields_of_others_are_taken_with_consent_only() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stale_plan_is_refused_and_renewed() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let reviewed = digest(&world.review().await?);
+    let descheduler: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
+        "metadata": { "name": "cluster" },
+        "spec": { "deschedulingIntervalSeconds": 300, "profiles": ["LongLifecycle"] },
+    }))?;
+    world
+        .deschedulers()
+        .create(&PostParams::default(), &descheduler)
+        .await?;
+    let stale = |config: &VirtPlatformConfig| {
+        let conditions = config.status.iter().flat_map(|status| &status.conditions);
+        let mut stale = conditions.filter(|condition| condition.type_ == "PlanStale");
+        stale.any(|condition| condition.status == "True")
+    };
+    wait_until("the plan is stale", PATIENCE, async || {
+        Ok(stale(&world.configs().get(NAME).await?).then_some(()))
+    })
+    .await?;
+    let said = world.run(&["approve", NAME, "--yes"]).await?.refused()?;
+    has(
+        &said,
+        &["is stale", "did not exist and does now", "--renew"],
+    );
+    world.run(&["plan", NAME, "--renew"]).await?.ok()?;
+    let renewed = wait_until("there is a new plan", PATIENCE, async || {
+        let config = world.until(Phase::ReviewRequired).await?;
+        Ok((!stale(&config) && digest(&config) != reviewed).then_some(config))
+    })
+    .await?;
+    assert_eq!(renewed.spec.action, Action::DryRun);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
     let world = World::start().await?;
     world.until(Phase::Ignored).await?;

@@ -24,6 +24,7 @@ pub mod ownership;
 pub mod plan;
 pub mod profile;
 pub mod record;
+pub mod remediation;
 pub mod restore;
 pub mod roles;
 mod rollback;

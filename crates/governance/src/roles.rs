@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
 use crate::profile::{Access, Profile, Registry};
+use crate::remediation;
 
 /// The role of whoever looks on.
 pub const VIEWER: &str = "medley-viewer";
@@ -46,6 +47,12 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &READ,
         ),
         rule("", &["events"], &["create", "patch"]),
+        // To have them pause while nodes restart.
+        rule(
+            remediation::CHECKS.of.group,
+            &[remediation::CHECKS.plural],
+            &[&READ[..], &["patch"]].concat(),
+        ),
     ];
     rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
     rules

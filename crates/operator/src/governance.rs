@@ -15,6 +15,7 @@ mod carry_out;
 pub mod cluster;
 pub mod history;
 pub mod preview;
+mod remediation;
 mod report;
 
 use std::sync::Arc;
@@ -92,8 +93,10 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     for config in configs.list() {
         controller.follow(&config.spec.profile);
     }
+    remediation::follow(foreign);
     foreign.synced().await;
     subscribe(&controller, &queue);
+    remediation::start(manager, &configs);
     // A configuration is looked at by one worker at a time; there are as many as profiles, at most.
     manager.start(controller, &queue, 4);
     Ok(())

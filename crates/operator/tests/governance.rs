@@ -7,6 +7,8 @@ mod stage;
 
 #[path = "governance/alerts.rs"]
 mod alerts;
+#[path = "governance/approvals.rs"]
+mod approvals;
 #[path = "governance/definition.rs"]
 mod definition;
 #[path = "governance/density.rs"]
@@ -17,9 +19,13 @@ mod drift;
 mod kills;
 #[path = "governance/locks.rs"]
 mod locks;
+#[path = "governance/remediation.rs"]
+mod remediation;
 #[path = "governance/rollback.rs"]
 mod rollback;
 #[path = "governance/stories.rs"]
 mod stories;
 #[path = "governance/upgrade.rs"]
 mod upgrade;
+#[path = "governance/windows.rs"]
+mod windows;

@@ -133,8 +133,10 @@ pub(super) fn warning(pools: &[Pool<'_>], config: &str, role: &str) -> Option<St
     }
     pools.iter().all(Pool::is_empty).then(|| {
         format!(
-            "MachineConfig '{config}' is taken by no node: {} without nodes; on compact clusters nodes \
-             are in MachineConfigPool 'master', which does not take it",
+            "MachineConfig '{config}' is taken by no node: {} without nodes. On compact clusters nodes \
+             are in MachineConfigPool 'master', which does not take it: add worker nodes, or create a \
+             copy of it yourself under another name with the label {ROLE}=master (all control plane \
+             nodes reboot for it, one after the other)",
             named(pools.iter())
         )
     })

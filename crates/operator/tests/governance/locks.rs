@@ -234,7 +234,11 @@ async fn a_rejected_plan_is_not_carried_out_and_says_why() -> anyhow::Result<()>
             condition(status, "Approved").1 == "Rejected"
         })
         .await?;
-    assert!(condition(&status, "Approved").2.contains("not before the freeze"));
+    assert!(
+        condition(&status, "Approved")
+            .2
+            .contains("not before the freeze")
+    );
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     let status = stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     assert_eq!(condition(&status, "Approved").1, "Rejected");

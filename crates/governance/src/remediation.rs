@@ -1,0 +1,116 @@
+//! No node is remediated because it restarts for our sake.
+//!
+//! A node that takes up a MachineConfig is away for minutes, which looks like a failure. So every
+//! NodeHealthCheck is asked to pause while such an item is under way, in the field that is there for
+//! it (`spec.pauseRequests`), and the request is taken back afterwards. What is asked follows from the
+//! statuses of all configurations alone: whatever happened meanwhile, the next look puts it right.
+//!
+//! The list is one value to the server (its items cannot be owned one by one), so it is written as a
+//! whole, with what others ask for, and only over what was read.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use api::advisor::{Action, Impact, ItemState, Phase, VirtPlatformConfig};
+use kube_core::{DynamicObject, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::profile::kinds::{MACHINE_CONFIG, NODE_HEALTH_CHECK};
+use crate::profile::{Access, Uses};
+
+/// The kind that is asked to pause.
+pub const CHECKS: Uses = Uses {
+    of: NODE_HEALTH_CHECK,
+    versions: &["v1alpha1"],
+    plural: "nodehealthchecks",
+    access: Access::Read,
+};
+
+const BEFORE: &str = "medley: ";
+const AFTER: &str = " is rolling out a MachineConfig";
+
+/// What a configuration asks for while it restarts nodes.
+pub fn request(config: &str) -> String {
+    format!("{BEFORE}{config}{AFTER}")
+}
+
+/// The configuration that a request is from, if it is one of ours.
+fn requested_by(request: &str) -> Option<&str> {
+    request.strip_prefix(BEFORE)?.strip_suffix(AFTER)
+}
+
+/// Other requests to be written to a NodeHealthCheck.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Its name.
+    pub check: String,
+    /// What is to be written: all requests, over what was read and nothing else.
+    pub patch: Value,
+    /// The configurations that ask for it from now on.
+    pub paused: Vec<String>,
+    /// The configurations that do not any more.
+    pub resumed: Vec<String>,
+}
+
+/// Whether nodes restart for a configuration now.
+pub fn restarts_nodes(config: &VirtPlatformConfig) -> bool {
+    let Some(status) = &config.status else {
+        return false;
+    };
+    config.metadata.deletion_timestamp.is_none()
+        && config.spec.action != Action::Ignore
+        && status.phase == Some(Phase::InProgress)
+        && status.items.iter().any(|item| {
+            let group = item.target_ref.api_version.split('/').next();
+            item.state == ItemState::InProgress
+                && item.impact_severity == Some(Impact::High)
+                && group == Some(MACHINE_CONFIG.group)
+                && item.target_ref.kind == MACHINE_CONFIG.kind
+        })
+}
+
+/// What is to be written, to which of the NodeHealthChecks.
+pub fn changes<'a>(
+    configs: impl IntoIterator<Item = &'a VirtPlatformConfig>,
+    checks: impl IntoIterator<Item = &'a DynamicObject>,
+) -> Vec<Change> {
+    let wanted: BTreeSet<String> = configs
+        .into_iter()
+        .filter(|config| restarts_nodes(config))
+        .map(kube_core::ResourceExt::name_any)
+        .collect();
+    let checks = checks.into_iter();
+    checks.filter_map(|check| change(check, &wanted)).collect()
+}
+
+fn change(check: &DynamicObject, wanted: &BTreeSet<String>) -> Option<Change> {
+    let requests = check.data.pointer("/spec/pauseRequests");
+    let requests = requests.and_then(Value::as_array);
+    let requests = requests.map_or(&[][..], Vec::as_slice);
+    let asks = |request: &Value| request.as_str().and_then(requested_by).map(str::to_owned);
+    let asking: BTreeSet<String> = requests.iter().filter_map(asks).collect();
+    let paused: Vec<_> = wanted.difference(&asking).cloned().collect();
+    let resumed: Vec<_> = asking.difference(wanted).cloned().collect();
+    if paused.is_empty() && resumed.is_empty() {
+        return None;
+    }
+    let stays = |one: &&Value| asks(one).is_none_or(|config| wanted.contains(&config));
+    let mut now: Vec<Value> = requests.iter().filter(stays).cloned().collect();
+    now.extend(paused.iter().map(|config| json!(request(config))));
+    let now = if now.is_empty() {
+        Value::Null
+    } else {
+        json!(now)
+    };
+    Some(Change {
+        check: check.name_any(),
+        patch: json!({
+            "metadata": { "uid": check.metadata.uid, "resourceVersion": check.metadata.resource_version },
+            "spec": { "pauseRequests": now },
+        }),
+        paused,
+        resumed,
+    })
+}
