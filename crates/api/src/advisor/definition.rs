@@ -410,8 +410,7 @@ fn status() -> Value {
             "revision": { "type": "integer", "format": "int64" },
             "applied": {
                 "type": "array",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["name"],
+                "x-kubernetes-list-type": "atomic",
                 "items": {
                     "type": "object",
                     "required": ["name", "targetRef", "values", "revision"],
