@@ -1,0 +1,193 @@
+//! A cluster in which the operator runs, and how the commands of governance are run against it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use api::advisor::{Phase, VirtPlatformConfig};
+use chassis::Manager;
+use fleet::operators::{self, Installed, MachineConfig, kube_descheduler, names};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use testkit::{ServedCluster, TestCluster, wait_until};
+
+pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const NAMESPACE: &str = "medley-system";
+pub(crate) const NAME: &str = "load-aware-rebalancing";
+/// A reboot takes a tenth of a second.
+pub(crate) const FAST: f64 = 600.0;
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// The output of a command that worked.
+    pub(crate) fn ok(self) -> anyhow::Result<String> {
+        ensure!(self.code == Some(0), "{:?}: {}", self.code, self.err);
+        Ok(self.out)
+    }
+
+    /// The errors of a command that was refused.
+    pub(crate) fn refused(self) -> anyhow::Result<String> {
+        ensure!(self.code == Some(1), "{:?}: {}", self.code, self.out);
+        ensure!(self.err.starts_with("error: "), "{}", self.err);
+        Ok(self.err)
+    }
+
+    pub(crate) fn json(self) -> anyhow::Result<Value> {
+        let out = self.ok()?;
+        serde_json::from_str(&out).context(out)
+    }
+}
+
+/// Runs the binary; there is nobody to ask.
+pub(crate) async fn medley(kubeconfig: &Path, line: &[&str]) -> anyhow::Result<Said> {
+    let output = tokio::process::Command::new(MEDLEY)
+        .args(line)
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Said {
+        code: output.status.code(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    })
+}
+
+pub(crate) fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+/// A cluster with simulated operators, a worker, and the operator.
+pub(crate) struct World {
+    pub(crate) cluster: TestCluster,
+    pub(crate) served: ServedCluster,
+    pub(crate) manager: Manager,
+}
+
+impl World {
+    /// Without the operator and its kind.
+    pub(crate) async fn bare(installed: &Installed) -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        let client = cluster.client();
+        operators::install(&client, installed).await?;
+        let manager = Manager::new(client.clone());
+        operators::start(&manager, client.clone(), FAST).await;
+        let node: Node = serde_json::from_value(json!({ "metadata": {
+            "name": "worker-1", "labels": { "node-role.kubernetes.io/worker": "" },
+        } }))?;
+        Api::all(client)
+            .create(&PostParams::default(), &node)
+            .await?;
+        let served = cluster.serve().await?;
+        Ok(Self {
+            cluster,
+            served,
+            manager,
+        })
+    }
+
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let world = Self::bare(&Installed::demo()).await?;
+        world.govern().await?;
+        Ok(world)
+    }
+
+    pub(crate) async fn govern(&self) -> anyhow::Result<()> {
+        operator::install(&self.manager.client(), NAMESPACE).await?;
+        let options = operator::Options {
+            jobs: operator::Job::ALL.iter().copied().collect(),
+            namespace: NAMESPACE.to_owned(),
+            profiles: Vec::new(),
+            version: "v9".to_owned(),
+        };
+        operator::start(&self.manager, &options).await?;
+        Ok(())
+    }
+
+    pub(crate) fn configs(&self) -> Api<VirtPlatformConfig> {
+        Api::all(self.cluster.client())
+    }
+
+    pub(crate) fn machine_configs(&self) -> Api<MachineConfig> {
+        Api::all(self.cluster.client())
+    }
+
+    pub(crate) fn deschedulers(&self) -> Api<DynamicObject> {
+        let namespace = names::DESCHEDULER_NAMESPACE;
+        Api::namespaced_with(self.cluster.client(), namespace, &kube_descheduler())
+    }
+
+    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+        medley(&self.served.kubeconfig, line).await
+    }
+
+    pub(crate) async fn specify(&self, spec: Value) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        let params = PatchParams::default();
+        self.configs().patch(NAME, &params, &patch).await?;
+        Ok(())
+    }
+
+    /// Waits for a phase that is about the specification as it is.
+    pub(crate) async fn until(&self, phase: Phase) -> anyhow::Result<VirtPlatformConfig> {
+        wait_until(&format!("{NAME} is {phase}"), PATIENCE, async || {
+            let found = self.configs().get_opt(NAME).await?;
+            Ok(found.filter(|config| {
+                config.status.as_ref().is_some_and(|status| {
+                    status.phase == Some(phase)
+                        && status.observed_generation == config.metadata.generation
+                })
+            }))
+        })
+        .await
+    }
+
+    /// A plan that waits for approval.
+    pub(crate) async fn review(&self) -> anyhow::Result<VirtPlatformConfig> {
+        self.until(Phase::Ignored).await?;
+        self.specify(json!({ "action": "DryRun" })).await?;
+        self.until(Phase::ReviewRequired).await
+    }
+
+    /// A plan that was approved and is in force.
+    pub(crate) async fn completed(&self) -> anyhow::Result<VirtPlatformConfig> {
+        self.review().await?;
+        self.run(&["approve", NAME, "--yes"]).await?.ok()?;
+        self.until(Phase::Completed).await
+    }
+
+    /// Somebody edits the descheduler.
+    pub(crate) async fn edit(&self, spec: Value) -> anyhow::Result<()> {
+        let params = PatchParams {
+            field_manager: Some("kubectl-edit".to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        self.deschedulers()
+            .patch("cluster", &params, &patch)
+            .await?;
+        Ok(())
+    }
+}
+
+pub(crate) fn digest(config: &VirtPlatformConfig) -> String {
+    let status = config.status.as_ref().unwrap();
+    status.plan_digest.clone().unwrap()
+}
