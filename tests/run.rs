@@ -63,6 +63,15 @@ impl Operator {
     }
 }
 
+/// A cluster in which the kinds of the operator are installed.
+async fn cluster() -> TestCluster {
+    let cluster = TestCluster::start().await.unwrap();
+    operator::install(&cluster.client(), "medley-system")
+        .await
+        .unwrap();
+    cluster
+}
+
 async fn lease(client: &Client, namespace: &str) -> Option<LeaseSpec> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     api.get_opt("medley").await.unwrap()?.spec
@@ -83,7 +92,7 @@ async fn holder_after(client: &Client, namespace: &str, before: &str) -> LeaseSp
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_takes_over_when_the_first_is_killed() {
-    let cluster = TestCluster::start().await.unwrap();
+    let cluster = cluster().await;
     let namespace = cluster.namespace("run").await.unwrap();
     let client = cluster.client();
     let served = cluster.serve().await.unwrap();
@@ -149,7 +158,7 @@ fn answer_of<T>(asking: impl Future<Output = T>) -> T {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_deposed_ends() {
-    let cluster = TestCluster::start().await.unwrap();
+    let cluster = cluster().await;
     let namespace = cluster.namespace("run").await.unwrap();
     let client = cluster.client();
     let served = cluster.serve().await.unwrap();
@@ -172,7 +181,7 @@ async fn a_leader_that_is_deposed_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_election_there_is_no_lease() {
-    let cluster = TestCluster::start().await.unwrap();
+    let cluster = cluster().await;
     let namespace = cluster.namespace("run").await.unwrap();
     let served = cluster.serve().await.unwrap();
     let alone = ["--leader-elect=false", "--namespace", &namespace];

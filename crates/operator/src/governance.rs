@@ -31,6 +31,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt as _};
+use tracing::warn;
 
 use history::History;
 use report::Report;
@@ -42,6 +43,9 @@ pub use api::advisor::WEBHOOK;
 
 /// Steps of one configuration before others get their turn. A plan takes a handful.
 const STEPS: usize = 64;
+
+/// How long the kind itself may be missing at a start before somebody is told.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long items may be carried out before what came of them is written.
 const TOGETHER: Duration = Duration::from_millis(500);
@@ -76,7 +80,15 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let webhooks = manager.cache::<MutatingWebhookConfiguration>();
     let foreign = manager.foreign();
     let history = History::follow(manager, &options.namespace);
-    configs.synced().await;
+    if tokio::time::timeout(PATIENCE, configs.synced())
+        .await
+        .is_err()
+    {
+        warn!(
+            "VirtPlatformConfigs cannot be listed: is their CustomResourceDefinition installed? It comes with the manifests; waiting for it"
+        );
+        configs.synced().await;
+    }
     webhooks.synced().await;
     history.synced().await;
     let queue: Queue<Key> = Queue::new();

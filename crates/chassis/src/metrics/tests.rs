@@ -1,5 +1,7 @@
 //! What Prometheus reads.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -78,8 +80,10 @@ fn counts_and_times_have_the_names_that_are_expected() {
     );
 }
 
-/// Does with names what they say.
-struct Obedient;
+/// Does with names what they say, and tells when it begins to hang.
+struct Obedient {
+    busy: Arc<AtomicBool>,
+}
 
 impl Reconcile<String> for Obedient {
     fn name(&self) -> &'static str {
@@ -90,7 +94,10 @@ impl Reconcile<String> for Obedient {
         match what.as_str() {
             "fail" => Err(Error::Invalid("as told".into())),
             "later" => Ok(Next::After(Duration::from_hours(1))),
-            "hang" => std::future::pending().await,
+            "hang" => {
+                self.busy.store(true, Ordering::SeqCst);
+                std::future::pending().await
+            }
             _ => Ok(Next::Wait),
         }
     }
@@ -101,7 +108,11 @@ async fn controllers_tell_how_they_fare() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let manager = Manager::new(cluster.client());
     let queue = Queue::new();
-    manager.start(Obedient, &queue, 1);
+    let busy = Arc::new(AtomicBool::new(false));
+    let obedient = Obedient {
+        busy: Arc::clone(&busy),
+    };
+    manager.start(obedient, &queue, 1);
     for what in ["well", "fail", "later"] {
         queue.add(what.to_owned());
     }
@@ -125,7 +136,7 @@ async fn controllers_tell_how_they_fare() -> anyhow::Result<()> {
     // One is in the hands of the only worker, the others wait.
     queue.add("hang".to_owned());
     wait_until("the worker is busy", Duration::from_secs(20), async || {
-        Ok(queue.is_empty().then_some(()))
+        Ok(busy.load(Ordering::SeqCst).then_some(()))
     })
     .await?;
     queue.forget(&"fail".to_owned());
