@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// Who changes specifications, in `managedFields`.
 const MANAGER: &str = "medley-cli";
 
+/// How often a change is tried that others come before.
+const ATTEMPTS: usize = 10;
+
 /// Every profile there is. Which of them the operator has switched on shows in the objects there are.
 pub(super) fn registry() -> anyhow::Result<Registry> {
     Ok(Registry::standard(&[NodeHealthRemediation.about().name])?)
@@ -64,26 +67,71 @@ impl Configs {
         )
     }
 
-    /// Changes one, unless somebody else did since it was read.
+    /// Changes one, unless what was asked of it or its plan changed since it was read. What else the
+    /// operator wrote into its status in the meantime is no reason to be refused.
     pub(super) async fn change(
         &self,
         config: &VirtPlatformConfig,
+        patch: Value,
+    ) -> anyhow::Result<VirtPlatformConfig> {
+        self.change_if(config, patch, |now| {
+            same_specification(config, now) && plan_of(config) == plan_of(now)
+        })
+        .await
+    }
+
+    /// Changes one, unless what was asked of it changed since it was read: for those who do not care
+    /// about its plan.
+    pub(super) async fn change_whatever_is_planned(
+        &self,
+        config: &VirtPlatformConfig,
+        patch: Value,
+    ) -> anyhow::Result<VirtPlatformConfig> {
+        self.change_if(config, patch, |now| same_specification(config, now))
+            .await
+    }
+
+    async fn change_if(
+        &self,
+        config: &VirtPlatformConfig,
         mut patch: Value,
+        unchanged: impl Fn(&VirtPlatformConfig) -> bool,
     ) -> anyhow::Result<VirtPlatformConfig> {
         let name = config.name_any();
-        patch["metadata"]["resourceVersion"] = json!(config.resource_version());
         let params = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        match self.api.patch(&name, &params, &Patch::Merge(&patch)).await {
-            Ok(changed) => Ok(changed),
-            Err(kube::Error::Api(status)) if status.code == 409 => bail!(
-                "VirtPlatformConfig {name} changed while it was looked at, and nothing was done; look at it again"
-            ),
-            Err(error) => Err(said(error).context(format!("changing VirtPlatformConfig {name}"))),
+        let mut version = config.resource_version();
+        for _ in 0..ATTEMPTS {
+            patch["metadata"]["resourceVersion"] = json!(version);
+            match self.api.patch(&name, &params, &Patch::Merge(&patch)).await {
+                Ok(changed) => return Ok(changed),
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    let now = self.get(&name).await?;
+                    if !unchanged(&now) {
+                        break;
+                    }
+                    version = now.resource_version();
+                }
+                Err(error) => {
+                    return Err(said(error).context(format!("changing VirtPlatformConfig {name}")));
+                }
+            }
         }
+        bail!(
+            "VirtPlatformConfig {name} changed while it was looked at, and nothing was done; look at it again"
+        )
     }
+}
+
+/// Whether the same is asked of both; a namesake made since is another.
+fn same_specification(old: &VirtPlatformConfig, new: &VirtPlatformConfig) -> bool {
+    old.metadata.uid == new.metadata.uid && old.metadata.generation == new.metadata.generation
+}
+
+fn plan_of(config: &VirtPlatformConfig) -> Option<&str> {
+    config.status.as_ref()?.plan_digest.as_deref()
 }
 
 /// What there is, for those who asked for something else.
@@ -169,6 +217,45 @@ mod tests {
         let said = refused.unwrap_err().to_string();
         assert!(said.contains("changed while it was looked at"), "{said}");
         assert_eq!(configs.get("example-profile").await?, changed);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_status_written_in_between_is_in_nobodys_way_but_a_new_plan_is() -> anyhow::Result<()>
+    {
+        let cluster = TestCluster::start().await?;
+        operator::install(&cluster.client(), "medley-system").await?;
+        let configs = Configs::new(&cluster.client());
+        let spec = VirtPlatformConfigSpec {
+            profile: "example-profile".to_owned(),
+            ..VirtPlatformConfigSpec::default()
+        };
+        let read = configs
+            .api
+            .create(
+                &PostParams::default(),
+                &VirtPlatformConfig::new("example-profile", spec),
+            )
+            .await?;
+        let report = async |status: Value| {
+            let patch = json!({ "status": status });
+            let params = PatchParams::default();
+            let api = &configs.api;
+            api.patch_status("example-profile", &params, &Patch::Merge(&patch))
+                .await
+        };
+        report(json!({ "phase": "Drafting" })).await?;
+        let policy = |value: &str| json!({ "spec": { "failurePolicy": value } });
+        let changed = configs.change(&read, policy("Continue")).await?;
+        assert_eq!(
+            serde_json::to_value(changed.spec.failure_policy)?,
+            "Continue"
+        );
+        report(json!({ "planDigest": "sha256:new" })).await?;
+        let refused = configs.change(&changed, policy("Abort")).await;
+        assert!(refused.is_err(), "another plan is not what was looked at");
+        let patch = policy("Abort");
+        configs.change_whatever_is_planned(&changed, patch).await?;
         Ok(())
     }
 

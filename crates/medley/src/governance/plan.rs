@@ -63,8 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// and a plan for review is all that comes of this one.
 async fn renew(configs: &Configs, config: &VirtPlatformConfig) -> anyhow::Result<()> {
     let action = |action: Action| json!({ "spec": { "action": action } });
-    let ignored = configs.change(config, action(Action::Ignore)).await?;
-    configs.change(&ignored, action(Action::DryRun)).await?;
+    let ignored = configs
+        .change_whatever_is_planned(config, action(Action::Ignore))
+        .await?;
+    configs
+        .change_whatever_is_planned(&ignored, action(Action::DryRun))
+        .await?;
     Ok(())
 }
 
