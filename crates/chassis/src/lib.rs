@@ -21,6 +21,7 @@ mod manager;
 pub mod metrics;
 mod queue;
 mod reconcile;
+mod served;
 
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
@@ -30,3 +31,4 @@ pub use key::Key;
 pub use manager::Manager;
 pub use queue::Queue;
 pub use reconcile::{Next, Reconcile};
+pub use served::{is_established, until_served};

@@ -21,7 +21,6 @@ mod nodes;
 pub mod operators;
 mod pace;
 mod scheduler;
-mod served;
 pub mod storage;
 
 use std::sync::Arc;

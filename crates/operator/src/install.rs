@@ -4,15 +4,13 @@
 
 use std::time::Duration;
 
-use chassis::Error;
+use chassis::{Error, until_served};
 use governance::{Registry, roles};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
-use kube::runtime::conditions;
-use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,7 +20,7 @@ pub const ACCOUNT: &str = "medley-operator";
 
 /// Who owns what is installed.
 const MANAGER: &str = "medley";
-/// How long a definition may take to be established.
+/// How long a definition may take to be served.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Installs or updates the definitions of our kinds, and makes the namespace if there is none.
@@ -50,17 +48,11 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
             .map_err(Error::api(format!(
                 "installing CustomResourceDefinition {name}"
             )))?;
-        let established = await_condition(definitions, &name, conditions::is_crd_established());
-        match tokio::time::timeout(PATIENCE, established).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                return Err(Error::Invalid(format!(
-                    "waiting for CustomResourceDefinition {name} to be established: {error}"
-                )));
-            }
+        match tokio::time::timeout(PATIENCE, until_served(client, &name)).await {
+            Ok(served) => served?,
             Err(_) => {
                 return Err(Error::Late(format!(
-                    "CustomResourceDefinition {name} is not established after {} s",
+                    "CustomResourceDefinition {name} is not served after {} s",
                     PATIENCE.as_secs()
                 )));
             }

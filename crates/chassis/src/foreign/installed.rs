@@ -7,6 +7,7 @@ use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 
 use super::Served;
+use crate::is_established;
 
 /// A kind with an established definition.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,11 +31,7 @@ pub struct Installed {
 impl Installed {
     /// What an established definition says; `None` for one that is not.
     pub(super) fn new(definition: &Arc<CustomResourceDefinition>) -> Option<Self> {
-        let conditions = definition.status.as_ref()?.conditions.iter().flatten();
-        let established = conditions
-            .filter(|condition| condition.type_ == "Established")
-            .any(|condition| condition.status == "True");
-        if !established {
+        if !is_established(definition) {
             return None;
         }
         let spec = &definition.spec;

@@ -1,6 +1,6 @@
 //! What has to be in the cluster before other people's operators work, and what they bring with them.
 
-use chassis::Error;
+use chassis::{Error, until_served};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,7 +16,6 @@ use super::names::{
 };
 use super::{Installed, definitions};
 use crate::names::{ROLE, SIMULATED, says_yes};
-use crate::served::until_served;
 
 /// Who applies definitions.
 const MANAGER: &str = "fleet-operators";

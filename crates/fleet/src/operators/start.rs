@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use chassis::{Cache, Error, Manager, Next, Queue, Reconcile};
+use chassis::{Cache, Error, Manager, Next, Queue, Reconcile, is_established};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::core::ApiResource;
@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use super::kinds::resource;
 use super::{descheduler, hyperconverged, machine_config, node_health};
-use crate::served::is_established;
 
 /// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

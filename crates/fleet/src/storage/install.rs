@@ -1,6 +1,6 @@
 //! What has to be in the cluster before storage works.
 
-use chassis::Error;
+use chassis::{Error, until_served};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::names::{DEFAULT_SNAPSHOT_CLASS, DRIVER};
 use super::snapshots::{VolumeSnapshotClass, definitions as snapshot_definitions};
-use crate::served::until_served;
 
 /// Defines snapshots, and waits until they are served. Definitions that are there are left alone:
 /// they are the same kinds, perhaps newer.

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use chassis::{Absent as _, Error};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+
+use crate::{Absent as _, Error};
 
 /// How often is looked whether a definition is served.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits until objects of a definition can be made. Servers say that a definition is established a
 /// moment before they serve its kinds, so they are also asked for some.
-pub(crate) async fn until_served(client: &Client, name: &str) -> Result<(), Error> {
+pub async fn until_served(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     loop {
         let definition = api
@@ -43,7 +44,7 @@ async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> Re
 }
 
 /// Whether objects of a definition can be made.
-pub(crate) fn is_established(definition: &CustomResourceDefinition) -> bool {
+pub fn is_established(definition: &CustomResourceDefinition) -> bool {
     let conditions = definition
         .status
         .as_ref()
