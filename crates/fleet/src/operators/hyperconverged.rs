@@ -1,6 +1,6 @@
 //! The virtualization operator, simulated: it is always content.
 
-use chassis::{Error, Key, Manager, Next, Queue, Reconcile};
+use chassis::{Error, Key, Manager, Next, Reconcile};
 use kube::Client;
 use kube::core::ApiResource;
 use serde_json::json;
@@ -13,16 +13,7 @@ struct Operator {
 }
 
 pub(super) async fn start(manager: &Manager, client: Client, kind: ApiResource) {
-    let (reports, running) = Reports::follow(client, kind);
-    manager.spawn(running);
-    let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    reports.objects.on_change(move |change| {
-        if let Some(object) = &change.new {
-            to.add(Key::of(&object.metadata));
-        }
-    });
-    reports.objects.synced().await;
+    let (reports, queue) = Reports::start(manager, client, kind).await;
     manager.start(Operator { reports }, &queue, 1);
 }
 

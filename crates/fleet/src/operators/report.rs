@@ -1,6 +1,6 @@
 //! Writing the status of objects whose kind is known only at run time.
 
-use chassis::{Absent as _, Cache, Error, Key};
+use chassis::{Absent as _, Cache, Error, Key, Manager, Queue};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -32,6 +32,26 @@ impl Reports {
             objects,
         };
         (reports, running)
+    }
+
+    /// Follows all objects of a kind until the manager stops, and says which of them changed. Nothing
+    /// is there before it has been listed.
+    pub(super) async fn start(
+        manager: &Manager,
+        client: Client,
+        kind: ApiResource,
+    ) -> (Self, Queue<Key>) {
+        let (reports, running) = Self::follow(client, kind);
+        manager.spawn(running);
+        let queue = Queue::new();
+        let to = queue.clone();
+        reports.objects.on_change(move |change| {
+            if let Some(object) = &change.new {
+                to.add(Key::of(&object.metadata));
+            }
+        });
+        reports.objects.synced().await;
+        (reports, queue)
     }
 
     /// Says these things about an object, unless it is what its status says already.

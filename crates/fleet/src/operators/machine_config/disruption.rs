@@ -1,6 +1,6 @@
 //! Looks after `MachineConfiguration/cluster`.
 
-use chassis::{Error, Key, Manager, Next, Queue, Reconcile};
+use chassis::{Error, Key, Manager, Next, Reconcile};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -14,16 +14,7 @@ struct Disruption {
 }
 
 pub(super) async fn start(manager: &Manager, client: Client) {
-    let (reports, running) = Reports::follow(client, machine_configuration());
-    manager.spawn(running);
-    let queue: Queue<Key> = Queue::new();
-    let to = queue.clone();
-    reports.objects.on_change(move |change| {
-        if let Some(object) = &change.new {
-            to.add(Key::of(&object.metadata));
-        }
-    });
-    reports.objects.synced().await;
+    let (reports, queue) = Reports::start(manager, client, machine_configuration()).await;
     manager.start(Disruption { reports }, &queue, 1);
 }
 
