@@ -8,7 +8,7 @@ use std::path::Path;
 use api::advisor::{Action, Phase, VirtPlatformConfig};
 use fleet::operators::Installed;
 use kube::ResourceExt as _;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{NAME, PATIENCE, World, digest, has, medley};
 use testkit::wait_until;
@@ -316,7 +316,21 @@ async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
         .await?;
     let config = world.review().await?;
     let plan = world.run(&["plan", NAME]).await?.ok()?;
-    has(&plan, &["A plan of High impact needs 2 approvals."]);
+    has(
+        &plan,
+        &["A plan of High impact needs 2 approvals, and has 0."],
+    );
+    // As admission would record it.
+    let at = k8s_openapi::jiff::Timestamp::now();
+    let recorded = governance::approval::record(None, "alice", &digest(&config), at);
+    let annotations = json!({ api::advisor::names::APPROVALS: recorded });
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    world
+        .configs()
+        .patch(NAME, &PatchParams::default(), &patch)
+        .await?;
+    let plan = world.run(&["plan", NAME]).await?.ok()?;
+    has(&plan, &["needs 2 approvals, and has 1 (by alice)."]);
     let said = world.run(&["approve", NAME, "--yes"]).await?.ok()?;
     has(
         &said,

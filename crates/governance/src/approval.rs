@@ -279,6 +279,25 @@ pub fn gate(
     Ok(Granted { items: granted, by })
 }
 
+/// Whose approvals of a plan count, by name. Where nobody has to approve, it is on record who did,
+/// whoever that is.
+pub fn counted(
+    spec: &VirtPlatformConfigSpec,
+    plan_digest: &str,
+    impact: Impact,
+    approvals: &Approvals,
+    author: Option<&str>,
+) -> Vec<String> {
+    let policy = spec.approval_policy.clone().unwrap_or_default();
+    let need = needed(&policy.required_approvals, impact);
+    let excluded = author.filter(|_| need > 0 && !policy.author_may_approve);
+    let all: BTreeSet<&str> = approvals.of(plan_digest).collect();
+    all.into_iter()
+        .filter(|user| Some(*user) != excluded)
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Whose approvals count, if there are enough.
 fn approved_by(
     spec: &VirtPlatformConfigSpec,
@@ -300,20 +319,16 @@ fn approved_by(
     if need > 0 && author.is_none() && !policy.author_may_approve {
         return Err(Withheld::AuthorUnknown { need, impact });
     }
-    // Where nobody has to approve, it is on record who did, whoever that is.
-    let excluded = author.filter(|_| need > 0 && !policy.author_may_approve);
-    let all: BTreeSet<&str> = approvals.of(plan_digest).collect();
-    let by: Vec<String> = all
-        .iter()
-        .filter(|user| Some(**user) != excluded)
-        .map(|user| (*user).to_owned())
-        .collect();
+    let by = counted(spec, plan_digest, impact, approvals, author);
     if by.len() < need as usize {
         return Err(Withheld::TooFewApprovals {
             have: by.len(),
             need,
             impact,
-            author_excluded: by.len() < all.len(),
+            author_excluded: author.is_some_and(|author| {
+                approvals.of(plan_digest).any(|user| user == author)
+                    && !by.iter().any(|user| user == author)
+            }),
             by,
             digest: plan_digest.to_owned(),
         });

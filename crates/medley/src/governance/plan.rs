@@ -176,10 +176,17 @@ fn approval(planned: &Planned) -> Vec<String> {
     }
     let approvals = planned.approvals_needed();
     if approvals > 0 {
+        let by = planned.approved_by();
         lines.push(format!(
-            "A plan of {} impact needs {approvals} approval{}.",
+            "A plan of {} impact needs {approvals} approval{}, and has {}{}.",
             planned.plan.impact,
-            if approvals == 1 { "" } else { "s" }
+            if approvals == 1 { "" } else { "s" },
+            by.len(),
+            if by.is_empty() {
+                String::new()
+            } else {
+                format!(" (by {})", by.join(", "))
+            }
         ));
     }
     lines

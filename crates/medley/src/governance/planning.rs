@@ -1,11 +1,11 @@
 //! Planning now, by the operator's own engine, without changing anything.
 
-use ::governance::approval;
+use ::governance::approval::{self, Approvals};
 use ::governance::decide::Facts;
 use ::governance::plan::{self, Draft, Plan, Preview};
 use ::governance::{Registry, Snapshot};
 use anyhow::Context as _;
-use api::advisor::{ConsentedTakeover, Item, Phase, VirtPlatformConfig};
+use api::advisor::{ConsentedTakeover, Item, Phase, VirtPlatformConfig, names};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use operator::governance::{cluster, history, preview};
@@ -73,6 +73,20 @@ impl Planned {
         approval::needed(
             &policy.unwrap_or_default().required_approvals,
             self.plan.impact,
+        )
+    }
+
+    /// Whose approvals of it count.
+    pub(super) fn approved_by(&self) -> Vec<String> {
+        let annotation = |name| self.config.annotations().get(name).map(String::as_str);
+        // What cannot be read is no approval to the operator either.
+        let approvals = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
+        approval::counted(
+            &self.config.spec,
+            &self.plan.digest,
+            self.plan.impact,
+            &approvals,
+            annotation(names::AUTHOR),
         )
     }
 }
