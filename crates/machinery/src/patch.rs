@@ -21,7 +21,7 @@ use crate::status::{Details, Status};
 
 pub use go_print::go_print;
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS, json_patch};
-pub use merge::{decode_merge_patch, merge_patch};
+pub use merge::{decode_merge_patch, merge_difference, merge_patch};
 pub use strategic::{
     Opaque, PatchStrategy, StrategicField, StrategicType, TypeKind, decode_strategic_patch,
     strategic_merge_patch,

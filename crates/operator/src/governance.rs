@@ -24,13 +24,14 @@ use std::time::{Duration, Instant};
 use ::governance::decide::{
     Decision, Executed, Execution, Facts, Todo, decide, drafted, executed, recorded,
 };
-use ::governance::{Profile, Registry, Snapshot};
+use ::governance::{Profile, Registry, Snapshot, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
 use chassis::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
 use tracing::warn;
 
 use history::History;
@@ -320,17 +321,17 @@ impl Governor {
         let mut written = Arc::clone(config);
         if config.status.as_ref() != Some(&decision.status) {
             let name = config.name_any();
-            let new = VirtPlatformConfig {
-                status: Some(decision.status.clone()),
-                ..(**config).clone()
-            };
+            let patch = status_patch(config, &decision.status);
+            let patch = serde_json::from_value(Value::Array(patch)).map_err(|error| {
+                Error::Invalid(format!("patching the status of {name}: {error}"))
+            })?;
             let api: Api<VirtPlatformConfig> = Api::all(self.client.clone());
-            let params = PostParams {
+            let params = PatchParams {
                 field_manager: Some(COMPONENT.to_owned()),
-                ..PostParams::default()
+                ..PatchParams::default()
             };
             let answer = api
-                .replace_status(&name, &params, &new)
+                .patch_status(&name, &params, &Patch::Json::<()>(patch))
                 .await
                 .map_err(Error::api(format!(
                     "writing the status of VirtPlatformConfig {name}"

@@ -12,7 +12,7 @@ use machinery::names;
 use machinery::patch::StrategicType;
 use machinery::schema::{self, CompiledSchema};
 use machinery::table::{Column, PrinterColumn};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::scale;
 use crate::kind::{Decoded, Findings, Part, ScalePaths, Strategy, WriteContext};
@@ -35,15 +35,13 @@ impl CustomStrategy {
     fn validate(&self, new: &Value, old: Option<&Value>, part: Part<'_>) -> Findings {
         let root = Path::root();
         let mut errors = match (part, old) {
-            (Part::Status, _) => {
-                let status = |object: &Value| object.get("status").cloned().unwrap_or_default();
-                match new.get("status") {
-                    Some(new_status) => self
-                        .schema
-                        .validate_status(new_status, old.map(status).as_ref()),
-                    None => Vec::new(),
+            (Part::Status, _) => match new.get("status") {
+                Some(new_status) => {
+                    let old = old.map(|old| old.get("status").unwrap_or(&Value::Null));
+                    self.schema.validate_status(new_status, old)
                 }
-            }
+                None => Vec::new(),
+            },
             (_, Some(old)) => self.schema.validate_update(new, old, &root),
             (_, None) => self.schema.validate(new, &root),
         };
@@ -90,6 +88,13 @@ pub(crate) fn check_embedded_meta(
         |name, _| names::is_path_segment_name(name),
         path,
     )
+}
+
+/// A copy of an object without one of its fields, which may be long.
+fn without(object: &Map<String, Value>, field: &str) -> Map<String, Value> {
+    let kept = object.iter().filter(|(name, _)| *name != field);
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Brings metadata into its canonical form; returns the paths of fields that were dropped.
@@ -157,20 +162,20 @@ impl Strategy for CustomStrategy {
         if part == Part::Status {
             // Everything stays but status and who owns it.
             let managed = fields
-                .get("metadata")
-                .and_then(|metadata| metadata.get("managedFields"))
-                .cloned();
+                .get_mut("metadata")
+                .and_then(Value::as_object_mut)
+                .and_then(|metadata| metadata.remove("managedFields"));
             let status = fields.remove("status");
-            *fields = old.clone();
-            match status {
-                Some(status) => fields.insert("status".into(), status),
-                None => fields.remove("status"),
-            };
-            if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-                match managed {
-                    Some(managed) => metadata.insert("managedFields".into(), managed),
-                    None => metadata.remove("managedFields"),
-                };
+            *fields = without(old, "status");
+            if let Some(status) = status {
+                fields.insert("status".into(), status);
+            }
+            if let Some(Value::Object(metadata)) = old.get("metadata") {
+                let mut metadata = without(metadata, "managedFields");
+                if let Some(managed) = managed {
+                    metadata.insert("managedFields".into(), managed);
+                }
+                fields.insert("metadata".into(), Value::Object(metadata));
             }
         } else {
             match old.get("status") {

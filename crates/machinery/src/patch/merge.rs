@@ -76,3 +76,21 @@ fn without_nulls(value: &Value) -> Value {
         scalar => scalar.clone(),
     }
 }
+
+/// What has to be patched to make one value of another. A field that is null and one that is not
+/// there are the same to a merge patch.
+pub fn merge_difference(from: &Value, to: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (from, to) else {
+        return to.clone();
+    };
+    let gone = old
+        .keys()
+        .filter(|key| !new.contains_key(*key))
+        .map(|key| (key.clone(), Value::Null));
+    let changed = new.iter().filter_map(|(key, value)| match old.get(key) {
+        Some(before) if before == value => None,
+        Some(before) => Some((key.clone(), merge_difference(before, value))),
+        None => Some((key.clone(), value.clone())),
+    });
+    Value::Object(gone.chain(changed).collect())
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     JsonPatch, PatchError, decode_merge_patch, decode_strategic_patch, go_print, json_patch,
-    merge_patch,
+    merge_difference, merge_patch,
 };
 
 fn jp(doc: &Value, operations: &Value) -> Result<Value, PatchError> {
@@ -316,5 +316,22 @@ proptest! {
             {"op": "move", "from": "/copy", "path": "/doc"},
         ]);
         prop_assert_eq!(jp(&json!({}), &operations).unwrap(), json!({"doc": doc}));
+    }
+}
+
+#[rstest]
+#[case(json!({}), json!({ "a": 1 }), json!({ "a": 1 }))]
+#[case(json!({ "a": 1 }), json!({ "a": 1 }), json!({}))]
+#[case(json!({ "a": { "b": 1, "c": 2 } }), json!({ "a": { "c": 3 } }), json!({ "a": { "b": null, "c": 3 } }))]
+#[case(json!(null), json!({ "a": 1 }), json!({ "a": 1 }))]
+#[case(json!({ "a": [1, 2] }), json!({ "a": [2] }), json!({ "a": [2] }))]
+fn a_difference_makes_one_value_of_another(
+    #[case] from: Value,
+    #[case] to: Value,
+    #[case] patch: Value,
+) {
+    assert_eq!(merge_difference(&from, &to), patch);
+    if from.is_object() {
+        assert_eq!(merged(&from, &patch), to);
     }
 }

@@ -8,9 +8,10 @@ use anyhow::{anyhow, bail, ensure};
 use api::advisor::{Action, Drift, DriftClass, GROUP, ProfileOptions, VirtPlatformConfig};
 use clap::Args;
 use kube::ResourceExt as _;
+use machinery::patch::merge_difference;
 use serde_json::{Value, json};
 
-use super::configs::{Configs, merge_patch, registry, there_are};
+use super::configs::{Configs, registry, there_are};
 use super::output::{confirm, remark};
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
@@ -163,7 +164,7 @@ impl Adoption {
             .as_ref()
             .map_or_else(|| json!({}), |options| json!(options));
         let mut patch =
-            json!({ "spec": { "options": merge_patch(&before, &json!(self.options)) } });
+            json!({ "spec": { "options": merge_difference(&before, &json!(self.options)) } });
         if review {
             patch["spec"]["action"] = json!(Action::DryRun);
         }

@@ -159,23 +159,6 @@ pub(super) fn said(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// What has to be patched to make one value of another: a merge patch.
-pub(super) fn merge_patch(from: &Value, to: &Value) -> Value {
-    let (Value::Object(old), Value::Object(new)) = (from, to) else {
-        return to.clone();
-    };
-    let gone = old
-        .keys()
-        .filter(|key| !new.contains_key(*key))
-        .map(|key| (key.clone(), Value::Null));
-    let changed = new.iter().filter_map(|(key, value)| match old.get(key) {
-        Some(before) if before == value => None,
-        Some(before) => Some((key.clone(), merge_patch(before, value))),
-        None => Some((key.clone(), value.clone())),
-    });
-    Value::Object(gone.chain(changed).collect())
-}
-
 /// Reads a file, or standard input for `-`.
 pub(super) fn read(path: &std::path::Path) -> anyhow::Result<String> {
     if path.as_os_str() == "-" {
@@ -257,26 +240,5 @@ mod tests {
         let patch = policy("Abort");
         configs.change_whatever_is_planned(&changed, patch).await?;
         Ok(())
-    }
-
-    #[test]
-    fn a_merge_patch_makes_one_value_of_another() {
-        for (from, to, patch) in [
-            (json!({}), json!({ "a": 1 }), json!({ "a": 1 })),
-            (json!({ "a": 1 }), json!({ "a": 1 }), json!({})),
-            (
-                json!({ "a": { "b": 1, "c": 2 } }),
-                json!({ "a": { "c": 3 } }),
-                json!({ "a": { "b": null, "c": 3 } }),
-            ),
-            (json!(null), json!({ "a": 1 }), json!({ "a": 1 })),
-            (
-                json!({ "a": [1, 2] }),
-                json!({ "a": [2] }),
-                json!({ "a": [2] }),
-            ),
-        ] {
-            assert_eq!(merge_patch(&from, &to), patch, "{from} to {to}");
-        }
     }
 }

@@ -18,6 +18,10 @@ use clap::{Parser, ValueEnum};
 use crate::report::Report;
 use crate::target::Target;
 
+/// As in the binary: parts of it are measured in this process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask bench --",

@@ -1,0 +1,108 @@
+//! Writing no more of a status than what changed: a plan of a thousand items is long, and a phase is
+//! a word.
+
+use api::advisor::{VirtPlatformConfig, VirtPlatformConfigStatus};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The operations of a JSON patch that give a configuration another status, if nobody else changed it
+/// since. A merge patch would not do: to it, a value that is null is none, and an item remembers which
+/// fields were.
+pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus) -> Vec<Value> {
+    let version = config.metadata.resource_version.as_deref();
+    let mut operations = vec![operation(
+        "replace",
+        "/metadata/resourceVersion",
+        json!(version.unwrap_or_default()),
+    )];
+    let nothing = VirtPlatformConfigStatus::default();
+    let old = match &config.status {
+        Some(status) => status,
+        None => {
+            operations.push(operation("add", "/status", json!({})));
+            &nothing
+        }
+    };
+    // A field that is added has to be named here, or this does not compile.
+    let VirtPlatformConfigStatus {
+        phase,
+        impact_severity,
+        observed_generation,
+        source_snapshot_hash,
+        operator_version,
+        applied_options,
+        items,
+        conditions,
+        plan_digest,
+        inputs,
+        warnings,
+        revision,
+        applied,
+        drift,
+        enforcement,
+        next_window,
+        rolled_back_to,
+    } = new;
+    let mut patch = Patch(operations);
+    patch.field("phase", &old.phase, phase);
+    patch.field("impactSeverity", &old.impact_severity, impact_severity);
+    patch.field(
+        "observedGeneration",
+        &old.observed_generation,
+        observed_generation,
+    );
+    patch.field(
+        "sourceSnapshotHash",
+        &old.source_snapshot_hash,
+        source_snapshot_hash,
+    );
+    patch.field("operatorVersion", &old.operator_version, operator_version);
+    patch.field("appliedOptions", &old.applied_options, applied_options);
+    patch.field("items", &old.items, items);
+    patch.field("conditions", &old.conditions, conditions);
+    patch.field("planDigest", &old.plan_digest, plan_digest);
+    patch.field("inputs", &old.inputs, inputs);
+    patch.field("warnings", &old.warnings, warnings);
+    patch.field("revision", &old.revision, revision);
+    patch.field("applied", &old.applied, applied);
+    patch.field("drift", &old.drift, drift);
+    patch.field("enforcement", &old.enforcement, enforcement);
+    patch.field("nextWindow", &old.next_window, next_window);
+    patch.field("rolledBackTo", &old.rolled_back_to, rolled_back_to);
+    patch.0
+}
+
+struct Patch(Vec<Value>);
+
+impl Patch {
+    fn field<T: Serialize + PartialEq>(&mut self, name: &str, old: &T, new: &T) {
+        if old == new {
+            return;
+        }
+        let path = format!("/status/{name}");
+        let is_there = |value: &Value| match value {
+            Value::Null => false,
+            Value::Array(items) => !items.is_empty(),
+            _ => true,
+        };
+        let (old, new) = (value(old), value(new));
+        if is_there(&new) {
+            self.0.push(operation("add", &path, new));
+        } else if is_there(&old) {
+            self.0.push(json!({ "op": "remove", "path": path }));
+        }
+    }
+}
+
+fn operation(op: &str, path: &str, value: Value) -> Value {
+    json!({ "op": op, "path": path, "value": value })
+}
+
+fn value(of: &impl Serialize) -> Value {
+    // The parts of a status are values, texts, and lists and maps with texts for keys: they always
+    // serialise.
+    serde_json::to_value(of).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use api::advisor::{VirtPlatformConfig, VirtPlatformConfigStatus};
+use machinery::patch::json_patch;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::status_patch;
+
+fn status(value: Value) -> VirtPlatformConfigStatus {
+    serde_json::from_value(value).unwrap()
+}
+
+fn full() -> Value {
+    let time = "2026-01-01T00:00:00Z";
+    let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" });
+    json!({
+        "phase": "Drifted", "impactSeverity": "High", "observedGeneration": 2,
+        "sourceSnapshotHash": "h", "operatorVersion": "v1",
+        "appliedOptions": { "loadAware": { "mode": "Predictive", "enablePSIMetrics": true } },
+        "items": [{ "name": "one", "targetRef": target, "state": "Completed" }],
+        "conditions": [{
+            "type": "Drifted", "status": "True", "reason": "Drifted", "message": "",
+            "lastTransitionTime": time,
+        }],
+        "planDigest": "sha256:a",
+        "inputs": [{ "name": "n", "object": target, "path": "p", "raw": 1, "derived": 2 }],
+        "warnings": ["w"], "revision": 3,
+        "applied": [{
+            "name": "one", "targetRef": target, "values": { "data.ours": null },
+            "created": true, "revision": 1,
+        }],
+        "drift": [{ "item": "one", "path": "data.ours", "live": null, "class": "ExternalEdit" }],
+        "enforcement": { "corrections": [time], "paused": true },
+        "nextWindow": time, "rolledBackTo": 1,
+    })
+}
+
+/// A configuration with a status, or without one.
+fn config(status: Value) -> Value {
+    json!({
+        "apiVersion": "advisor.kubevirt.io/v1alpha1", "kind": "VirtPlatformConfig",
+        "metadata": { "name": "example-profile", "resourceVersion": "7" },
+        "spec": { "profile": "example-profile", "action": "DryRun", "failurePolicy": "Abort", "bypassOptimisticLock": false },
+        "status": status,
+    })
+}
+
+fn typed(config: &Value) -> VirtPlatformConfig {
+    serde_json::from_value(config.clone()).unwrap()
+}
+
+#[rstest]
+#[case::first(json!(null), full())]
+#[case::from_nothing(json!({}), full())]
+#[case::to_nothing(full(), json!({}))]
+#[case::a_phase(full(), { let mut new = full(); new["phase"] = json!("Completed"); new })]
+#[case::inside(full(), {
+    let mut new = full();
+    new["appliedOptions"] = json!({ "loadAware": {} });
+    new["enforcement"] = json!({});
+    new["items"][0]["state"] = json!("Pending");
+    new
+})]
+fn patched_the_old_status_is_the_new(#[case] old: Value, #[case] new: Value) {
+    let mut there = config(old);
+    if there["status"].is_null() {
+        there.as_object_mut().unwrap().remove("status");
+    }
+    let patch = status_patch(&typed(&there), &status(new.clone()));
+    json_patch(&mut there, json!(patch).to_string().as_bytes()).unwrap();
+    assert_eq!(typed(&there), typed(&config(new)));
+}
+
+#[test]
+fn what_is_the_same_is_not_written() {
+    let mut new = full();
+    new["phase"] = json!("Completed");
+    new["drift"] = json!([]);
+    assert_eq!(
+        json!(status_patch(&typed(&config(full())), &status(new))),
+        json!([
+            { "op": "replace", "path": "/metadata/resourceVersion", "value": "7" },
+            { "op": "add", "path": "/status/phase", "value": "Completed" },
+            { "op": "remove", "path": "/status/drift" },
+        ])
+    );
+}
