@@ -8,11 +8,21 @@
 //! data with its reason. Everything that is read may have been written by somebody hostile, so that
 //! all of it has limits, and whatever breaks them is a typed error.
 
+mod bounded;
 pub mod digest;
+pub mod document;
 mod excerpt;
+pub mod matcher;
+pub mod media;
+pub mod platform;
 pub mod reference;
 pub mod source;
+pub mod windows;
 
 pub use digest::{Algorithm, Digest, DigestError, Hasher, Mismatch};
+pub use document::{Descriptor, Document, DocumentError, ImageConfig, Index, Manifest, NoImage};
+pub use matcher::{Matcher, Rank, Unfit};
+pub use media::MediaType;
+pub use platform::{Platform, PlatformError, known_architecture};
 pub use reference::{Host, Reference, ReferenceError, Repository, Tag};
 pub use source::{Layout, Pick, Source, SourceError};
