@@ -136,6 +136,11 @@ impl Digest {
         self.hash.get(..digits).unwrap_or(&self.hash)
     }
 
+    /// Where a layout keeps the content: `blobs/sha256/9f86d0...`. It cannot lead anywhere else.
+    pub fn blob_path(&self) -> String {
+        format!("blobs/{}/{}", self.algorithm, self.hash)
+    }
+
     /// Says whether content is what this digest names, hashing it in the same way.
     pub fn verify(&self, content: &[u8]) -> Result<(), Mismatch> {
         self.expect(Self::of(self.algorithm, content))

@@ -10,6 +10,7 @@
 //! Archives and folders are read as `containers/image` does: what follows the scheme's colon is a path,
 //! up to the next colon, so that `oci-archive://x.tar` is `/x.tar` and `oci-archive:x.tar` is relative.
 
+mod pick;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::digest::{Digest, DigestError};
 use crate::excerpt::excerpt;
 use crate::reference::{Reference, ReferenceError};
+
+pub use pick::{PickError, Picked};
 
 /// The longest path that systems take.
 const LONGEST_PATH: usize = 4096;

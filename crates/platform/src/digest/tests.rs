@@ -86,6 +86,10 @@ fn names_take_the_first_digits() {
     let digest = Digest::sha256(b"");
     assert_eq!(digest.short(12), "e3b0c44298fc");
     assert_eq!(digest.short(1000), digest.hash());
+    assert_eq!(
+        digest.blob_path(),
+        format!("blobs/sha256/{}", digest.hash())
+    );
 }
 
 #[test]

@@ -1,7 +1,10 @@
 use proptest::prelude::*;
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
+use crate::document::Index;
+use crate::platform::Platform;
 
 const HASH: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -101,6 +104,74 @@ fn lengths_have_limits() {
             .parse::<Source>()
             .is_err()
     );
+}
+
+/// An entry of a layout: a name or none, a platform or none. Its digest is that of its number.
+fn layout(entries: &[(Option<&str>, Option<&str>)]) -> Index {
+    let manifests = entries.iter().enumerate().map(|(n, (name, platform))| {
+        let mut entry = json!({
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": number(n),
+            "size": 1,
+        });
+        if let Some(name) = name {
+            entry["annotations"] = json!({
+                "org.opencontainers.image.ref.name": name,
+                "io.containerd.image.name": format!("quay.io/x:{name}"),
+            });
+        }
+        if let Some(platform) = platform {
+            entry["platform"] =
+                serde_json::to_value(platform.parse::<Platform>().unwrap()).unwrap();
+        }
+        serde_json::from_value(entry).unwrap()
+    });
+    Index {
+        manifests: manifests.collect(),
+        ..Index::default()
+    }
+}
+
+fn number(n: usize) -> Digest {
+    Digest::sha256(n.to_string().as_bytes())
+}
+
+#[rstest]
+#[case(&[(None, None)], Pick::Only, Some(0))]
+#[case(&[(Some("9"), None)], Pick::Only, Some(0))]
+#[case(&[(Some("8"), None), (Some("9"), None)], Pick::Name("9".to_owned()), Some(1))]
+#[case(&[(Some("9"), None), (Some("9"), None)], Pick::Name("9".to_owned()), Some(0))]
+#[case(&[(Some("8"), None), (Some("9"), None)], Pick::Name("quay.io/x:9".to_owned()), Some(1))]
+#[case(&[(None, None), (None, None)], Pick::Digest(number(1)), Some(1))]
+// One image for several platforms, without an index of its own.
+#[case(&[(None, Some("amd64")), (None, Some("arm64"))], Pick::Only, None)]
+// What attests something is nobody's image.
+#[case(&[(Some("9"), None), (None, Some("unknown/unknown"))], Pick::Only, Some(0))]
+fn picked(
+    #[case] entries: &[(Option<&str>, Option<&str>)],
+    #[case] pick: Pick,
+    #[case] expected: Option<usize>,
+) {
+    let index = layout(entries);
+    let expected = expected.map_or(Picked::Whole, |n| Picked::Entry(&index.manifests[n]));
+    assert_eq!(pick.find(&index), Ok(expected));
+}
+
+#[rstest]
+#[case(&[], Pick::Only, "index.json lists none")]
+#[case(&[(None, Some("unknown/unknown"))], Pick::Only, "index.json lists none")]
+#[case(&[(Some("8"), None), (Some("9"), None)], Pick::Only, "name one after a colon: \"8\", \"9\"")]
+#[case(&[(None, None), (None, None)], Pick::Only, "no names")]
+#[case(&[(Some("8"), Some("amd64")), (Some("9"), Some("arm64"))], Pick::Only, "several")]
+#[case(&[(Some("8"), None)], Pick::Name("9".to_owned()), "none is named \"9\"; there are \"8\"")]
+#[case(&[(Some("8"), None)], Pick::Digest(number(7)), "does not list sha256:")]
+fn not_picked(
+    #[case] entries: &[(Option<&str>, Option<&str>)],
+    #[case] pick: Pick,
+    #[case] why: &str,
+) {
+    let error = pick.find(&layout(entries)).unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
 }
 
 proptest! {
