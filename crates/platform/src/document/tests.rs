@@ -132,6 +132,13 @@ fn numbers_and_sizes_have_limits() {
     };
     assert!(reading(&layers(MAX_LAYERS), None).is_ok());
     assert!(reading(&layers(MAX_LAYERS + 1), None).is_err());
+    let labels = |count: usize| {
+        let labels: BTreeMap<String, String> =
+            (0..count).map(|n| (n.to_string(), String::new())).collect();
+        with(index(OCI_INDEX), "annotations", json!(labels))
+    };
+    assert!(reading(&labels(MAX_LABELS), None).is_ok());
+    assert!(reading(&labels(MAX_LABELS + 1), None).is_err());
     let large = |size: usize| vec![b' '; size];
     assert!(matches!(
         read(&large(MAX_MANIFEST), None),

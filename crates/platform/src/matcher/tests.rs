@@ -170,8 +170,8 @@ fn windows_prefers_the_newest_image_by_number() {
 
 #[test]
 fn versions_of_linux_do_not_count() {
-    let matcher = Matcher::node(&platform("linux(5.0)/amd64"));
-    assert!(matcher.matches(&platform("linux(6.1)/amd64")));
+    let matcher = Matcher::node(&platform("linux(5.0.1)/amd64"));
+    assert!(matcher.matches(&platform("linux(6.1.2)/amd64")));
 }
 
 #[test]

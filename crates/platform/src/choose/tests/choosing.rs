@@ -257,6 +257,30 @@ fn reading_has_a_limit() {
     assert_eq!(registry.fetched, 2 * MAX_FETCHES);
 }
 
+/// Indexes of the greatest size, each of which opens the next before the rest of its own entries.
+#[test]
+fn waiting_has_a_limit() {
+    let mut registry = Registry::default();
+    let image = registry.image("a", "linux/arm64");
+    let mut root = registry.index(&[stated(&image, "linux/arm64")]);
+    for level in 1..=5 {
+        let mut entries = vec![silent(&Digest::sha256(b"gone")); crate::document::MAX_ENTRIES];
+        entries[0] = nested(&root);
+        root = registry.index(&entries);
+        let found = registry.search(&root, node("linux/arm64"));
+        let category = found.as_ref().map_err(NoMatch::category).map(|_| ());
+        assert_eq!(
+            category,
+            if level < 5 {
+                Ok(())
+            } else {
+                Err("IndexTooLarge")
+            },
+            "{level}"
+        );
+    }
+}
+
 #[test]
 fn one_image_that_stands_alone() {
     let mut registry = Registry::default();
