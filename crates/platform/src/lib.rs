@@ -20,7 +20,7 @@ pub mod document;
 mod excerpt;
 pub mod matcher;
 pub mod media;
-pub mod platform;
+mod platform;
 pub mod reference;
 pub mod source;
 pub mod windows;
