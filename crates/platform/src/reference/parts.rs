@@ -1,0 +1,129 @@
+//! Repositories and tags.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Part, ReferenceError};
+use crate::excerpt::excerpt;
+
+/// `RepositoryNameTotalLengthMax`: of the path, without the host.
+const LONGEST_PATH: usize = 255;
+
+/// The longest tag.
+const LONGEST_TAG: usize = 128;
+
+/// The tag of references that have neither tag nor digest.
+const LATEST: &str = "latest";
+
+/// A path within a registry: `containerdisks/fedora`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Repository(String);
+
+impl Repository {
+    /// The path, as it stands in addresses.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn read(path: &str, whole: &str) -> Result<Self, ReferenceError> {
+        if path.chars().any(char::is_uppercase) {
+            return Err(ReferenceError::UpperCase {
+                text: excerpt(whole),
+                repository: excerpt(path),
+            });
+        }
+        if !path.split('/').all(is_component) {
+            return Err(ReferenceError::Malformed {
+                text: excerpt(whole),
+                part: Part::Repository,
+                value: excerpt(path),
+            });
+        }
+        if path.len() > LONGEST_PATH {
+            return Err(ReferenceError::TooLong {
+                text: excerpt(whole),
+                part: Part::Repository,
+                found: path.len(),
+                most: LONGEST_PATH,
+            });
+        }
+        Ok(Self(path.to_owned()))
+    }
+}
+
+/// Words of lower-case letters and digits, joined by a dot, one or two underscores, or dashes.
+fn is_component(component: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    // What is left between the words: empty unless two characters of words are neighbours.
+    let mut separators = component.split(is_word);
+    let (Some(""), Some("")) = (separators.next(), separators.next_back()) else {
+        return false;
+    };
+    separators.all(|between| {
+        matches!(between, "" | "." | "_" | "__") || between.bytes().all(|b| b == b'-')
+    })
+}
+
+impl FromStr for Repository {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceError> {
+        Self::read(text, text)
+    }
+}
+
+impl fmt::Display for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a version, which may come to mean another image: `latest`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(String);
+
+impl Tag {
+    /// What is meant when nothing is said.
+    pub fn latest() -> Self {
+        Self(LATEST.to_owned())
+    }
+
+    /// The tag, as it stands in addresses.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn read(tag: &str, whole: &str) -> Result<Self, ReferenceError> {
+        let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+        if tag.is_empty() || tag.starts_with(['.', '-']) || !tag.bytes().all(inner) {
+            return Err(ReferenceError::Malformed {
+                text: excerpt(whole),
+                part: Part::Tag,
+                value: excerpt(tag),
+            });
+        }
+        if tag.len() > LONGEST_TAG {
+            return Err(ReferenceError::TooLong {
+                text: excerpt(whole),
+                part: Part::Tag,
+                found: tag.len(),
+                most: LONGEST_TAG,
+            });
+        }
+        Ok(Self(tag.to_owned()))
+    }
+}
+
+impl FromStr for Tag {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceError> {
+        Self::read(text, text)
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,244 @@
+//! Where an image comes from: a registry, an archive, or a folder.
+//!
+//! | text | means |
+//! |---|---|
+//! | `docker://quay.io/x/y:9` | a registry |
+//! | `quay.io/x/y:9` | the same |
+//! | `oci-archive:///srv/x.tar:9` | an OCI layout in a tar file |
+//! | `oci:/srv/x:9` | an OCI layout in a folder |
+//!
+//! Archives and folders are read as `containers/image` does: what follows the scheme's colon is a path,
+//! up to the next colon, so that `oci-archive://x.tar` is `/x.tar` and `oci-archive:x.tar` is relative.
+
+mod pick;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::digest::{Digest, DigestError};
+use crate::excerpt::excerpt;
+use crate::reference::{Reference, ReferenceError};
+
+pub use pick::{PickError, Picked};
+
+/// The longest path that systems take.
+const LONGEST_PATH: usize = 4096;
+
+/// The longest name of an image in a layout.
+const LONGEST_NAME: usize = 255;
+
+/// What may stand before `:`.
+const SCHEMES: &str = "docker://, oci-archive: and oci: are";
+
+/// Why a text names no image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// The scheme is not one of ours.
+    #[error("reading image source {text}: scheme {scheme} is not supported; {SCHEMES}")]
+    Scheme {
+        /// What was read, shortened.
+        text: String,
+        /// What stands before `://`.
+        scheme: String,
+    },
+    /// What follows `docker://` is no reference.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// There is no path, or none that a system would take.
+    #[error(
+        "reading image source {text}: expected a path of 1 to {LONGEST_PATH} bytes without null bytes"
+    )]
+    Path {
+        /// What was read, shortened.
+        text: String,
+    },
+    /// The name within the layout is malformed.
+    #[error(
+        "reading image source {text}: name {name} is malformed: expected up to {LONGEST_NAME} letters and digits joined by one of - . _ : @ + or --, in parts joined by /"
+    )]
+    Name {
+        /// What was read, shortened.
+        text: String,
+        /// The name within the layout, shortened.
+        name: String,
+    },
+    /// What follows `@` is no digest.
+    #[error("reading image source {text}")]
+    Digest {
+        /// What was read, shortened.
+        text: String,
+        /// Why it is none.
+        #[source]
+        source: DigestError,
+    },
+}
+
+/// Where an image comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// A registry.
+    Registry(Reference),
+    /// An OCI layout in a tar file.
+    Archive(Layout),
+    /// An OCI layout in a folder.
+    Folder(Layout),
+}
+
+/// An image in an OCI layout.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Layout {
+    path: String,
+    pick: Pick,
+}
+
+/// Which image of a layout is meant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Pick {
+    /// The only one there is.
+    Only,
+    /// The one of this name (`org.opencontainers.image.ref.name`).
+    Name(String),
+    /// The one of this digest.
+    Digest(Digest),
+}
+
+impl Source {
+    /// The reference, if it is in a registry.
+    pub fn reference(&self) -> Option<&Reference> {
+        match self {
+            Self::Registry(reference) => Some(reference),
+            Self::Archive(_) | Self::Folder(_) => None,
+        }
+    }
+}
+
+impl Layout {
+    /// The tar file or folder. Nothing is known of whether it exists or where it leads.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Which of its images is meant.
+    pub fn pick(&self) -> &Pick {
+        &self.pick
+    }
+
+    /// Reads what follows the scheme.
+    fn read(rest: &str, text: &str) -> Result<Self, SourceError> {
+        let (path, pick) = match rest.split_once(':') {
+            // `path@sha256:...`: only an algorithm that is ours makes it a digest, since paths may
+            // have an `@` themselves.
+            Some((before, hash)) => match before.rsplit_once('@') {
+                Some((path, name @ ("sha256" | "sha512"))) => {
+                    let digest =
+                        format!("{name}:{hash}")
+                            .parse()
+                            .map_err(|source| SourceError::Digest {
+                                text: excerpt(text),
+                                source,
+                            })?;
+                    (path, Pick::Digest(digest))
+                }
+                _ if is_name(hash) => (before, Pick::Name(hash.to_owned())),
+                _ => {
+                    return Err(SourceError::Name {
+                        text: excerpt(text),
+                        name: excerpt(hash),
+                    });
+                }
+            },
+            None => (rest, Pick::Only),
+        };
+        // Slashes in front are one.
+        let relative = path.trim_start_matches('/');
+        let path = if relative.len() < path.len() {
+            format!("/{relative}")
+        } else {
+            relative.to_owned()
+        };
+        if path.is_empty() || path.len() > LONGEST_PATH || path.contains('\0') {
+            return Err(SourceError::Path {
+                text: excerpt(text),
+            });
+        }
+        Ok(Self { path, pick })
+    }
+}
+
+/// The grammar that the image specification gives for `org.opencontainers.image.ref.name`.
+fn is_name(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric();
+    name.len() <= LONGEST_NAME
+        && name.split('/').all(|component| {
+            let mut separators = component.split(is_word);
+            separators.next() == Some("")
+                && separators.next_back() == Some("")
+                && separators
+                    .all(|between| matches!(between, "" | "-" | "." | "_" | ":" | "@" | "+" | "--"))
+        })
+}
+
+impl FromStr for Source {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        if let Some(reference) = text.strip_prefix("docker://") {
+            return Ok(Self::Registry(reference.parse()?));
+        }
+        if let Some(rest) = text.strip_prefix("oci-archive:") {
+            return Layout::read(rest, text).map(Self::Archive);
+        }
+        if let Some(rest) = text.strip_prefix("oci:") {
+            return Layout::read(rest, text).map(Self::Folder);
+        }
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(SourceError::Scheme {
+                text: excerpt(text),
+                scheme: excerpt(scheme),
+            });
+        }
+        Ok(Self::Registry(text.parse()?))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registry(reference) => write!(f, "docker://{reference}"),
+            Self::Archive(layout) => write!(f, "oci-archive:{layout}"),
+            Self::Folder(layout) => write!(f, "oci:{layout}"),
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One slash alone after the scheme would do; two more are what addresses look like.
+        if self.path.starts_with('/') {
+            f.write_str("//")?;
+        }
+        f.write_str(&self.path)?;
+        match &self.pick {
+            Pick::Only => Ok(()),
+            Pick::Name(name) => write!(f, ":{name}"),
+            Pick::Digest(digest) => write!(f, "@{digest}"),
+        }
+    }
+}
+
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
