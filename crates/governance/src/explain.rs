@@ -73,10 +73,14 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
         Phase::Completed => next.push("Nothing: everything is in force and watched.".to_owned()),
         Phase::CompletedWithErrors | Phase::Failed => {
             failed(&status, &mut because);
-            next.push(format!(
-                "Put right what failed, then plan again: `medley plan {name}` shows what would be done; set action to 'DryRun', review, and `medley approve {name}`."
-            ));
-            if status.revision.is_some() {
+            next.push(if conditions::is_true(&status.conditions, PLAN_STALE) {
+                again(&name)
+            } else {
+                format!(
+                    "Put right what failed, then plan again: `medley plan {name}` shows what would be done; set action to 'DryRun', review, and `medley approve {name}`."
+                )
+            });
+            if status.revision.is_some() && !status.applied.is_empty() {
                 next.push(format!("Or undo what was applied: `medley rollback {name}`."));
             }
         }
@@ -134,11 +138,7 @@ fn review(
         }
     }
     if conditions::is_true(&status.conditions, PLAN_STALE) {
-        next.push(
-            format!(
-                "Plan again: `medley plan {name} --renew`, or set action to 'Ignore' and then to 'DryRun'. What changed is told above."
-            ),
-        );
+        next.push(again(&name));
         return;
     }
     if config.spec.action == Action::Apply
@@ -160,6 +160,13 @@ fn review(
     next.push(format!(
         "Approve it: `medley approve {name}{flag}`, or {or}. Refuse it: `medley reject {name}`."
     ));
+}
+
+/// What to do about a plan that is stale.
+fn again(name: &str) -> String {
+    format!(
+        "Plan again: `medley plan {name} --renew`, or set action to 'Ignore' and then to 'DryRun'. What changed is told above."
+    )
 }
 
 /// What others changed of what is in force, one line each.

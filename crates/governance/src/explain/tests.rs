@@ -101,6 +101,41 @@ fn every_phase_has_a_reason_and_a_next_step() {
     assert_eq!(seen, Phase::ALL.into_iter().collect());
 }
 
+/// A lock that broke before anything was applied leaves nothing to undo.
+#[test]
+fn a_stale_plan_is_to_be_made_anew() {
+    let mut world = World::steps();
+    world.edit(
+        &config_map("third"),
+        "somebody",
+        &json!({ "data": { "interval": 1 } }),
+    );
+    world.run();
+    world.edit(
+        &config_map("third"),
+        "somebody",
+        &json!({ "data": { "interval": 2 } }),
+    );
+    world.spec(|spec| {
+        spec.action = Action::Apply;
+        spec.approval = Some(api::advisor::Approval {
+            takeovers: vec![api::advisor::ConsentedTakeover {
+                item: "third".to_owned(),
+                path: None,
+            }],
+            ..api::advisor::Approval::default()
+        });
+    });
+    world.run();
+    assert_eq!(world.phase(), Phase::Failed);
+    let next = told(&world).next;
+    says(&next, "medley plan steps --renew");
+    assert!(
+        !next.iter().any(|line| line.contains("rollback")),
+        "{next:?}"
+    );
+}
+
 #[test]
 fn an_edit_that_nobody_has_seen_is_told() {
     let mut world = completed();
