@@ -72,7 +72,7 @@ pub(super) async fn apply(
         Ok(Changed { object })
     };
     let updated = update_object(context, &job, &change).await?;
-    object_response(context, resource, StatusCode::OK, updated.into_object())
+    updated.response(context, resource)
 }
 
 fn read(content: &Content) -> Result<Config, Status> {

@@ -1,6 +1,6 @@
 //! PATCH: JSON patch, merge patch and strategic merge patch; apply has a file of its own.
 
-use http::{Response, StatusCode};
+use http::Response;
 use machinery::field::{FieldError, Path};
 use machinery::json;
 use machinery::meta;
@@ -16,7 +16,6 @@ use super::body::{Content, strict_findings};
 use super::context::Context;
 use super::create::match_namespace;
 use super::ownership::Ownership;
-use super::represent::object_response;
 use super::update::{Changed, UpdateJob, check_name, update_object};
 use crate::kind::Part;
 use crate::request::{FieldValidation, WriteKind, WriteOptions};
@@ -59,7 +58,7 @@ pub(crate) async fn patch(
         Ok(Changed { object })
     };
     let updated = update_object(context, &job, &change).await?;
-    object_response(context, resource, StatusCode::OK, updated.into_object())
+    updated.response(context, resource)
 }
 
 fn check_media_type(resource: &Resource, media_type: &str) -> Result<(), Status> {

@@ -78,7 +78,7 @@ pub(crate) async fn scale(
     };
     let updated = update_object(context, &job, &|live| write.change(live))
         .await?
-        .into_object();
+        .into_object(resource)?;
     let scale = scale_of(resource, paths, &updated);
     answer(context, resource, scale, representation)
 }

@@ -20,7 +20,7 @@ use super::create::{
     warn_of_finalizers, wipe_system_fields,
 };
 use super::ownership::Ownership;
-use super::represent::object_response;
+use super::represent::{object_response, stored_response};
 use crate::admission::{self, Attributes, Operation, Options, Target};
 use crate::allocate::Reservation;
 use crate::auth;
@@ -136,7 +136,9 @@ impl<'a> UpdateJob<'a> {
 
 /// How a change ended.
 pub(crate) enum Updated {
-    /// The object is there, changed or not.
+    /// The object was changed.
+    Stored(Arc<Entry>),
+    /// The object is there as it was, or would be changed to this.
     Live(Value),
     /// Its last finalizer went, and so did the object.
     Deleted(Value),
@@ -144,9 +146,24 @@ pub(crate) enum Updated {
 
 impl Updated {
     /// The object to answer with.
-    pub(crate) fn into_object(self) -> Value {
+    pub(crate) fn into_object(self, resource: &Resource) -> Result<Value, Status> {
         match self {
-            Self::Live(object) | Self::Deleted(object) => object,
+            Self::Stored(entry) => resource.read(&entry),
+            Self::Live(object) | Self::Deleted(object) => Ok(object),
+        }
+    }
+
+    /// The answer. What was stored is in bytes already, and mostly those are it.
+    pub(crate) fn response(
+        self,
+        context: &Context,
+        resource: &Resource,
+    ) -> Result<Response<Body>, Status> {
+        match self {
+            Self::Stored(entry) => stored_response(context, resource, &entry),
+            Self::Live(object) | Self::Deleted(object) => {
+                object_response(context, resource, StatusCode::OK, object)
+            }
         }
     }
 }
@@ -190,7 +207,7 @@ pub(crate) async fn put(
         Ok(Changed { object })
     };
     let updated = update_object(context, &job, &change).await?;
-    object_response(context, resource, StatusCode::OK, updated.into_object())
+    updated.response(context, resource)
 }
 
 /// The name in the body has to be the one in the URL.
@@ -441,10 +458,7 @@ async fn commit(
     let stored = state
         .store_object(job.resource, entry.key.to_string(), expect, new)
         .await?;
-    job.resource
-        .read(&stored)
-        .map(Updated::Live)
-        .map_err(|status| Refused::Failed(Box::new(status)))
+    Ok(Updated::Stored(stored))
 }
 
 /// Namespaces have finalizers in their spec besides those in metadata.

@@ -37,6 +37,8 @@ const GOVERNED: &str = "governed";
 const LIMIT: Duration = Duration::from_mins(10);
 /// How long it takes until nothing is left to do: events are told after the fact.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How far edits are apart.
+const APART: Duration = Duration::from_millis(500);
 /// How long the quiet is watched.
 const QUIET: Duration = Duration::from_secs(10);
 /// How soon drift has to be shown, in milliseconds.
@@ -119,7 +121,7 @@ async fn plan_and_apply(
     Ok(())
 }
 
-/// Edits governed objects one by one, and puts each back.
+/// Edits governed objects one by one, with pauses, and puts each back.
 async fn drift(
     client: &Client,
     phases: &mut Phases,
@@ -140,6 +142,9 @@ async fn drift(
                 field_manager: Some("somebody".to_owned()),
                 ..PatchParams::default()
             };
+            // What is measured is how soon somebody learns of an edit, not how many edits a second
+            // there may be: what is left to do about the one before is done.
+            tokio::time::sleep(APART).await;
             let started = Instant::now();
             maps.patch(&name, &params, &Patch::Merge(&edit))
                 .await
