@@ -1,0 +1,4 @@
+mod fixture;
+mod header;
+mod hostile;
+mod oracle;
