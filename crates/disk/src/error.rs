@@ -2,7 +2,10 @@
 
 use std::io;
 
+use crate::overlay::OverlayError;
 use crate::qcow2::Qcow2Error;
+use crate::tar::TarError;
+use crate::unpack::UnpackError;
 
 /// Why there is no disk.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +102,15 @@ pub enum Error {
     Cancelled,
     /// See there.
     #[error(transparent)]
+    Tar(#[from] TarError),
+    /// See there.
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
+    /// See there.
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    /// See there.
+    #[error(transparent)]
     Qcow2(#[from] Qcow2Error),
 }
 
@@ -118,6 +130,9 @@ impl Error {
             Self::AnotherPass { .. } => "AnotherPassNeeded",
             Self::Checkpoint { .. } => "CheckpointMismatch",
             Self::Cancelled => "Cancelled",
+            Self::Tar(_) => "BadLayer",
+            Self::Overlay(error) => error.reason(),
+            Self::Unpack(error) => error.reason(),
             Self::Qcow2(error) => error.reason(),
         }
     }
