@@ -81,6 +81,13 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
+    /// The size of such a disk is known in the end.
+    pub(crate) fn resize(&mut self, size: u64) -> Result<(), Error> {
+        fits(self.sink, size)?;
+        self.size = size;
+        Ok(())
+    }
+
     /// Writes `data` at `offset`; what is above the end is not part of the disk.
     pub(crate) fn put(&mut self, offset: u64, data: &[u8]) -> Result<(), Error> {
         let room = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);

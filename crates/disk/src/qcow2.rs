@@ -28,11 +28,11 @@ mod inflate;
 mod plan;
 mod stream;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use header::{Compression, Header};
 pub(crate) use header::{HEADER, MAGIC};
-pub(crate) use stream::{Ended, Stream};
+pub(crate) use stream::{Ended, State, Stream};
 
 /// Why an image is not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

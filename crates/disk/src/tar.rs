@@ -7,6 +7,8 @@ mod header;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use header::{Block, Kind as Flag};
 
 /// Bytes of a block.
@@ -43,7 +45,7 @@ pub enum TarError {
 }
 
 /// What an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     File,
     /// A file of which only parts are stored.
@@ -56,7 +58,7 @@ pub(crate) enum Kind {
 }
 
 /// An entry of an archive.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) path: Vec<u8>,
     /// What a link points to.
@@ -77,7 +79,7 @@ pub(crate) enum Event<'a> {
 }
 
 /// Where the reader is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     Header,
     /// More blocks of an old GNU sparse header.
@@ -100,7 +102,7 @@ enum State {
 }
 
 /// Reads an archive.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Reader {
     state: State,
     block: Vec<u8>,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::entry::{self, Entry, OFFSET, PARTS};
 use super::header::Header;
 use super::inflate::Inflater;
@@ -13,6 +15,9 @@ use crate::error::Error;
 
 /// Passes over the image before it is given up.
 pub(super) const MOST_PASSES: u32 = 8;
+
+/// Items of a plan that are stored: a checkpoint stays below some megabytes.
+const MOST_STORED: usize = 1 << 15;
 
 /// What follows from the end of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +32,7 @@ pub(crate) enum Ended {
 }
 
 /// A run that has begun.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Running {
     guest: u64,
     clusters: u32,
@@ -229,7 +234,7 @@ impl Stream {
                 break;
             }
             let begins = first.remove();
-            let length = usize::try_from(ends - begins).unwrap_or(0);
+            let length = usize::try_from(ends.saturating_sub(begins)).unwrap_or(0);
             let compressed = self.slice(buffer, begins).get(..length).unwrap_or_default();
             self.inflate(guest, compressed.to_vec(), canvas)?;
         }
@@ -256,7 +261,7 @@ impl Stream {
         for run in &mut self.running {
             canvas.put(run.guest, data)?;
             run.guest += cluster;
-            run.clusters -= 1;
+            run.clusters = run.clusters.saturating_sub(1);
         }
         self.running.retain(|run| run.clusters > 0);
         Ok(())
@@ -535,7 +540,7 @@ impl Stream {
         self.check_end(end)?;
         while let Some(((ends, guest), begins)) = self.waiting.pop_first() {
             let mut data = self.slice(&self.buffer, begins).to_vec();
-            data.resize(usize::try_from(ends - begins).unwrap_or(0), 0);
+            data.resize(usize::try_from(ends.saturating_sub(begins)).unwrap_or(0), 0);
             self.inflate(guest, data, canvas)?;
         }
         self.next = u64::MAX;
@@ -600,6 +605,73 @@ impl Stream {
         self.next = 0;
         self.reach = 0;
         Ok(Ended::Again { missing })
+    }
+}
+
+/// What a stream needs to go on later.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct State {
+    header: Header,
+    l1: Vec<u64>,
+    plan: Vec<Piece>,
+    missing: Vec<Piece>,
+    postponed: BTreeSet<u32>,
+    running: Vec<Running>,
+    waiting: Vec<((u64, u64), u64)>,
+    reach: u64,
+    parked: Parked,
+    buffer: Vec<u8>,
+    from: u64,
+    next: u64,
+}
+
+impl Stream {
+    /// The state, after all that is under way has reached the target. None in another pass, or if
+    /// it would be too much to be stored.
+    pub(crate) fn state(&mut self, canvas: &mut Canvas<'_>) -> Result<Option<State>, Error> {
+        if self.pass > 1 || self.plan.len() + self.missing.len() > MOST_STORED {
+            return Ok(None);
+        }
+        while let Some(answer) = self.inflater.answer()? {
+            let (guest, cluster) = answer?;
+            canvas.put(guest, &cluster)?;
+        }
+        Ok(Some(State {
+            header: self.header.clone(),
+            l1: self.l1.clone(),
+            plan: self.plan.pieces().collect(),
+            missing: self.missing.pieces().collect(),
+            postponed: self.postponed.clone(),
+            running: self.running.clone(),
+            waiting: self
+                .waiting
+                .iter()
+                .map(|(key, begins)| (*key, *begins))
+                .collect(),
+            reach: self.reach,
+            parked: self.parked.clone(),
+            buffer: self.buffer.clone(),
+            from: self.from,
+            next: self.next,
+        }))
+    }
+
+    /// Goes on from a state. What was only in memory of what could not be parked is gone; if it is
+    /// needed, another pass brings it.
+    pub(crate) fn resume(state: State, threads: usize) -> Self {
+        let mut stream = Self::new(state.header, threads);
+        stream.l1 = state.l1;
+        stream.plan = state.plan.into_iter().collect();
+        stream.missing = state.missing.into_iter().collect();
+        stream.postponed = state.postponed;
+        stream.running = state.running;
+        stream.waiting = state.waiting.into_iter().collect();
+        stream.reach = state.reach;
+        stream.parked = state.parked;
+        stream.buffer = state.buffer;
+        stream.from = state.from;
+        stream.next = state.next;
+        stream
     }
 }
 

@@ -1,7 +1,9 @@
 //! One block of an archive, and extended headers.
 
+use serde::{Deserialize, Serialize};
+
 /// What a block describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
     File,
     Sparse,
@@ -110,7 +112,7 @@ fn checksum(block: &[u8], field: &[u8]) -> Result<(), &'static str> {
 }
 
 /// What an extended header says about the next entry.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
