@@ -75,7 +75,8 @@ impl Leaf {
         self.next = number.saturating_add(1);
         self.hash.update(number.to_be_bytes());
         // A block has no more than 4096 bytes.
-        self.hash.update((data.len() as u32).to_be_bytes());
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.hash.update(length.to_be_bytes());
         self.hash.update(data);
     }
 }

@@ -255,7 +255,7 @@ impl<'a> Image<'a> {
         }
         self.body = if head.starts_with(&MAGIC) {
             // The rest of a name does not matter, numbers do.
-            debug_assert!(HEADER <= HEAD);
+            const { assert!(HEADER <= HEAD) };
             let header = Header::parse(head)?;
             Body::Qcow2 {
                 canvas: Canvas::new(sink, header.size)?,

@@ -133,7 +133,7 @@ impl Overlay {
             path: show(&entry.path),
         })?;
         match path.as_slice() {
-            [OPAQUE] | [b".wh.disk"] | [b"disk", OPAQUE] => self.hides_all = true,
+            [OPAQUE | b".wh.disk"] | [b"disk", OPAQUE] => self.hides_all = true,
             [b"disk"] if entry.kind == Kind::Directory => self.folder = true,
             [b"disk"] if self.folder => self.hides_all = true,
             [b"disk"] if !self.hidden_all => return Err(OverlayError::NotAFolder),
@@ -196,16 +196,16 @@ impl Overlay {
                 self.links.push((name.to_vec(), target));
                 Ok(Action::Skip)
             }
-            Kind::File => match &self.found {
-                Some(first) => Err(OverlayError::MoreThanOne {
-                    first: show(first),
-                    second: show(name),
-                }),
-                None => {
-                    self.found = Some(name.to_vec());
-                    Ok(Action::Take)
+            Kind::File => {
+                if let Some(first) = &self.found {
+                    return Err(OverlayError::MoreThanOne {
+                        first: show(first),
+                        second: show(name),
+                    });
                 }
-            },
+                self.found = Some(name.to_vec());
+                Ok(Action::Take)
+            }
         }
     }
 

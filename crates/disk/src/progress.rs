@@ -33,6 +33,7 @@ pub struct Progress {
     pub eta: Option<Duration>,
 }
 
+#[expect(clippy::ref_option, reason = "serde calls it so")]
 fn seconds<S: serde::Serializer>(eta: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     eta.map(|eta| eta.as_secs()).serialize(to)
 }

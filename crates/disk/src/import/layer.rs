@@ -192,7 +192,11 @@ struct Pass<'p, 'r, 's> {
 }
 
 impl Pass<'_, '_, '_> {
-    /// Takes all that comes out of a layer. The channels are closed in the end, whatever it is.
+    /// Takes all that comes out of a layer.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "that the channels are closed is how the other threads know"
+    )]
     fn consume(
         &mut self,
         tar: &mut Tar,
@@ -244,12 +248,11 @@ impl Pass<'_, '_, '_> {
                     }
                 }
                 Event::Data(data) if tar.taking => image.feed(data)?,
-                Event::Data(_) => {}
                 Event::End if tar.taking => {
                     tar.taking = false;
                     tar.ended = Some(image.end()?);
                 }
-                Event::End => {}
+                Event::Data(_) | Event::End => {}
             }
         }
         Ok(())

@@ -59,7 +59,8 @@ pub(super) fn read(
         });
     }
     let bitmap = table.be64(at.saturating_add(8)).unwrap_or(0);
-    let (present, zero) = (bitmap as u32, (bitmap >> 32) as u32);
+    let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
+    let (present, zero) = (half(bitmap), half(bitmap >> 32));
     if host == 0 {
         return Ok(Entry::Nothing);
     }

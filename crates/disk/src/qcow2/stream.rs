@@ -1,5 +1,7 @@
 //! An image as it streams by.
 
+mod stored;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -13,11 +15,10 @@ use crate::canvas::Canvas;
 use crate::content::is_zero;
 use crate::error::Error;
 
+pub(crate) use stored::State;
+
 /// Passes over the image before it is given up.
 pub(super) const MOST_PASSES: u32 = 8;
-
-/// Items of a plan that are stored: a checkpoint stays below some megabytes.
-const MOST_STORED: usize = 1 << 15;
 
 /// What follows from the end of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,7 +218,7 @@ impl Stream {
                 Item::Ignored => claimed = true,
                 Item::Run(_) | Item::Parts(_) => {
                     claimed = true;
-                    self.place(piece, data, canvas)?;
+                    place(piece, data, canvas)?;
                     if let Item::Run(clusters @ 2..) = piece.item {
                         self.running.push(Running {
                             guest: piece.guest + self.header.cluster(),
@@ -264,27 +265,6 @@ impl Stream {
             run.clusters = run.clusters.saturating_sub(1);
         }
         self.running.retain(|run| run.clusters > 0);
-        Ok(())
-    }
-
-    /// Puts the first cluster of a piece where it belongs.
-    fn place(&self, piece: Piece, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
-        let Item::Parts(present) = piece.item else {
-            return canvas.put(piece.guest, data);
-        };
-        let part = data.len() / PARTS as usize;
-        let mut index = 0;
-        while index < PARTS {
-            let ones = (present >> index).trailing_ones();
-            if ones == 0 {
-                index += 1;
-                continue;
-            }
-            let at = part * index as usize;
-            let wanted = data.get(at..at + part * ones as usize).unwrap_or_default();
-            canvas.put(piece.guest + at as u64, wanted)?;
-            index += ones;
-        }
         Ok(())
     }
 
@@ -468,7 +448,7 @@ impl Stream {
                 },
             };
             match self.recall(one.host, canvas)? {
-                Some(data) => self.place(one, &data, canvas)?,
+                Some(data) => place(one, &data, canvas)?,
                 None => self.miss(index, one),
             }
         }
@@ -608,71 +588,25 @@ impl Stream {
     }
 }
 
-/// What a stream needs to go on later.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct State {
-    header: Header,
-    l1: Vec<u64>,
-    plan: Vec<Piece>,
-    missing: Vec<Piece>,
-    postponed: BTreeSet<u32>,
-    running: Vec<Running>,
-    waiting: Vec<((u64, u64), u64)>,
-    reach: u64,
-    parked: Parked,
-    buffer: Vec<u8>,
-    from: u64,
-    next: u64,
-}
-
-impl Stream {
-    /// The state, after all that is under way has reached the target. None in another pass, or if
-    /// it would be too much to be stored.
-    pub(crate) fn state(&mut self, canvas: &mut Canvas<'_>) -> Result<Option<State>, Error> {
-        if self.pass > 1 || self.plan.len() + self.missing.len() > MOST_STORED {
-            return Ok(None);
+/// Puts the first cluster of a piece where it belongs.
+fn place(piece: Piece, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+    let Item::Parts(present) = piece.item else {
+        return canvas.put(piece.guest, data);
+    };
+    let part = data.len() / PARTS as usize;
+    let mut index = 0;
+    while index < PARTS {
+        let ones = (present >> index).trailing_ones();
+        if ones == 0 {
+            index += 1;
+            continue;
         }
-        while let Some(answer) = self.inflater.answer()? {
-            let (guest, cluster) = answer?;
-            canvas.put(guest, &cluster)?;
-        }
-        Ok(Some(State {
-            header: self.header.clone(),
-            l1: self.l1.clone(),
-            plan: self.plan.pieces().collect(),
-            missing: self.missing.pieces().collect(),
-            postponed: self.postponed.clone(),
-            running: self.running.clone(),
-            waiting: self
-                .waiting
-                .iter()
-                .map(|(key, begins)| (*key, *begins))
-                .collect(),
-            reach: self.reach,
-            parked: self.parked.clone(),
-            buffer: self.buffer.clone(),
-            from: self.from,
-            next: self.next,
-        }))
+        let at = part * index as usize;
+        let wanted = data.get(at..at + part * ones as usize).unwrap_or_default();
+        canvas.put(piece.guest + at as u64, wanted)?;
+        index += ones;
     }
-
-    /// Goes on from a state. What was only in memory of what could not be parked is gone; if it is
-    /// needed, another pass brings it.
-    pub(crate) fn resume(state: State, threads: usize) -> Self {
-        let mut stream = Self::new(state.header, threads);
-        stream.l1 = state.l1;
-        stream.plan = state.plan.into_iter().collect();
-        stream.missing = state.missing.into_iter().collect();
-        stream.postponed = state.postponed;
-        stream.running = state.running;
-        stream.waiting = state.waiting.into_iter().collect();
-        stream.reach = state.reach;
-        stream.parked = state.parked;
-        stream.buffer = state.buffer;
-        stream.from = state.from;
-        stream.next = state.next;
-        stream
-    }
+    Ok(())
 }
 
 /// Where the last sector of something that ends here begins.

@@ -155,7 +155,7 @@ impl Sink for MemorySink {
     fn finish(&mut self, size: u64) -> io::Result<()> {
         let first = size.div_ceil(PAGE as u64);
         self.pages.split_off(&first);
-        if size % PAGE as u64 != 0 {
+        if !size.is_multiple_of(PAGE as u64) {
             self.zero(size, PAGE as u64 - size % PAGE as u64)?;
         }
         self.size = size;

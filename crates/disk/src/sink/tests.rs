@@ -33,7 +33,7 @@ fn what_was_never_written_is_zeros_and_the_tail_is_cut(#[case] mut sink: Box<dyn
 #[case::memory(Box::new(MemorySink::new(None)))]
 fn zeroed_ranges_need_no_alignment(#[case] mut sink: Box<dyn Sink>) {
     sink.prepare(20_000).unwrap();
-    sink.write_at(0, &[7; 20_000]).unwrap();
+    sink.write_at(0, &vec![7; 20_000]).unwrap();
     sink.zero(1_001, 15_002).unwrap();
     sink.finish(20_000).unwrap();
     let mut all = vec![0; 20_000];

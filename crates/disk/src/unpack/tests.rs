@@ -21,8 +21,10 @@ fn xz(data: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
+type Unpacked = (Vec<u8>, Vec<(u64, u64)>);
+
 /// Unpacks input that comes in pieces; gives what came out, and where boundaries were.
-fn unpack(input: &[u8], piece: usize, limits: Limits) -> Result<(Vec<u8>, Vec<(u64, u64)>), Error> {
+fn unpack(input: &[u8], piece: usize, limits: Limits) -> Result<Unpacked, Error> {
     let mut unpacker = Unpacker::new(limits);
     let mut all = Vec::new();
     let mut boundaries = Vec::new();

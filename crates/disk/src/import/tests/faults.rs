@@ -49,7 +49,7 @@ fn a_damaged_layer_is_told_by_its_digest_and_not_by_its_content(#[case] at: usiz
 #[test]
 fn a_layer_that_is_broken_as_it_was_pushed_is_a_bad_layer() {
     let mut registry = Registry::default();
-    let tar = archive(&[("disk/disk.img", &[1; 100_000])]);
+    let tar = archive(&[("disk/disk.img", &vec![1; 100_000])]);
     let mut blob = pack(Packing::Gzip, &tar);
     let length = blob.len();
     blob.truncate(length / 2);
@@ -134,7 +134,7 @@ fn a_disk_that_does_not_fit_is_not_begun(#[case] format: &str) {
 
 #[test]
 fn a_disk_of_unknown_size_stops_where_the_target_ends() {
-    let file = pack(Packing::Xz, &[9; 100_000]);
+    let file = pack(Packing::Xz, &vec![9; 100_000]);
     let mut registry = Registry::with(&[("disk/disk.img.xz", &file)], Packing::Gzip);
     for mut sink in [MemorySink::new(Some(50_000)), MemorySink::device(50_000)] {
         let error = registry.import(&mut sink).unwrap_err();
@@ -145,7 +145,7 @@ fn a_disk_of_unknown_size_stops_where_the_target_ends() {
 
 #[test]
 fn bombs_do_not_go_off() {
-    let mut registry = Registry::with(&[("etc/zeros", &[0; 10_000_000])], Packing::Gzip);
+    let mut registry = Registry::with(&[("etc/zeros", &vec![0; 10_000_000])], Packing::Gzip);
     let options = Options {
         limits: Limits {
             unpacked: 1 << 20,

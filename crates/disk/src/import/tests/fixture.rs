@@ -124,7 +124,7 @@ impl Read for Slow {
             if *left == 0 {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
-            most = most.min(usize::try_from(*left).unwrap());
+            most = most.min(usize::try_from(*left).unwrap_or(usize::MAX));
             *left -= most as u64;
         }
         self.from.read(&mut buffer[..most])
@@ -147,7 +147,7 @@ impl Source for Registry {
             .get(&layer.digest.to_string())
             .ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(Slow {
-            from: Cursor::new(blob[usize::try_from(offset).unwrap()..].to_vec()),
+            from: Cursor::new(blob[usize::try_from(offset).unwrap_or(usize::MAX)..].to_vec()),
             left: self.breaks_at.map(|at| at.saturating_sub(offset)),
         }))
     }

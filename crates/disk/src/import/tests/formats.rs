@@ -99,7 +99,7 @@ fn raw_disks_are_filled_up_to_a_sector_as_qemu_does(#[case] size: usize) {
 
 #[test]
 fn a_layer_of_less_than_512_bytes_is_a_layer() {
-    let mut registry = Registry::with(&[("disk/disk.img", &[0; 100_000])], Packing::Zstd);
+    let mut registry = Registry::with(&[("disk/disk.img", &vec![0; 100_000])], Packing::Zstd);
     assert!(registry.layers[0].size.unwrap() < 512);
     let mut sink = MemorySink::new(None);
     let imported = registry.import(&mut sink).unwrap();
@@ -242,10 +242,10 @@ fn a_file_is_sparse_and_progress_is_told() {
 
 #[test]
 fn members_of_gzip_are_one_stream() {
-    let tar = archive(&[("disk/disk.img", &[5; 200_000])]);
+    let tar = archive(&[("disk/disk.img", &vec![5; 200_000])]);
     let mut registry = Registry::default();
     registry.push(pack_parts(Packing::Gzip, &tar, 70_000), &tar);
     let mut sink = MemorySink::new(None);
     registry.import(&mut sink).unwrap();
-    assert_eq!(digest(&sink.to_vec()[..200_000]), digest(&[5; 200_000]));
+    assert_eq!(digest(&sink.to_vec()[..200_000]), digest(&vec![5; 200_000]));
 }

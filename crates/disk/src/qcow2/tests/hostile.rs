@@ -26,6 +26,9 @@ fn seeds() -> &'static Vec<Vec<u8>> {
     })
 }
 
+/// Bytes of the target.
+const CAPACITY: u64 = 4 << 20;
+
 /// What is done to an image.
 #[derive(Debug, Clone)]
 enum Change {
@@ -48,7 +51,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 /// Mostly in the part with the tables.
-fn place(index: &prop::sample::Index, length: usize) -> usize {
+fn place(index: prop::sample::Index, length: usize) -> usize {
     let at = index.index(length * 2);
     if at < length {
         at
@@ -63,15 +66,15 @@ fn apply(image: &mut Vec<u8>, change: &Change) {
         return;
     }
     match change {
-        Change::Byte(at, byte) => image[place(at, length)] = *byte,
+        Change::Byte(at, byte) => image[place(*at, length)] = *byte,
         Change::Entry(at, entry) => {
-            let at = place(at, length - 8) & !7;
+            let at = place(*at, length - 8) & !7;
             image[at..at + 8].copy_from_slice(&entry.to_be_bytes());
         }
         Change::Copy(from, to) => {
             let (from, to) = (
-                place(from, length - 512) & !511,
-                place(to, length - 512) & !511,
+                place(*from, length - 512) & !511,
+                place(*to, length - 512) & !511,
             );
             image.copy_within(from..from + 512, to);
         }
@@ -92,7 +95,6 @@ proptest! {
         for change in &changes {
             apply(&mut image, change);
         }
-        const CAPACITY: u64 = 4 << 20;
         let mut sink = if tail { MemorySink::new(Some(CAPACITY)) } else { MemorySink::device(CAPACITY) };
         if let Ok(decoded) = decode(&image, &mut sink, piece, 0) {
             prop_assert!(decoded.disk.len() as u64 <= CAPACITY);
@@ -112,7 +114,6 @@ proptest! {
         for change in &changes {
             apply(&mut image, change);
         }
-        const CAPACITY: u64 = 4 << 20;
         let file = decode(&image, &mut MemorySink::new(Some(CAPACITY)), piece, 0);
         let device = decode(&image, &mut MemorySink::device(CAPACITY), 65_536, 0);
         if let (Ok(file), Ok(device)) = (file, device) {
