@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::canvas::{Canvas, Finished, fits};
+use crate::content::BLOCK;
 use crate::error::Error;
 use crate::qcow2::{self, Ended, HEADER, Header, MAGIC, Stream};
 use crate::sink::Sink;
@@ -69,6 +70,8 @@ enum Body<'a> {
         canvas: Canvas<'a>,
         at: u64,
         known: bool,
+        /// The beginning of a block: what is hashed as it comes is whole blocks.
+        rest: Vec<u8>,
     },
     Qcow2 {
         canvas: Canvas<'a>,
@@ -136,6 +139,7 @@ impl<'a> Image<'a> {
                 canvas: Canvas::resume(sink, size)?,
                 at,
                 known: true,
+                rest: Vec::new(),
             },
             BodyState::Qcow2(stream) => {
                 let stream = Box::new(Stream::resume(*stream, threads));
@@ -158,7 +162,10 @@ impl<'a> Image<'a> {
         let body = match &mut self.body {
             Body::Unknown(_) => BodyState::Unknown,
             Body::Raw { known: false, .. } | Body::Gone => return Ok(None),
-            Body::Raw { canvas, at, .. } => {
+            Body::Raw {
+                canvas, at, rest, ..
+            } => {
+                flush(canvas, at, rest)?;
                 canvas.sync()?;
                 BodyState::Raw {
                     size: canvas.size(),
@@ -237,8 +244,9 @@ impl<'a> Image<'a> {
             self.open(&head)?;
         }
         // In another pass, the body is there already.
-        if let Body::Raw { at, .. } = &mut self.body {
+        if let Body::Raw { at, rest, .. } = &mut self.body {
             *at = 0;
+            rest.clear();
         }
         self.write(&head)
     }
@@ -275,6 +283,7 @@ impl<'a> Image<'a> {
                 canvas: Canvas::new(sink, size)?,
                 at: 0,
                 known,
+                rest: Vec::new(),
             }
         };
         Ok(())
@@ -282,13 +291,9 @@ impl<'a> Image<'a> {
 
     fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         match &mut self.body {
-            Body::Raw { canvas, at, .. } => {
-                let end = at.saturating_add(data.len() as u64);
-                canvas.grow(end)?;
-                canvas.put(*at, data)?;
-                *at = end;
-                Ok(())
-            }
+            Body::Raw {
+                canvas, at, rest, ..
+            } => raw(canvas, at, rest, data),
             Body::Qcow2 { canvas, stream } => stream.feed(data, canvas),
             Body::Unknown(_) | Body::Gone => Ok(()),
         }
@@ -312,7 +317,13 @@ impl<'a> Image<'a> {
         }
         match &mut self.body {
             Body::Qcow2 { canvas, stream } => stream.end(canvas),
-            Body::Raw { canvas, at, known } => {
+            Body::Raw {
+                canvas,
+                at,
+                known,
+                rest,
+            } => {
+                flush(canvas, at, rest)?;
                 if !*known {
                     let size = at.next_multiple_of(512);
                     canvas.resize(size)?;
@@ -346,6 +357,39 @@ impl<'a> Image<'a> {
             Body::Unknown(_) | Body::Gone => None,
         })
     }
+}
+
+/// The next bytes of a raw disk, in whole blocks.
+fn raw(
+    canvas: &mut Canvas<'_>,
+    at: &mut u64,
+    rest: &mut Vec<u8>,
+    mut data: &[u8],
+) -> Result<(), Error> {
+    canvas.grow(at.saturating_add((rest.len() + data.len()) as u64))?;
+    // After resuming, it may begin inside a block.
+    let inside = usize::try_from(*at % BLOCK as u64).unwrap_or(0) + rest.len();
+    if inside > 0 {
+        let (head, tail) = data.split_at((BLOCK - inside).min(data.len()));
+        rest.extend_from_slice(head);
+        data = tail;
+        if inside + head.len() < BLOCK {
+            return Ok(());
+        }
+        flush(canvas, at, rest)?;
+    }
+    let (whole, tail) = data.split_at(data.len() - data.len() % BLOCK);
+    canvas.put(*at, whole)?;
+    *at += whole.len() as u64;
+    rest.extend_from_slice(tail);
+    Ok(())
+}
+
+fn flush(canvas: &mut Canvas<'_>, at: &mut u64, rest: &mut Vec<u8>) -> Result<(), Error> {
+    canvas.put(*at, rest)?;
+    *at += rest.len() as u64;
+    rest.clear();
+    Ok(())
 }
 
 /// Whether a disk of this size fits, for callers that know it beforehand.

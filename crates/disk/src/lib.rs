@@ -17,6 +17,7 @@ mod overlay;
 mod progress;
 mod qcow2;
 mod sink;
+mod sniff;
 mod tar;
 mod unpack;
 
@@ -29,5 +30,6 @@ pub use overlay::OverlayError;
 pub use progress::Progress;
 pub use qcow2::{Compression, Header, Qcow2Error};
 pub use sink::{FileSink, MemorySink, Sink};
+pub use sniff::{Finding, Sniffed, Weight, sniff};
 pub use tar::TarError;
 pub use unpack::{Limits, Packing, UnpackError};

@@ -20,7 +20,7 @@ fn options() -> Options {
 fn from_the_last_checkpoint_on(
     #[values("raw", "qcow2", "qcow2 -c", "grown")] format: &str,
     #[values(Packing::Plain, Packing::Gzip, Packing::Zstd)] packing: Packing,
-    #[values(25, 60, 95)] percent: u64,
+    #[values(40, 95)] percent: u64,
 ) {
     let folder = Folder::new();
     let raw = folder.raw("disk.raw", 9 << 20, 41);

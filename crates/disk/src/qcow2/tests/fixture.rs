@@ -113,6 +113,50 @@ impl Folder {
     }
 }
 
+/// An image of version 3 with clusters of 512 bytes, all in disorder; the cluster at `n` of the disk is
+/// filled with numbers that follow from n. Tables come first, or last.
+pub(crate) fn shuffled(clusters: u64, tables_first: bool) -> Vec<u8> {
+    let mut dice = Dice(4711);
+    let tables = clusters.div_ceil(64);
+    let l1_clusters = (tables * 8).div_ceil(512);
+    let data = if tables_first {
+        1 + l1_clusters + tables
+    } else {
+        1
+    };
+    let l1 = if tables_first { 1 } else { 1 + clusters };
+    let l2 = l1 + l1_clusters;
+    let mut order: Vec<u64> = (0..clusters).collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, usize::try_from(dice.roll(at as u64 + 1)).unwrap());
+    }
+    let mut image = vec![0; usize::try_from((1 + l1_clusters + tables + clusters) * 512).unwrap()];
+    let mut put = |at: u64, bytes: &[u8]| {
+        let at = usize::try_from(at).unwrap();
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    put(0, b"QFI\xfb\0\0\0\x03");
+    put(20, &9_u32.to_be_bytes());
+    put(24, &(clusters * 512).to_be_bytes());
+    put(36, &u32::try_from(tables).unwrap().to_be_bytes());
+    put(40, &(l1 * 512).to_be_bytes());
+    put(96, &4_u32.to_be_bytes());
+    put(100, &104_u32.to_be_bytes());
+    for table in 0..tables {
+        put(
+            l1 * 512 + table * 8,
+            &((l2 + table) * 512 | 1 << 63).to_be_bytes(),
+        );
+    }
+    for (guest, place) in order.iter().enumerate() {
+        let host = (data + place) * 512;
+        put(l2 * 512 + guest as u64 * 8, &(host | 1 << 63).to_be_bytes());
+        let number = u32::try_from(guest).unwrap() + 1;
+        put(host, &number.to_be_bytes().repeat(128));
+    }
+    image
+}
+
 /// Runs commands of qemu-io on an image.
 pub(crate) fn qemu_io(image: &Path, commands: &[String]) {
     let mut all = vec!["-f", "qcow2"];

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 
-use super::fixture::{Dice, Folder, agrees, decode, qemu_io, run, text};
+use super::fixture::{Dice, Folder, agrees, decode, qemu_io, run, shuffled, text};
 use crate::error::Error;
 use crate::qcow2::Qcow2Error;
 use crate::sink::MemorySink;
@@ -113,6 +113,34 @@ fn the_l1_table_of_a_grown_disk_comes_last(#[case] arguments: &[&str]) {
     assert!(device.disk == expected);
     assert!(device.passes > 1);
     assert_eq!(device.parked, 0);
+}
+
+#[rstest]
+#[case::tables_first(true)]
+#[case::tables_last(false)]
+fn more_disorder_than_is_waited_for_takes_no_more_memory(#[case] tables_first: bool) {
+    let folder = Folder::new();
+    let image = folder.path("disk.qcow2");
+    let clusters = 3 * super::super::plan::MOST as u64;
+    std::fs::write(&image, shuffled(clusters, tables_first)).unwrap();
+    let (file, device) = agrees(&folder, &image);
+    assert_eq!(file.disk[512..516], [0, 0, 0, 2]);
+    assert_eq!(file.passes, 1);
+    assert!(file.parked > 0);
+    assert!(device.passes >= 3, "{}", device.passes);
+    // The next larger one is refused where there is no room to park.
+    let image = shuffled(20 * super::super::plan::MOST as u64, tables_first);
+    let error = decode(&image, &mut MemorySink::device(1 << 30), 65_536, 0).err();
+    assert!(
+        matches!(
+            error,
+            Some(Error::Qcow2(Qcow2Error::Fragmented { passes: 8, .. }))
+        ),
+        "{error:?}"
+    );
+    let file = decode(&image, &mut MemorySink::new(None), 65_536, 0).unwrap();
+    assert_eq!(file.passes, 1);
+    assert_eq!(file.disk[512..516], [0, 0, 0, 2]);
 }
 
 #[test]
