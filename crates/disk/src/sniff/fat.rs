@@ -105,7 +105,7 @@ impl Layout {
         };
         let next = match self.width {
             Width::Fat12 => le16(&bytes, 0).map(|both| {
-                u32::from(if cluster % 2 == 0 {
+                u32::from(if cluster.is_multiple_of(2) {
                     both & 0xfff
                 } else {
                     both >> 4

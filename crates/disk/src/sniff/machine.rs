@@ -112,7 +112,7 @@ pub(super) fn boot_record(first: &[u8]) -> Vec<Finding> {
     // begins with zeros.
     let code = matches!(
         first,
-        [0xeb, _, 0x90, ..] | [0xeb, 0x63, ..] | [0xfa, ..] | [0x33, 0xc0, ..] | [0x31, 0xc0, ..]
+        [0xeb, _, 0x90, ..] | [0xeb, 0x63, ..] | [0xfa, ..] | [0x33 | 0x31, 0xc0, ..]
     );
     if at(510, &[0x55, 0xaa]) && code && !super::fat::is_fat(first) {
         return vec![Finding {

@@ -157,11 +157,12 @@ fn gpt(disk: &mut Part<'_>, sector: u64) -> Result<Vec<Partition>, Error> {
 
 /// A GUID as it is written: the first three parts are little-endian.
 fn guid(entry: &[u8]) -> String {
-    let hex = |order: &[usize]| -> String {
-        order
+    let hex = |order: &[usize]| {
+        let bytes: Vec<u8> = order
             .iter()
-            .map(|at| format!("{:02x}", entry.get(*at).copied().unwrap_or(0)))
-            .collect()
+            .map(|at| entry.get(*at).copied().unwrap_or(0))
+            .collect();
+        crate::digest::hex(&bytes)
     };
     [
         hex(&[3, 2, 1, 0]),

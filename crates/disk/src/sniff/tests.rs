@@ -72,7 +72,7 @@ fn fat(bits: u32, programs: &[(&[u8; 11], u16)]) -> Vec<u8> {
                 let at = at + from + from / 2;
                 let old = u16::from_le_bytes([disk[at], disk[at + 1]]);
                 let to = u16::try_from(to & 0xfff).unwrap();
-                let both = if from % 2 == 0 {
+                let both = if from.is_multiple_of(2) {
                     old & 0xf000 | to
                 } else {
                     old & 0xf | to << 4

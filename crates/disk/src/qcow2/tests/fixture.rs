@@ -130,7 +130,7 @@ pub(crate) fn shuffled(clusters: u64, tables_first: bool) -> Vec<u8> {
     for at in (1..order.len()).rev() {
         order.swap(at, usize::try_from(dice.roll(at as u64 + 1)).unwrap());
     }
-    let mut image = vec![0; usize::try_from((1 + l1_clusters + tables + clusters) * 512).unwrap()];
+    let mut image = vec![0; usize::try_from((2 + l1_clusters + tables + clusters) * 512).unwrap()];
     let mut put = |at: u64, bytes: &[u8]| {
         let at = usize::try_from(at).unwrap();
         image[at..at + bytes.len()].copy_from_slice(bytes);
@@ -140,17 +140,26 @@ pub(crate) fn shuffled(clusters: u64, tables_first: bool) -> Vec<u8> {
     put(24, &(clusters * 512).to_be_bytes());
     put(36, &u32::try_from(tables).unwrap().to_be_bytes());
     put(40, &(l1 * 512).to_be_bytes());
+    // QEMU wants a table of reference counts, and does not look into it for reading.
+    put(
+        48,
+        &((1 + l1_clusters + tables + clusters) * 512).to_be_bytes(),
+    );
+    put(56, &1_u32.to_be_bytes());
     put(96, &4_u32.to_be_bytes());
     put(100, &104_u32.to_be_bytes());
     for table in 0..tables {
         put(
             l1 * 512 + table * 8,
-            &((l2 + table) * 512 | 1 << 63).to_be_bytes(),
+            &(((l2 + table) * 512) | (1 << 63)).to_be_bytes(),
         );
     }
     for (guest, place) in order.iter().enumerate() {
         let host = (data + place) * 512;
-        put(l2 * 512 + guest as u64 * 8, &(host | 1 << 63).to_be_bytes());
+        put(
+            l2 * 512 + guest as u64 * 8,
+            &(host | (1 << 63)).to_be_bytes(),
+        );
         let number = u32::try_from(guest).unwrap() + 1;
         put(host, &number.to_be_bytes().repeat(128));
     }

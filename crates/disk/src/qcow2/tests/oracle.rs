@@ -127,7 +127,12 @@ fn more_disorder_than_is_waited_for_takes_no_more_memory(#[case] tables_first: b
     assert_eq!(file.disk[512..516], [0, 0, 0, 2]);
     assert_eq!(file.passes, 1);
     assert!(file.parked > 0);
-    assert!(device.passes >= 3, "{}", device.passes);
+    // What comes last finds these few megabytes still in memory.
+    assert!(
+        device.passes >= if tables_first { 3 } else { 1 },
+        "{}",
+        device.passes
+    );
     // The next larger one is refused where there is no room to park.
     let image = shuffled(20 * super::super::plan::MOST as u64, tables_first);
     let error = decode(&image, &mut MemorySink::device(1 << 30), 65_536, 0).err();
