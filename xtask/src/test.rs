@@ -8,12 +8,15 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("bash", "bash"),
     ("diff", "diffutils"),
     ("git", "git"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
+    ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
+    ("tar", "tar"),
 ];
 
 #[derive(Debug, Args)]
@@ -42,11 +45,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Installs what is missing if that is possible without asking; a test never skips in silence.
 fn provide() -> anyhow::Result<()> {
     let missing = || -> Vec<&str> {
-        PROGRAMS
+        let mut packages: Vec<_> = PROGRAMS
             .iter()
             .filter(|(name, _)| shell::find(name).is_none())
             .map(|(_, package)| *package)
-            .collect()
+            .collect();
+        // Programs of one package are beside each other.
+        packages.dedup();
+        packages
     };
     let packages = missing();
     if packages.is_empty() {

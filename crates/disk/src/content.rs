@@ -1,0 +1,207 @@
+//! A name for what is on a disk, whatever its container looked like.
+//!
+//! Two imports of the same disk have the same name, be it raw or qcow2, in whatever order its
+//! clusters came. A plain SHA-256 of the disk cannot be had without either writing in order or
+//! reading everything back, holes included; for a disk that is mostly holes that costs more than
+//! the import. So this is a tree:
+//!
+//! * a *block* is 4096 bytes, the last one may be shorter. Blocks of zeros do not count.
+//! * a *leaf* is the smallest power of two of at least 1 MiB of which 65,536 cover the disk. Its
+//!   hash is the SHA-256 over every counting block: its number within the leaf (u32, big endian),
+//!   its length (u32), its bytes.
+//! * the *root* is the SHA-256 over `medley disk 1\n`, the size of the disk and of a leaf (u64), and for
+//!   every leaf with a counting block its number (u64) and hash.
+//!
+//! Blocks of a leaf that come in ascending order are hashed as they come; a leaf where they do not
+//! is read back in the end. A hasher is kept for each leaf: 65,536 of them at most, 8 MiB.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 4096;
+
+/// A leaf has at least this many bytes.
+const SMALLEST_LEAF: u64 = 1 << 20;
+
+/// Leaves of the largest tree.
+const MOST_LEAVES: u64 = 1 << 16;
+
+/// The name of what is on a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ContentHash(String);
+
+impl ContentHash {
+    /// `tree-sha256:` and 64 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A leaf in the making.
+#[derive(Debug, Clone)]
+struct Leaf {
+    hash: Sha256,
+    /// The first block that may still come.
+    next: u32,
+    /// Blocks came out of order: what was hashed is worth nothing.
+    torn: bool,
+}
+
+impl Leaf {
+    fn new() -> Self {
+        Self {
+            hash: Sha256::new(),
+            next: 0,
+            torn: false,
+        }
+    }
+
+    fn add(&mut self, number: u32, data: &[u8]) {
+        if self.torn || number < self.next {
+            self.torn = true;
+            return;
+        }
+        self.next = number.saturating_add(1);
+        self.hash.update(number.to_be_bytes());
+        // A block has no more than 4096 bytes.
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.hash.update(length.to_be_bytes());
+        self.hash.update(data);
+    }
+}
+
+/// The hash of a disk that is being written.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    size: u64,
+    leaf: u64,
+    leaves: BTreeMap<u64, Leaf>,
+}
+
+impl Tree {
+    /// For a disk of this many bytes.
+    pub(crate) fn new(size: u64) -> Self {
+        let leaf = size
+            .div_ceil(MOST_LEAVES)
+            .checked_next_power_of_two()
+            .unwrap_or(1 << 63)
+            .max(SMALLEST_LEAF);
+        Self {
+            size,
+            leaf,
+            leaves: BTreeMap::new(),
+        }
+    }
+
+    /// The size that it was made for.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes a whole block that is not only zeros. Others that come need not be told apart: see
+    /// [`Tree::tear`].
+    pub(crate) fn add(&mut self, offset: u64, block: &[u8]) {
+        let (leaf, number) = self.place(offset);
+        self.leaves
+            .entry(leaf)
+            .or_insert_with(Leaf::new)
+            .add(number, block);
+    }
+
+    /// Something in the leaf of this byte was written that is not a whole block, or again: it has
+    /// to be read back.
+    pub(crate) fn tear(&mut self, offset: u64) {
+        let (leaf, _) = self.place(offset);
+        self.leaves.entry(leaf).or_insert_with(Leaf::new).torn = true;
+    }
+
+    /// Every leaf that holds anything is read back: what was hashed before is not known.
+    pub(crate) fn tear_all(&mut self) {
+        for leaf in 0..self.size.div_ceil(self.leaf) {
+            self.tear(leaf * self.leaf);
+        }
+    }
+
+    fn place(&self, offset: u64) -> (u64, u32) {
+        let number = offset % self.leaf / BLOCK as u64;
+        // A leaf has at most 2^64 / 2^16 bytes, which are 2^36 blocks; disks that large are not
+        // to be had, and two blocks with one number only make the leaf torn.
+        (offset / self.leaf, u32::try_from(number).unwrap_or(0))
+    }
+
+    /// The name of the disk. `read` fills a buffer with what is at an offset; it is called for
+    /// the leaves that did not come in order.
+    pub(crate) fn finish<E>(
+        mut self,
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<ContentHash, E> {
+        let mut root = Sha256::new();
+        root.update(b"medley disk 1\n");
+        root.update(self.size.to_be_bytes());
+        root.update(self.leaf.to_be_bytes());
+        let mut buffer = vec![0; 1 << 20];
+        for (index, mut leaf) in std::mem::take(&mut self.leaves) {
+            if leaf.torn {
+                leaf = self.again(index, &mut buffer, &mut read)?;
+            }
+            if leaf.next > 0 {
+                root.update(index.to_be_bytes());
+                root.update(leaf.hash.finalize());
+            }
+        }
+        Ok(ContentHash(format!(
+            "tree-sha256:{}",
+            crate::digest::hex(&root.finalize())
+        )))
+    }
+
+    fn again<E>(
+        &self,
+        index: u64,
+        buffer: &mut [u8],
+        read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<Leaf, E> {
+        let mut leaf = Leaf::new();
+        let start = index * self.leaf;
+        let end = start.saturating_add(self.leaf).min(self.size);
+        let mut at = start;
+        while at < end {
+            let take = usize::try_from(end - at)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len());
+            let Some(part) = buffer.get_mut(..take) else {
+                break;
+            };
+            read(at, part)?;
+            for (block, data) in part.chunks(BLOCK).enumerate() {
+                if !is_zero(data) {
+                    let (_, number) = self.place(at + (block * BLOCK) as u64);
+                    leaf.add(number, data);
+                }
+            }
+            at += take as u64;
+        }
+        Ok(leaf)
+    }
+}
+
+/// Whether there are only zeros.
+pub(crate) fn is_zero(data: &[u8]) -> bool {
+    // The compiler makes vector instructions of the inner loop; the outer one ends it early.
+    data.chunks(256)
+        .all(|chunk| chunk.iter().fold(0, |sum, byte| sum | byte) == 0)
+}
+
+#[cfg(test)]
+mod tests;

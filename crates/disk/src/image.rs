@@ -1,0 +1,398 @@
+//! A disk image as it streams by, in whatever format, on its way to the target.
+
+use serde::{Deserialize, Serialize};
+
+use crate::canvas::{Canvas, Finished, fits};
+use crate::content::BLOCK;
+use crate::error::Error;
+use crate::qcow2::{self, Ended, HEADER, Header, MAGIC, Stream};
+use crate::sink::Sink;
+use crate::unpack::{Limits, Packing, UnpackError, Unpacker};
+
+/// Bytes that tell a format.
+const HEAD: usize = 512;
+
+/// A disk inside a compressed file inside a compressed file is enough.
+const DEEPEST: usize = 2;
+
+/// The format of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// The bytes of the disk.
+    Raw,
+    /// QEMU's.
+    Qcow2(Header),
+}
+
+/// Formats by their first bytes.
+fn foreign(head: &[u8]) -> Option<&'static str> {
+    let at = |offset: usize, magic: &[u8]| {
+        head.get(offset..)
+            .is_some_and(|rest| rest.starts_with(magic))
+    };
+    if at(0, b"KDMV") || at(0, b"COWD") || at(0, b"# Disk DescriptorFile") {
+        Some("vmdk")
+    } else if at(0, b"vhdxfile") {
+        Some("vhdx")
+    } else if at(0, b"conectix") {
+        Some("vpc")
+    } else if at(64, &[0x7f, 0x10, 0xda, 0xbe]) {
+        Some("vdi")
+    } else if at(0, b"QED\0") {
+        Some("qed")
+    } else if at(0, b"WithoutFreeSpace") || at(0, b"WithouFreSpacExt") {
+        Some("parallels")
+    } else {
+        None
+    }
+}
+
+/// What an image needs to go on later.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct State {
+    path: String,
+    size: Option<u64>,
+    head: Vec<u8>,
+    body: BodyState,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum BodyState {
+    Unknown,
+    Raw { size: u64, at: u64 },
+    Qcow2(Box<qcow2::State>),
+}
+
+enum Body<'a> {
+    Unknown(&'a mut dyn Sink),
+    Raw {
+        canvas: Canvas<'a>,
+        at: u64,
+        known: bool,
+        /// The beginning of a block: what is hashed as it comes is whole blocks.
+        rest: Vec<u8>,
+    },
+    Qcow2 {
+        canvas: Canvas<'a>,
+        stream: Box<Stream>,
+    },
+    /// Between two of the others.
+    Gone,
+}
+
+/// An image on its way.
+pub(crate) struct Image<'a> {
+    limits: Limits,
+    threads: usize,
+    path: String,
+    /// Bytes of the file, if that is known.
+    size: Option<u64>,
+    packs: Vec<Option<Unpacker>>,
+    head: Vec<u8>,
+    /// Whether the format of this pass is known.
+    decided: bool,
+    body: Body<'a>,
+}
+
+impl std::fmt::Debug for Image<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Image")
+            .field("path", &self.path)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Image<'a> {
+    /// For a target that is not touched before it is known that the disk fits.
+    pub(crate) fn new(sink: &'a mut dyn Sink, limits: Limits, threads: usize) -> Self {
+        Self {
+            limits,
+            threads,
+            path: String::new(),
+            size: None,
+            packs: Vec::new(),
+            head: Vec::new(),
+            decided: false,
+            body: Body::Unknown(sink),
+        }
+    }
+
+    /// Goes on from a state.
+    pub(crate) fn resume(
+        sink: &'a mut dyn Sink,
+        limits: Limits,
+        threads: usize,
+        state: State,
+    ) -> Result<Self, Error> {
+        let mut image = Self::new(sink, limits, threads);
+        image.path = state.path;
+        image.size = state.size;
+        image.head = state.head;
+        let Body::Unknown(sink) = std::mem::replace(&mut image.body, Body::Gone) else {
+            return Ok(image);
+        };
+        image.body = match state.body {
+            BodyState::Unknown => Body::Unknown(sink),
+            BodyState::Raw { size, at } => Body::Raw {
+                canvas: Canvas::resume(sink, size)?,
+                at,
+                known: true,
+                rest: Vec::new(),
+            },
+            BodyState::Qcow2(stream) => {
+                let stream = Box::new(Stream::resume(*stream, threads));
+                Body::Qcow2 {
+                    canvas: Canvas::resume(sink, stream.header().size)?,
+                    stream,
+                }
+            }
+        };
+        image.decided = !matches!(image.body, Body::Unknown(_));
+        Ok(image)
+    }
+
+    /// The state, durably on the target as far as it is there; none where a decoder has some that
+    /// cannot be had.
+    pub(crate) fn state(&mut self) -> Result<Option<State>, Error> {
+        if !self.packs.is_empty() {
+            return Ok(None);
+        }
+        let body = match &mut self.body {
+            Body::Unknown(_) => BodyState::Unknown,
+            Body::Raw { known: false, .. } | Body::Gone => return Ok(None),
+            Body::Raw {
+                canvas, at, rest, ..
+            } => {
+                flush(canvas, at, rest)?;
+                canvas.sync()?;
+                BodyState::Raw {
+                    size: canvas.size(),
+                    at: *at,
+                }
+            }
+            Body::Qcow2 { canvas, stream } => {
+                let Some(state) = stream.state(canvas)? else {
+                    return Ok(None);
+                };
+                canvas.sync()?;
+                BodyState::Qcow2(Box::new(state))
+            }
+        };
+        Ok(Some(State {
+            path: self.path.clone(),
+            size: self.size,
+            head: self.head.clone(),
+            body,
+        }))
+    }
+
+    /// The file begins: its name, and its size if that is known.
+    pub(crate) fn begin(&mut self, path: String, size: Option<u64>) {
+        self.path = path;
+        self.size = size;
+    }
+
+    /// The file will come once more from its beginning.
+    pub(crate) fn rewind(&mut self) {
+        self.packs.clear();
+        self.head.clear();
+        self.decided = false;
+    }
+
+    /// The next bytes of the file.
+    pub(crate) fn feed(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.push(0, data)
+    }
+
+    fn push(&mut self, depth: usize, mut data: &[u8]) -> Result<(), Error> {
+        if let Some(pack) = self.packs.get_mut(depth) {
+            let Some(mut unpacker) = pack.take() else {
+                return Ok(());
+            };
+            while !data.is_empty() {
+                unpacker.feed(&mut data, &mut |out| self.push(depth + 1, out))?;
+            }
+            if let Some(pack) = self.packs.get_mut(depth) {
+                *pack = Some(unpacker);
+            }
+            return Ok(());
+        }
+        if self.decided {
+            return self.write(data);
+        }
+        self.head.extend_from_slice(data);
+        if self.head.len() < HEAD {
+            return Ok(());
+        }
+        self.decide()
+    }
+
+    /// Finds out what the file is by its head, and goes on with that.
+    fn decide(&mut self) -> Result<(), Error> {
+        let head = std::mem::take(&mut self.head);
+        if Packing::of(&head) != Packing::Plain {
+            if self.packs.len() >= DEEPEST {
+                return Err(UnpackError::TooDeep { most: DEEPEST }.into());
+            }
+            self.packs.push(Some(Unpacker::new(self.limits)));
+            return self.push(self.packs.len() - 1, &head);
+        }
+        self.decided = true;
+        if let Body::Unknown(_) = self.body {
+            self.open(&head)?;
+        }
+        // In another pass, the body is there already.
+        if let Body::Raw { at, rest, .. } = &mut self.body {
+            *at = 0;
+            rest.clear();
+        }
+        self.write(&head)
+    }
+
+    fn open(&mut self, head: &[u8]) -> Result<(), Error> {
+        let Body::Unknown(sink) = std::mem::replace(&mut self.body, Body::Gone) else {
+            return Ok(());
+        };
+        if let Some(format) = foreign(head) {
+            return Err(Error::UnsupportedFormat {
+                format,
+                path: self.path.clone(),
+            });
+        }
+        self.body = if head.starts_with(&MAGIC) {
+            // The rest of a name does not matter, numbers do.
+            const { assert!(HEADER <= HEAD) };
+            let header = Header::parse(head)?;
+            Body::Qcow2 {
+                canvas: Canvas::new(sink, header.size)?,
+                stream: Box::new(Stream::new(header, self.threads)),
+            }
+        } else {
+            let size = self.size.filter(|_| self.packs.is_empty());
+            let known = size.is_some();
+            let size = match size {
+                // QEMU rounds up to sectors, as machines count in them.
+                Some(size) => size.next_multiple_of(512),
+                // A device is blank from end to end; a file grows.
+                None if !sink.has_tail() => sink.capacity().unwrap_or(0),
+                None => 0,
+            };
+            Body::Raw {
+                canvas: Canvas::new(sink, size)?,
+                at: 0,
+                known,
+                rest: Vec::new(),
+            }
+        };
+        Ok(())
+    }
+
+    fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        match &mut self.body {
+            Body::Raw {
+                canvas, at, rest, ..
+            } => raw(canvas, at, rest, data),
+            Body::Qcow2 { canvas, stream } => stream.feed(data, canvas),
+            Body::Unknown(_) | Body::Gone => Ok(()),
+        }
+    }
+
+    /// The file is over.
+    pub(crate) fn end(&mut self) -> Result<Ended, Error> {
+        let mut depth = 0;
+        loop {
+            if let Some(pack) = self.packs.get_mut(depth) {
+                if let Some(mut unpacker) = pack.take() {
+                    unpacker.end(&mut |out| self.push(depth + 1, out))?;
+                }
+                depth += 1;
+            } else if self.decided {
+                break;
+            } else {
+                // Shorter than a sector, but what there is tells.
+                self.decide()?;
+            }
+        }
+        match &mut self.body {
+            Body::Qcow2 { canvas, stream } => stream.end(canvas),
+            Body::Raw {
+                canvas,
+                at,
+                known,
+                rest,
+            } => {
+                flush(canvas, at, rest)?;
+                if !*known {
+                    let size = at.next_multiple_of(512);
+                    canvas.resize(size)?;
+                }
+                Ok(Ended::Done)
+            }
+            Body::Unknown(_) | Body::Gone => Ok(Ended::Done),
+        }
+    }
+
+    /// Size of the disk, if it is known, bytes written, bytes parked.
+    pub(crate) fn counts(&self) -> (Option<u64>, u64, u64) {
+        match &self.body {
+            Body::Raw { canvas, known, .. } => (
+                known.then(|| canvas.size()),
+                canvas.written(),
+                canvas.parked(),
+            ),
+            Body::Qcow2 { canvas, .. } => (Some(canvas.size()), canvas.written(), canvas.parked()),
+            Body::Unknown(_) | Body::Gone => (None, 0, 0),
+        }
+    }
+
+    /// Ends it: the disk is complete and durable.
+    pub(crate) fn finish(self) -> Result<Option<(Format, Finished)>, Error> {
+        Ok(match self.body {
+            Body::Raw { canvas, .. } => Some((Format::Raw, canvas.finish()?)),
+            Body::Qcow2 { canvas, stream } => {
+                Some((Format::Qcow2(stream.header().clone()), canvas.finish()?))
+            }
+            Body::Unknown(_) | Body::Gone => None,
+        })
+    }
+}
+
+/// The next bytes of a raw disk, in whole blocks.
+fn raw(
+    canvas: &mut Canvas<'_>,
+    at: &mut u64,
+    rest: &mut Vec<u8>,
+    mut data: &[u8],
+) -> Result<(), Error> {
+    canvas.grow(at.saturating_add((rest.len() + data.len()) as u64))?;
+    // After resuming, it may begin inside a block.
+    let inside = usize::try_from(*at % BLOCK as u64).unwrap_or(0) + rest.len();
+    if inside > 0 {
+        let (head, tail) = data.split_at((BLOCK - inside).min(data.len()));
+        rest.extend_from_slice(head);
+        data = tail;
+        if inside + head.len() < BLOCK {
+            return Ok(());
+        }
+        flush(canvas, at, rest)?;
+    }
+    let (whole, tail) = data.split_at(data.len() - data.len() % BLOCK);
+    canvas.put(*at, whole)?;
+    *at += whole.len() as u64;
+    rest.extend_from_slice(tail);
+    Ok(())
+}
+
+fn flush(canvas: &mut Canvas<'_>, at: &mut u64, rest: &mut Vec<u8>) -> Result<(), Error> {
+    canvas.put(*at, rest)?;
+    *at += rest.len() as u64;
+    rest.clear();
+    Ok(())
+}
+
+/// Whether a disk of this size fits, for callers that know it beforehand.
+pub fn check_size(sink: &dyn Sink, size: u64) -> Result<(), Error> {
+    fits(sink, size)
+}

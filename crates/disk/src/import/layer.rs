@@ -1,0 +1,361 @@
+//! One pass over one layer.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::ScopedJoinHandle;
+
+use super::flow::{self, Flow, Hash, Shared};
+use super::{Checkpoint, Contents, Layer, Run, Source};
+use crate::digest::{Digest, Hasher};
+use crate::error::Error;
+use crate::image;
+use crate::overlay::{Action, Overlay};
+use crate::progress::Progress;
+use crate::qcow2::Ended;
+use crate::tar::{Event, Reader};
+use crate::unpack::{Packing, Unpacker};
+
+/// Chunks between two threads.
+const PLACES: usize = 8;
+
+/// Where in a layer to begin.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) layer: usize,
+    packed: u64,
+    unpacked: u64,
+    packing: Packing,
+    diff_id: Vec<u8>,
+    reader: Reader,
+    taking: bool,
+}
+
+/// The parts of a checkpoint.
+pub(super) fn split(checkpoint: Checkpoint) -> (image::State, Overlay, Start) {
+    let start = Start {
+        layer: checkpoint.layer,
+        packed: checkpoint.packed,
+        unpacked: checkpoint.unpacked,
+        packing: checkpoint.packing,
+        diff_id: checkpoint.diff_id,
+        reader: checkpoint.reader,
+        taking: checkpoint.taking,
+    };
+    (checkpoint.image, checkpoint.overlay, start)
+}
+
+/// What a pass came to.
+#[derive(Debug)]
+pub(super) struct Passed {
+    /// How the disk in it ended; none if there was none.
+    pub(super) ended: Option<Ended>,
+    pub(super) diff_id: Digest,
+}
+
+/// The archive of a layer, and the disk in it.
+struct Tar {
+    reader: Reader,
+    taking: bool,
+    ended: Option<Ended>,
+}
+
+impl Run<'_, '_> {
+    /// Reads a layer to its end and verifies it.
+    pub(super) fn layer(
+        &mut self,
+        index: usize,
+        layer: &Layer,
+        source: &mut dyn Source,
+        start: Option<Start>,
+    ) -> Result<Passed, Error> {
+        let offset = start.as_ref().map_or(0, |start| start.packed);
+        let from = source
+            .open(layer, offset)
+            .map_err(|error| self.cannot_open(layer, offset, error))?;
+        let mut tar = Tar {
+            reader: Reader::default(),
+            taking: false,
+            ended: None,
+        };
+        let mut unpacker = Unpacker::new(self.options.limits);
+        let mut hasher = Hasher::like(layer.diff_id.as_ref());
+        if let Some(start) = start {
+            unpacker = Unpacker::resume(
+                self.options.limits,
+                start.packing,
+                start.packed,
+                start.unpacked,
+            )?;
+            hasher = Hasher::resume(layer.diff_id.as_ref(), &start.diff_id).ok_or_else(|| {
+                Error::Checkpoint {
+                    found: "another kind of diff-id".to_owned(),
+                    expected: layer.digest.to_string(),
+                }
+            })?;
+            tar.reader = start.reader;
+            tar.taking = start.taking;
+        } else if layer.contents == Contents::Disk && self.pass == 1 {
+            self.image.begin(layer.digest.to_string(), None);
+        }
+        self.begun += layer.size.unwrap_or(0).saturating_sub(offset);
+        // Without a diff-id, what comes after a checkpoint could not be verified.
+        let every = (layer.diff_id.is_some() && self.pass == 1)
+            .then_some(self.options.checkpoint_every.max(1));
+
+        let shared = Shared::default();
+        let fetched_before = self.fetched;
+        std::thread::scope(|scope| {
+            let (raw_to, raw_from) = sync_channel(PLACES);
+            let (flow_to, flow_from) = sync_channel(PLACES);
+            let (hash_to, hash_from) = sync_channel(PLACES);
+            let shared = &shared;
+            let fetching = scope.spawn(move || flow::fetch(from, layer, offset, raw_to, shared));
+            scope.spawn(move || flow::unpack(unpacker, &raw_from, &flow_to, every));
+            let hashing = scope.spawn(move || flow::hash(hasher, &hash_from));
+
+            let mut pass = Pass {
+                run: self,
+                index,
+                layer,
+                shared,
+                fetched_before,
+            };
+            let result = pass.consume(&mut tar, flow_from, hash_to);
+            if let Err(error) = &result
+                && !worth_the_digest(error)
+            {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            let verified = verify(layer, join(fetching, layer), join_digest(hashing, layer));
+            self.fetched = fetched_before + shared.fetched.load(Ordering::Relaxed);
+            match (result, verified) {
+                (Ok(()), Ok(diff_id)) => Ok(Passed {
+                    ended: tar.ended,
+                    diff_id,
+                }),
+                // A damaged blob explains what is wrong with its content, not the other way.
+                (Err(error), Err(damaged)) if worth_the_digest(&error) => match damaged {
+                    Error::DigestMismatch {
+                        what: "diff-id", ..
+                    }
+                    | Error::Cancelled => Err(error),
+                    damaged => Err(damaged),
+                },
+                (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+            }
+        })
+    }
+
+    fn cannot_open(&self, layer: &Layer, offset: u64, source: io::Error) -> Error {
+        if self.pass > 1 && source.kind() == io::ErrorKind::Unsupported {
+            return Error::AnotherPass {
+                missing: self.missing,
+                advice: "import from a source that can be read again, or to a file",
+            };
+        }
+        Error::Read {
+            layer: layer.digest.to_string(),
+            offset,
+            source,
+        }
+    }
+
+    /// Prepares for another pass over the layer.
+    pub(super) fn again(&mut self, before: &Overlay, missing: u64) {
+        self.pass += 1;
+        self.missing = missing;
+        self.overlay = before.clone();
+        self.image.rewind();
+    }
+}
+
+/// Whether the digest of the layer can explain an error.
+fn worth_the_digest(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Tar(_)
+            | Error::Overlay(_)
+            | Error::Unpack(_)
+            | Error::Qcow2(_)
+            | Error::UnsupportedFormat { .. }
+    )
+}
+
+/// A pass in the middle.
+struct Pass<'p, 'r, 's> {
+    run: &'p mut Run<'r, 's>,
+    index: usize,
+    layer: &'p Layer,
+    shared: &'p Shared,
+    fetched_before: u64,
+}
+
+impl Pass<'_, '_, '_> {
+    /// Takes all that comes out of a layer.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "that the channels are closed is how the other threads know"
+    )]
+    fn consume(
+        &mut self,
+        tar: &mut Tar,
+        from: Receiver<Flow>,
+        hash: SyncSender<Hash>,
+    ) -> Result<(), Error> {
+        let gone = |_| Error::Cancelled;
+        for flow in from {
+            match flow {
+                Flow::Data(data) => {
+                    hash.send(Hash::Data(data.clone())).map_err(gone)?;
+                    self.data(tar, &data)?;
+                    self.run.unpacked += data.len() as u64;
+                }
+                Flow::Boundary {
+                    packed,
+                    unpacked,
+                    packing,
+                } => self.checkpoint(tar, &hash, packed, unpacked, packing)?,
+                Flow::Failed(error) => return Err(error),
+                Flow::End => {
+                    if self.layer.contents == Contents::Disk {
+                        tar.ended = Some(self.run.image.end()?);
+                    } else {
+                        tar.reader.end()?;
+                    }
+                    return Ok(());
+                }
+            }
+            self.report()?;
+        }
+        // The unpacking thread always says how it ended; if it did not, the fetching one did not
+        // either, and says why.
+        Err(Error::Cancelled)
+    }
+
+    fn data(&mut self, tar: &mut Tar, mut data: &[u8]) -> Result<(), Error> {
+        let image = &mut self.run.image;
+        if self.layer.contents == Contents::Disk {
+            return image.feed(data);
+        }
+        while let Some(event) = tar.reader.next(&mut data)? {
+            match event {
+                Event::Entry(entry) => {
+                    tar.taking = self.run.overlay.entry(&entry)? == Action::Take;
+                    if tar.taking {
+                        let path = String::from_utf8_lossy(&entry.path).into_owned();
+                        image.begin(path, Some(entry.size));
+                    }
+                }
+                Event::Data(data) if tar.taking => image.feed(data)?,
+                Event::End if tar.taking => {
+                    tar.taking = false;
+                    tar.ended = Some(image.end()?);
+                }
+                Event::Data(_) | Event::End => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn checkpoint(
+        &mut self,
+        tar: &Tar,
+        hash: &SyncSender<Hash>,
+        packed: u64,
+        unpacked: u64,
+        packing: Packing,
+    ) -> Result<(), Error> {
+        // Behind the disk there is little left; its end is not stored.
+        if tar.ended.is_some() {
+            return Ok(());
+        }
+        let Some(image) = self.run.image.state()? else {
+            return Ok(());
+        };
+        let (to, from) = sync_channel(1);
+        hash.send(Hash::State(to)).map_err(|_| Error::Cancelled)?;
+        let diff_id = from.recv().map_err(|_| Error::Cancelled)?;
+        self.run.watch.checkpoint(Checkpoint {
+            layers: self
+                .run
+                .layers
+                .iter()
+                .map(|layer| layer.digest.clone())
+                .collect(),
+            layer: self.index,
+            packed,
+            unpacked,
+            packing,
+            diff_id,
+            overlay: self.run.overlay.clone(),
+            reader: tar.reader.clone(),
+            taking: tar.taking,
+            image,
+        });
+        Ok(())
+    }
+
+    fn report(&mut self) -> Result<(), Error> {
+        let now = self.run.watch.now();
+        let fetched = self.fetched_before + self.shared.fetched.load(Ordering::Relaxed);
+        if !self.run.meter.tick(now, fetched) {
+            return Ok(());
+        }
+        let (disk, written, _) = self.run.image.counts();
+        let total = self.layer.size.map(|_| self.run.begun);
+        let progress = Progress {
+            fetched,
+            total,
+            unpacked: self.run.unpacked,
+            written,
+            disk,
+            pass: self.run.pass,
+            rate: self.run.meter.rate(),
+            eta: total.and_then(|total| self.run.meter.eta(total.saturating_sub(fetched))),
+        };
+        if self.run.watch.progress(&progress).is_break() {
+            return Err(Error::Cancelled);
+        }
+        Ok(())
+    }
+}
+
+type Fetched = Result<Option<Digest>, Error>;
+
+fn join(thread: ScopedJoinHandle<'_, Fetched>, layer: &Layer) -> Fetched {
+    thread.join().unwrap_or_else(|_| Err(panicked(layer)))
+}
+
+fn join_digest(thread: ScopedJoinHandle<'_, Digest>, layer: &Layer) -> Result<Digest, Error> {
+    thread.join().map_err(|_| panicked(layer))
+}
+
+/// A source that panics is a source that failed.
+fn panicked(layer: &Layer) -> Error {
+    Error::Read {
+        layer: layer.digest.to_string(),
+        offset: 0,
+        source: io::Error::other("the thread that reads it panicked"),
+    }
+}
+
+/// Compares digests; gives the diff-id as it was computed.
+fn verify(layer: &Layer, digest: Fetched, diff_id: Result<Digest, Error>) -> Result<Digest, Error> {
+    let mismatch = |what, found: &Digest, expected: &Digest| Error::DigestMismatch {
+        what,
+        layer: layer.digest.to_string(),
+        found: found.to_string(),
+        expected: expected.to_string(),
+    };
+    if let Some(digest) = digest?
+        && digest != layer.digest
+    {
+        return Err(mismatch("digest", &digest, &layer.digest));
+    }
+    let diff_id = diff_id?;
+    match &layer.diff_id {
+        Some(expected) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
+        _ => Ok(diff_id),
+    }
+}

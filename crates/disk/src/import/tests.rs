@@ -1,0 +1,4 @@
+mod faults;
+mod fixture;
+mod formats;
+mod resuming;

@@ -1,0 +1,35 @@
+//! From the layers of a container disk to a raw disk: in one pass, in bounded memory, verified.
+//!
+//! [`import`] is the whole way. It reads layers through a [`Source`], takes the one file of `/disk` as it
+//! streams by, decodes it and writes it to a [`Sink`]. Nothing is opened, asked for the time or
+//! waited for that the caller did not give; there is no scratch space. Everything that comes from
+//! outside may be hostile: sizes are bounded, errors are types ([`Error`]).
+//!
+//! Each step is a part that is fed bytes and can be tested and fuzzed alone: `tar`, `overlay`, `unpack`, `qcow2`.
+
+mod canvas;
+mod content;
+mod digest;
+mod error;
+mod image;
+mod import;
+mod overlay;
+mod progress;
+mod qcow2;
+mod sink;
+mod sniff;
+mod tar;
+mod unpack;
+
+pub use content::ContentHash;
+pub use digest::Digest;
+pub use error::Error;
+pub use image::{Format, check_size};
+pub use import::{Checkpoint, Contents, Imported, Layer, Options, Source, Watch, import};
+pub use overlay::OverlayError;
+pub use progress::Progress;
+pub use qcow2::{Compression, Header, Qcow2Error};
+pub use sink::{FileSink, MemorySink, Sink};
+pub use sniff::{Finding, Sniffed, Weight, sniff};
+pub use tar::TarError;
+pub use unpack::{Limits, Packing, UnpackError};

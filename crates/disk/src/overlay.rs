@@ -1,0 +1,291 @@
+//! The one file in `/disk`, as a container would see it that was started from all layers.
+//!
+//! Layers are looked at from the top down, each in one pass: the uppermost one that has a file in
+//! `/disk` decides, and those below it are not even fetched. A whiteout in an upper layer hides what
+//! is below it. The file is taken as it streams by; that it is not the only one may turn out after it
+//! was read, and is an error then as well.
+//!
+//! Links inside `/disk` that lead to the file are other names of it. Everything else that
+//! cannot be one disk is refused by name: links out of `/disk`, files in folders, devices, paths with `..`.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tar::{Entry, Kind};
+
+/// Before the name of what is hidden (OCI image specification, "Whiteouts").
+const WHITEOUT: &[u8] = b".wh.";
+/// Hides everything of the folder that is in layers below.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// Names that are remembered; more are no container disk.
+const MOST_NAMES: usize = 10_000;
+
+/// Why an image has no disk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayError {
+    /// There is nothing in `/disk`.
+    #[error("failed to find a VM disk image file in the container image: /disk has no file")]
+    NoDisk,
+    /// More than one file.
+    #[error("/disk has more than one file: {first:?} and {second:?}")]
+    MoreThanOne {
+        /// The one that came first.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A file that is not in `/disk` itself.
+    #[error("{path:?} is in a folder inside /disk; the disk has to be in /disk itself")]
+    Nested {
+        /// The file.
+        path: String,
+    },
+    /// `/disk` is something else.
+    #[error("/disk is not a folder in the layer that has it")]
+    NotAFolder,
+    /// A device, a pipe.
+    #[error("{path:?} is neither a file nor a link")]
+    NotAFile {
+        /// The entry.
+        path: String,
+    },
+    /// A file of which only parts are stored.
+    #[error("{path:?} is stored as a sparse file of the archive; store the whole file")]
+    Sparse {
+        /// The entry.
+        path: String,
+    },
+    /// A link to somewhere else.
+    #[error("{path:?} is a link to {target:?}, which is not a file in /disk")]
+    LinkOutside {
+        /// The link.
+        path: String,
+        /// What it points to.
+        target: String,
+    },
+    /// A path that climbs out.
+    #[error("the path {path:?} has \"..\" in it, which no layer may have")]
+    Traversal {
+        /// The entry.
+        path: String,
+    },
+    /// More names than a container disk has.
+    #[error("/disk has more than {MOST_NAMES} names")]
+    TooMany,
+}
+
+impl OverlayError {
+    /// One word of few.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoDisk => "NoDisk",
+            Self::MoreThanOne { .. } | Self::TooMany => "MoreThanOneDisk",
+            Self::Traversal { .. } => "BadLayer",
+            _ => "BadDisk",
+        }
+    }
+}
+
+/// What to do with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// This is the disk.
+    Take,
+    Skip,
+}
+
+/// What a layer leaves to those below.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The disk was in it.
+    Found(String),
+    /// Look at the next one.
+    Below,
+}
+
+/// What is known about `/disk` from the layers so far.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Overlay {
+    /// Names in `/disk` that layers above hide.
+    hidden: BTreeSet<Vec<u8>>,
+    /// Names that this layer hides from those below.
+    hides: BTreeSet<Vec<u8>>,
+    /// This layer hides all of `/disk` from those below.
+    hides_all: bool,
+    /// Layers above hide all of it.
+    hidden_all: bool,
+    /// An upper layer has `/disk` as a folder.
+    folder: bool,
+    /// Other names: link and what it points to.
+    links: Vec<(Vec<u8>, Vec<u8>)>,
+    found: Option<Vec<u8>>,
+}
+
+impl Overlay {
+    /// Looks at an entry of the current layer.
+    pub(crate) fn entry(&mut self, entry: &Entry) -> Result<Action, OverlayError> {
+        let path = components(&entry.path).ok_or_else(|| OverlayError::Traversal {
+            path: show(&entry.path),
+        })?;
+        match path.as_slice() {
+            [OPAQUE | b".wh.disk"] | [b"disk", OPAQUE] => self.hides_all = true,
+            [b"disk"] if entry.kind == Kind::Directory => self.folder = true,
+            [b"disk"] if self.folder => self.hides_all = true,
+            [b"disk"] if !self.hidden_all => return Err(OverlayError::NotAFolder),
+            [b"disk", name] => return self.name(name, entry),
+            [b"disk", .., name]
+                if entry.kind != Kind::Directory
+                    && !name.starts_with(WHITEOUT)
+                    && !self.is_hidden(path.get(1).copied().unwrap_or_default()) =>
+            {
+                return Err(OverlayError::Nested {
+                    path: show(&entry.path),
+                });
+            }
+            _ => {}
+        }
+        Ok(Action::Skip)
+    }
+
+    fn is_hidden(&self, name: &[u8]) -> bool {
+        self.hidden_all || self.hidden.contains(name)
+    }
+
+    fn hide(&mut self, name: &[u8]) -> Result<(), OverlayError> {
+        if self.hides.len() + self.hidden.len() + self.links.len() >= MOST_NAMES {
+            return Err(OverlayError::TooMany);
+        }
+        self.hides.insert(name.to_vec());
+        Ok(())
+    }
+
+    /// An entry of `/disk` itself.
+    fn name(&mut self, name: &[u8], entry: &Entry) -> Result<Action, OverlayError> {
+        if name.starts_with(b".wh..wh.") {
+            // What union file systems keep for themselves.
+            return Ok(Action::Skip);
+        }
+        if let Some(name) = name.strip_prefix(WHITEOUT) {
+            self.hide(name)?;
+            return Ok(Action::Skip);
+        }
+        if self.is_hidden(name) {
+            return Ok(Action::Skip);
+        }
+        self.folder = true;
+        // Whatever it is, it stands for what has its name below.
+        self.hide(name)?;
+        match entry.kind {
+            Kind::Directory => Ok(Action::Skip),
+            Kind::Other => Err(OverlayError::NotAFile {
+                path: show(&entry.path),
+            }),
+            Kind::Sparse => Err(OverlayError::Sparse {
+                path: show(&entry.path),
+            }),
+            Kind::HardLink | Kind::SymbolicLink => {
+                let target = target(entry).ok_or_else(|| OverlayError::LinkOutside {
+                    path: show(&entry.path),
+                    target: show(&entry.link),
+                })?;
+                self.links.push((name.to_vec(), target));
+                Ok(Action::Skip)
+            }
+            Kind::File => {
+                if let Some(first) = &self.found {
+                    return Err(OverlayError::MoreThanOne {
+                        first: show(first),
+                        second: show(name),
+                    });
+                }
+                self.found = Some(name.to_vec());
+                Ok(Action::Take)
+            }
+        }
+    }
+
+    /// The current layer is over.
+    pub(crate) fn end_layer(&mut self) -> Result<Verdict, OverlayError> {
+        if let Some(found) = &self.found {
+            if let Some((name, target)) = self.links.iter().find(|(name, _)| !self.leads(name)) {
+                return Err(OverlayError::LinkOutside {
+                    path: show(name),
+                    target: show(target),
+                });
+            }
+            return Ok(Verdict::Found(show(found)));
+        }
+        self.hidden.append(&mut self.hides);
+        self.hidden_all |= self.hides_all;
+        if self.hidden_all {
+            return Err(self.nothing());
+        }
+        Ok(Verdict::Below)
+    }
+
+    /// Why there is no disk after the last layer.
+    pub(crate) fn nothing(&self) -> OverlayError {
+        match self.links.first() {
+            Some((name, target)) => OverlayError::LinkOutside {
+                path: show(name),
+                target: show(target),
+            },
+            None => OverlayError::NoDisk,
+        }
+    }
+
+    /// Whether a name leads to the disk, over links.
+    fn leads(&self, name: &[u8]) -> bool {
+        let mut name = name;
+        // A chain is never longer than there are links; a circle is.
+        for _ in 0..=self.links.len().min(40) {
+            if self.found.as_deref() == Some(name) {
+                return true;
+            }
+            match self.links.iter().find(|(link, _)| link == name) {
+                Some((_, target)) => name = target,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// The parts of a path, without empty ones and `.`; none if it has `..`.
+fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
+    path.split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".")
+        .map(|part| (part != b"..").then_some(part))
+        .collect()
+}
+
+/// The name in `/disk` that a link in `/disk` points to.
+fn target(entry: &Entry) -> Option<Vec<u8>> {
+    let mut place: Vec<&[u8]> = Vec::new();
+    // A hard link names its target from the root, a symbolic one from where it is.
+    if entry.kind == Kind::SymbolicLink && !entry.link.starts_with(b"/") {
+        place.push(b"disk");
+    }
+    for part in entry.link.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                place.pop();
+            }
+            part => place.push(part),
+        }
+    }
+    match place.as_slice() {
+        [b"disk", name] => Some(name.to_vec()),
+        _ => None,
+    }
+}
+
+fn show(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

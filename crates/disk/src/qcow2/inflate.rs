@@ -1,0 +1,228 @@
+//! Compressed clusters, on several threads, in order.
+//!
+//! The n-th cluster goes to thread n modulo their number and comes back from there, so results
+//! have the order of requests without any sorting. How many are under way is bounded by bytes.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use flate2::{Decompress, FlushDecompress};
+use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
+
+use super::Qcow2Error;
+use super::header::Compression;
+
+/// Bytes of clusters under way, compressed and not.
+const UNDER_WAY: usize = 6 << 20;
+
+/// Clusters under way for each thread.
+const EACH: usize = 8;
+
+/// One cluster for a thread.
+struct Request {
+    guest: u64,
+    data: Vec<u8>,
+}
+
+/// What became of it.
+pub(super) type Answer = Result<(u64, Vec<u8>), Qcow2Error>;
+
+struct Worker {
+    requests: Option<SyncSender<Request>>,
+    answers: Receiver<Answer>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Decompresses clusters.
+pub(super) struct Inflater {
+    compression: Compression,
+    cluster: usize,
+    threads: usize,
+    workers: Vec<Worker>,
+    /// Which worker has the next answer, for each cluster under way.
+    order: VecDeque<usize>,
+    next: usize,
+    most: usize,
+    inline: Option<Decoder>,
+    ready: VecDeque<Answer>,
+}
+
+impl std::fmt::Debug for Inflater {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inflater")
+            .field("threads", &self.threads)
+            .field("under_way", &self.order.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inflater {
+    /// Starts nothing yet; with no threads, everything is done where it is asked for.
+    pub(super) fn new(compression: Compression, cluster: usize, threads: usize) -> Self {
+        let most = (UNDER_WAY / (cluster * 2)).clamp(1, EACH * threads.max(1));
+        Self {
+            compression,
+            cluster,
+            threads: threads.min(most),
+            workers: Vec::new(),
+            order: VecDeque::new(),
+            next: 0,
+            most,
+            inline: None,
+            ready: VecDeque::new(),
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Qcow2Error> {
+        for _ in self.workers.len()..self.threads {
+            let (requests, inbox) = sync_channel::<Request>(EACH);
+            let (outbox, answers) = sync_channel(EACH);
+            let (compression, cluster) = (self.compression, self.cluster);
+            let thread = std::thread::Builder::new()
+                .name("disk-inflate".to_owned())
+                .spawn(move || {
+                    let Ok(mut decoder) = Decoder::new(compression) else {
+                        return;
+                    };
+                    for request in inbox {
+                        let answer = decoder.cluster(request.guest, &request.data, cluster);
+                        if outbox.send(answer).is_err() {
+                            return;
+                        }
+                    }
+                })
+                .map_err(|_| Qcow2Error::Threads)?;
+            self.workers.push(Worker {
+                requests: Some(requests),
+                answers,
+                thread: Some(thread),
+            });
+        }
+        Ok(())
+    }
+
+    /// Asks for a cluster. Gives an answer, of this or an earlier one, if there are enough under
+    /// way; otherwise there is none yet.
+    pub(super) fn submit(
+        &mut self,
+        guest: u64,
+        data: Vec<u8>,
+    ) -> Result<Option<Answer>, Qcow2Error> {
+        if self.threads == 0 {
+            let decoder = match &mut self.inline {
+                Some(decoder) => decoder,
+                none => none.insert(Decoder::new(self.compression)?),
+            };
+            self.ready
+                .push_back(decoder.cluster(guest, &data, self.cluster));
+            return Ok(self.ready.pop_front());
+        }
+        self.start()?;
+        let answer = if self.order.len() >= self.most {
+            self.answer()?
+        } else {
+            None
+        };
+        let worker = self
+            .workers
+            .get(self.next)
+            .and_then(|worker| worker.requests.as_ref())
+            .ok_or(Qcow2Error::Threads)?;
+        worker
+            .send(Request { guest, data })
+            .map_err(|_| Qcow2Error::Threads)?;
+        self.order.push_back(self.next);
+        self.next = (self.next + 1) % self.threads;
+        Ok(answer)
+    }
+
+    /// Waits for the oldest that is under way.
+    pub(super) fn answer(&mut self) -> Result<Option<Answer>, Qcow2Error> {
+        let Some(worker) = self.order.pop_front() else {
+            return Ok(None);
+        };
+        self.workers
+            .get(worker)
+            .ok_or(Qcow2Error::Threads)?
+            .answers
+            .recv()
+            .map(Some)
+            .map_err(|_| Qcow2Error::Threads)
+    }
+}
+
+impl Drop for Inflater {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            worker.requests = None;
+        }
+        for worker in &mut self.workers {
+            // A thread that waits for its answer to be taken has to be let go.
+            while worker.answers.recv().is_ok() {}
+            if let Some(thread) = worker.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// A decoder that is used again and again.
+enum Decoder {
+    Zlib(Decompress),
+    Zstd(zstd::stream::raw::Decoder<'static>),
+}
+
+impl Decoder {
+    fn new(compression: Compression) -> Result<Self, Qcow2Error> {
+        Ok(match compression {
+            Compression::Zlib => Self::Zlib(Decompress::new(false)),
+            Compression::Zstd => {
+                Self::Zstd(zstd::stream::raw::Decoder::new().map_err(|_| Qcow2Error::Threads)?)
+            }
+        })
+    }
+
+    /// QEMU asks for a full cluster, and does not care for what follows.
+    fn cluster(&mut self, guest: u64, data: &[u8], size: usize) -> Answer {
+        let mut out = vec![0; size];
+        let made = match self {
+            Self::Zlib(decoder) => {
+                decoder.reset(false);
+                decoder
+                    .decompress(data, &mut out, FlushDecompress::Finish)
+                    .map_err(|error| error.to_string())
+                    .map(|_| usize::try_from(decoder.total_out()).unwrap_or(0))
+            }
+            Self::Zstd(decoder) => zstd_cluster(decoder, data, &mut out),
+        };
+        match made {
+            Ok(made) if made == size => Ok((guest, out)),
+            Ok(made) => Err(Qcow2Error::Cluster {
+                guest,
+                why: format!("{made} bytes came out of {size}"),
+            }),
+            Err(why) => Err(Qcow2Error::Cluster { guest, why }),
+        }
+    }
+}
+
+fn zstd_cluster(
+    decoder: &mut zstd::stream::raw::Decoder<'static>,
+    data: &[u8],
+    out: &mut [u8],
+) -> Result<usize, String> {
+    let text = |error: std::io::Error| error.to_string();
+    decoder.reinit().map_err(text)?;
+    let size = out.len();
+    let mut input = InBuffer::around(data);
+    let mut output = OutBuffer::around(out);
+    while output.pos() < size {
+        let before = (input.pos(), output.pos());
+        decoder.run(&mut input, &mut output).map_err(text)?;
+        if before == (input.pos(), output.pos()) {
+            break;
+        }
+    }
+    Ok(output.pos())
+}

@@ -1,0 +1,625 @@
+//! An image as it streams by.
+
+mod stored;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::entry::{self, Entry, OFFSET, PARTS};
+use super::header::Header;
+use super::inflate::Inflater;
+use super::plan::{Item, Latest, Parked, Piece, Plan};
+use super::{Bytes as _, Qcow2Error};
+use crate::canvas::Canvas;
+use crate::content::is_zero;
+use crate::error::Error;
+
+pub(crate) use stored::State;
+
+/// Passes over the image before it is given up.
+pub(super) const MOST_PASSES: u32 = 8;
+
+/// What follows from the end of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The disk is complete.
+    Done,
+    /// The image has to be streamed again from its beginning, because pieces are missing.
+    Again {
+        /// How many, at least.
+        missing: u64,
+    },
+}
+
+/// A run that has begun.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Running {
+    guest: u64,
+    clusters: u32,
+}
+
+/// Decodes an image.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    header: Header,
+    /// Entries of the L1 table that were seen: offsets of L2 tables.
+    l1: Vec<u64>,
+    plan: Plan,
+    /// For the next pass.
+    missing: Plan,
+    /// L2 tables that there was no room for in the plan.
+    postponed: BTreeSet<u32>,
+    running: Vec<Running>,
+    /// Compressed clusters of which a part was seen: where they end and belong, where they begin.
+    waiting: BTreeMap<(u64, u64), u64>,
+    /// Where compressed data that was seen ends.
+    reach: u64,
+    parked: Parked,
+    latest: Latest,
+    /// Bytes of the image, from `from` on.
+    buffer: Vec<u8>,
+    from: u64,
+    /// The first cluster that is still to come.
+    next: u64,
+    pass: u32,
+    inflater: Inflater,
+}
+
+impl Stream {
+    /// For an image with this header. Feed it the whole image, header included.
+    pub(crate) fn new(header: Header, threads: usize) -> Self {
+        let cluster = 1 << header.cluster_bits;
+        let mut plan = Plan::default();
+        let table_aligned = header.refcounts.is_multiple_of(header.cluster());
+        // QEMU's largest table of reference counts has 8 MiB.
+        let table_length = u64::from(header.refcount_clusters) << header.cluster_bits;
+        if table_aligned && header.refcounts > 0 && table_length <= 8 << 20 {
+            for part in 0..u64::from(header.refcount_clusters) {
+                plan.insert(Piece {
+                    host: header.refcounts.saturating_add(part << header.cluster_bits),
+                    guest: 0,
+                    item: Item::Refcounts,
+                });
+            }
+        }
+        Self {
+            inflater: Inflater::new(header.compression, cluster, threads),
+            header,
+            l1: Vec::new(),
+            plan,
+            missing: Plan::default(),
+            postponed: BTreeSet::new(),
+            running: Vec::new(),
+            waiting: BTreeMap::new(),
+            reach: 0,
+            parked: Parked::default(),
+            latest: Latest::default(),
+            buffer: Vec::new(),
+            from: 0,
+            next: 0,
+            pass: 1,
+        }
+    }
+
+    /// What the header says.
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn cluster(&self) -> usize {
+        1 << self.header.cluster_bits
+    }
+
+    /// Takes the next bytes of the image.
+    pub(crate) fn feed(&mut self, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        self.buffer.extend_from_slice(data);
+        // Taken out, so that parts of it can be lent while the rest changes.
+        let buffer = std::mem::take(&mut self.buffer);
+        let result = self.advance(&buffer, canvas);
+        self.buffer = buffer;
+        result?;
+        self.forget();
+        Ok(())
+    }
+
+    fn advance(&mut self, buffer: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        loop {
+            let rest = self.slice(buffer, self.next);
+            if rest.len() < self.cluster() {
+                return Ok(());
+            }
+            let clear = self.clear_run(rest.len());
+            if clear > 0 {
+                self.run(rest.get(..clear).unwrap_or_default(), canvas)?;
+            } else {
+                self.unit(buffer, canvas)?;
+            }
+        }
+    }
+
+    /// Bytes of the buffer from a place in the image on.
+    fn slice<'b>(&self, buffer: &'b [u8], at: u64) -> &'b [u8] {
+        usize::try_from(at.saturating_sub(self.from))
+            .ok()
+            .and_then(|at| buffer.get(at..))
+            .unwrap_or_default()
+    }
+
+    /// Bytes, in clusters, that are nothing but one run.
+    fn clear_run(&self, available: usize) -> usize {
+        let [run] = self.running.as_slice() else {
+            return 0;
+        };
+        if !self.waiting.is_empty() || self.in_l1(self.next) {
+            return 0;
+        }
+        let cluster = self.header.cluster();
+        let mut clear = (available as u64).min(u64::from(run.clusters) * cluster);
+        if let Some(next) = self.plan.next() {
+            clear = clear.min(next.saturating_sub(self.next));
+        }
+        if self.header.l1_offset > self.next {
+            clear = clear.min(self.header.l1_offset - self.next);
+        }
+        usize::try_from(clear & !(cluster - 1)).unwrap_or(0)
+    }
+
+    fn run(&mut self, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        if let Some(run) = self.running.first_mut() {
+            canvas.put(run.guest, data)?;
+            run.guest += data.len() as u64;
+            // As many clusters as `clear_run` found, which are at most those of the run.
+            let clusters = u32::try_from(data.len() >> self.header.cluster_bits).unwrap_or(0);
+            run.clusters = run.clusters.saturating_sub(clusters);
+        }
+        self.running.retain(|run| run.clusters > 0);
+        self.next += data.len() as u64;
+        Ok(())
+    }
+
+    /// One cluster of the image, and whatever is in it.
+    fn unit(&mut self, buffer: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        let start = self.next;
+        let end = start + self.header.cluster();
+        self.next = end;
+        let data = self
+            .slice(buffer, start)
+            .get(..self.cluster())
+            .unwrap_or_default();
+        // The header; whatever else is in the first cluster is no data.
+        let mut claimed = start == 0;
+        if !self.running.is_empty() {
+            claimed = true;
+            self.run_on(data, canvas)?;
+        }
+
+        let mut tables = Vec::new();
+        let mut covered = self.reach.max(start);
+        let mut gap = false;
+        while let Some(piece) = self.plan.take_before(end) {
+            match piece.item {
+                Item::Compressed(length) => {
+                    if piece.host > covered {
+                        gap |= !is_zero(between(data, start, sector(covered), piece.host));
+                    }
+                    let ends = piece.host + u64::from(length);
+                    covered = covered.max(ends);
+                    self.waiting.insert((ends, piece.guest), piece.host);
+                }
+                Item::Table(index) => {
+                    claimed = true;
+                    tables.push(index);
+                }
+                Item::Refcounts => {
+                    claimed = true;
+                    self.refcounts(data);
+                }
+                Item::Ignored => claimed = true,
+                Item::Run(_) | Item::Parts(_) => {
+                    claimed = true;
+                    place(piece, data, canvas)?;
+                    if let Item::Run(clusters @ 2..) = piece.item {
+                        self.running.push(Running {
+                            guest: piece.guest + self.header.cluster(),
+                            clusters: clusters - 1,
+                        });
+                    }
+                }
+            }
+        }
+        self.reach = self.reach.max(covered);
+        while let Some(first) = self.waiting.first_entry() {
+            let (ends, guest) = *first.key();
+            if ends > end {
+                break;
+            }
+            let begins = first.remove();
+            let length = usize::try_from(ends.saturating_sub(begins)).unwrap_or(0);
+            let compressed = self.slice(buffer, begins).get(..length).unwrap_or_default();
+            self.inflate(guest, compressed.to_vec(), canvas)?;
+        }
+
+        let in_l1 = self.in_l1(start);
+        // The last sector of a compressed cluster may hold the beginning of another.
+        let compressed_only = covered > start
+            && !gap
+            && (covered > end || is_zero(between(data, start, sector(covered), end)));
+        if !claimed && !in_l1 && !compressed_only && self.pass == 1 {
+            self.park(start, data, canvas);
+        }
+        for index in tables {
+            self.table(index, data, canvas)?;
+        }
+        if in_l1 {
+            self.l1(start, data, canvas)?;
+        }
+        Ok(())
+    }
+
+    fn run_on(&mut self, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        let cluster = self.header.cluster();
+        for run in &mut self.running {
+            canvas.put(run.guest, data)?;
+            run.guest += cluster;
+            run.clusters = run.clusters.saturating_sub(1);
+        }
+        self.running.retain(|run| run.clusters > 0);
+        Ok(())
+    }
+
+    fn inflate(&mut self, guest: u64, data: Vec<u8>, canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        if let Some(answer) = self.inflater.submit(guest, data)? {
+            let (guest, cluster) = answer?;
+            canvas.put(guest, &cluster)?;
+        }
+        Ok(())
+    }
+
+    fn park(&mut self, host: u64, data: &[u8], canvas: &mut Canvas<'_>) {
+        if canvas.has_tail() && canvas.park(host, data) {
+            self.parked.add(host >> self.header.cluster_bits);
+        } else {
+            self.latest.add(host, data);
+        }
+    }
+
+    /// A cluster that went by, if it is parked or was among the latest.
+    fn recall(&self, host: u64, canvas: &mut Canvas<'_>) -> Result<Option<Vec<u8>>, Error> {
+        if self.parked.has(host >> self.header.cluster_bits) {
+            let mut data = vec![0; self.cluster()];
+            canvas.parked_at(host, &mut data)?;
+            return Ok(Some(data));
+        }
+        Ok(self.latest.get(host).map(<[u8]>::to_vec))
+    }
+
+    /// Reference counts need not be parked.
+    fn refcounts(&mut self, data: &[u8]) {
+        for at in (0..data.len()).step_by(8) {
+            let host = data.be64(at).unwrap_or(0) & OFFSET;
+            // Half of the plan is left for what matters.
+            if host >= self.next && self.plan.room() > super::plan::MOST / 2 {
+                self.plan.insert(Piece {
+                    host,
+                    guest: 0,
+                    item: Item::Ignored,
+                });
+            }
+        }
+    }
+
+    fn in_l1(&self, start: u64) -> bool {
+        let length = self.header.l1_used() * 8;
+        self.pass == 1 && start >= self.header.l1_offset && start - self.header.l1_offset < length
+    }
+
+    /// Takes a cluster of the L1 table; with the last one, all L2 tables are known.
+    fn l1(&mut self, start: u64, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        let used = self.header.l1_used();
+        let first = (start - self.header.l1_offset) / 8;
+        for at in (0..data.len()).step_by(8) {
+            if first + at as u64 / 8 >= used {
+                break;
+            }
+            self.l1.push(data.be64(at).unwrap_or(0) & OFFSET);
+        }
+        if (self.l1.len() as u64) < used {
+            return Ok(());
+        }
+        for index in 0..u32::try_from(used).unwrap_or(0) {
+            let host = self.l1_entry(index);
+            if host == 0 {
+                continue;
+            }
+            if !host.is_multiple_of(self.header.cluster()) {
+                return Err(Qcow2Error::Unaligned {
+                    what: "L2 table",
+                    offset: host,
+                }
+                .into());
+            }
+            self.expect_table(index, host, canvas)?;
+        }
+        Ok(())
+    }
+
+    fn l1_entry(&self, index: u32) -> u64 {
+        self.l1.get(index as usize).copied().unwrap_or(0)
+    }
+
+    /// A table is at `host`: it is to come, or parked, or gone.
+    fn expect_table(
+        &mut self,
+        index: u32,
+        host: u64,
+        canvas: &mut Canvas<'_>,
+    ) -> Result<(), Error> {
+        let piece = Piece {
+            host,
+            guest: 0,
+            item: Item::Table(index),
+        };
+        if host >= self.next {
+            if !self.plan.insert(piece) {
+                self.postponed.insert(index);
+            }
+        } else if let Some(table) = self.recall(host, canvas)? {
+            self.table(index, &table, canvas)?;
+        } else if !self.missing.insert(piece) {
+            self.postponed.insert(index);
+        }
+        Ok(())
+    }
+
+    /// An L2 table came: all it maps is to come, or parked, or gone.
+    fn table(&mut self, index: u32, table: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        let (early, late): (Vec<_>, Vec<_>) = self
+            .pieces(index, table)?
+            .into_iter()
+            .partition(|piece| piece.host >= self.next);
+        if early.len() > self.plan.room() {
+            // Kept until the end, with all it maps, or until the next pass.
+            self.park(self.l1_entry(index), table, canvas);
+            self.postponed.insert(index);
+            return Ok(());
+        }
+        for piece in early {
+            self.plan.insert(piece);
+        }
+        for piece in late {
+            self.late(index, piece, canvas)?;
+        }
+        Ok(())
+    }
+
+    /// What a table maps, neighbours together.
+    fn pieces(&self, index: u32, table: &[u8]) -> Result<Vec<Piece>, Qcow2Error> {
+        let cluster = self.header.cluster();
+        let base = u64::from(index) * self.header.l2_reach();
+        let mut pieces: Vec<Piece> = Vec::new();
+        for number in 0..cluster / self.header.entry() {
+            let guest = base + number * cluster;
+            if guest >= self.header.size {
+                break;
+            }
+            let (host, item) = match entry::read(&self.header, table, number, guest)? {
+                Entry::Nothing => continue,
+                Entry::Whole { host } => (host, Item::Run(1)),
+                Entry::Parts { host, present } => (host, Item::Parts(present)),
+                // At most two clusters, of at most 2 MiB.
+                Entry::Compressed { host, length } => {
+                    (host, Item::Compressed(u32::try_from(length).unwrap_or(0)))
+                }
+            };
+            if let (Item::Run(1), Some(last)) = (item, pieces.last_mut())
+                && let Item::Run(clusters) = &mut last.item
+            {
+                let length = u64::from(*clusters) * cluster;
+                // A run is either before or behind what was seen, never across.
+                if last.host + length == host
+                    && last.guest + length == guest
+                    && (last.host >= self.next) == (host >= self.next)
+                {
+                    *clusters += 1;
+                    continue;
+                }
+            }
+            pieces.push(Piece { host, guest, item });
+        }
+        Ok(pieces)
+    }
+
+    /// A piece went by before its table came.
+    fn late(&mut self, index: u32, piece: Piece, canvas: &mut Canvas<'_>) -> Result<(), Error> {
+        let clusters = match piece.item {
+            Item::Compressed(length) => return self.late_compressed(index, piece, length, canvas),
+            Item::Run(clusters) => clusters,
+            _ => 1,
+        };
+        let cluster = self.header.cluster();
+        for number in 0..u64::from(clusters) {
+            let one = Piece {
+                host: piece.host + number * cluster,
+                guest: piece.guest + number * cluster,
+                item: match piece.item {
+                    Item::Run(_) => Item::Run(1),
+                    other => other,
+                },
+            };
+            match self.recall(one.host, canvas)? {
+                Some(data) => place(one, &data, canvas)?,
+                None => self.miss(index, one),
+            }
+        }
+        Ok(())
+    }
+
+    fn late_compressed(
+        &mut self,
+        index: u32,
+        piece: Piece,
+        length: u32,
+        canvas: &mut Canvas<'_>,
+    ) -> Result<(), Error> {
+        let ends = piece.host + u64::from(length);
+        let first = piece.host & !(self.header.cluster() - 1);
+        let mut data = Vec::new();
+        let mut host = first;
+        while host < ends {
+            let part = if ends <= self.next {
+                self.recall(host, canvas)?
+            } else {
+                None
+            };
+            let Some(part) = part else {
+                self.miss(index, piece);
+                return Ok(());
+            };
+            data.extend_from_slice(&part);
+            host += self.header.cluster();
+        }
+        data.drain(..usize::try_from(piece.host - first).unwrap_or(0));
+        data.truncate(length as usize);
+        self.inflate(piece.guest, data, canvas)
+    }
+
+    fn miss(&mut self, index: u32, piece: Piece) {
+        if !self.missing.insert(piece) {
+            self.postponed.insert(index);
+        }
+    }
+
+    /// Lets go of bytes that nothing needs any more.
+    fn forget(&mut self) {
+        let behind = if self.waiting.is_empty() {
+            0
+        } else {
+            // A compressed cluster has no more than this.
+            2 * self.header.cluster()
+        };
+        let keep = self.next.saturating_sub(behind);
+        let dead = usize::try_from(keep.saturating_sub(self.from)).unwrap_or(0);
+        let dead = dead.min(self.buffer.len());
+        // Not for every few bytes: what is kept has to be moved.
+        if dead > 0 && (dead == self.buffer.len() || dead >= self.buffer.len() / 2) {
+            self.buffer.drain(..dead);
+            self.from += dead as u64;
+        }
+    }
+
+    /// The image is over.
+    pub(crate) fn end(&mut self, canvas: &mut Canvas<'_>) -> Result<Ended, Error> {
+        let end = self.from + self.buffer.len() as u64;
+        // The last cluster may be short: what is not there is zeros.
+        if end > self.next {
+            let whole = end.next_multiple_of(self.header.cluster());
+            let blank = vec![0; usize::try_from(whole - end).unwrap_or(0)];
+            self.feed(&blank, canvas)?;
+        }
+        self.check_end(end)?;
+        while let Some(((ends, guest), begins)) = self.waiting.pop_first() {
+            let mut data = self.slice(&self.buffer, begins).to_vec();
+            data.resize(usize::try_from(ends.saturating_sub(begins)).unwrap_or(0), 0);
+            self.inflate(guest, data, canvas)?;
+        }
+        self.next = u64::MAX;
+        if self.pass == 1 && canvas.has_tail() {
+            for index in std::mem::take(&mut self.postponed) {
+                self.expect_table(index, self.l1_entry(index), canvas)?;
+            }
+        }
+        while let Some(answer) = self.inflater.answer()? {
+            let (guest, cluster) = answer?;
+            canvas.put(guest, &cluster)?;
+        }
+        if self.missing.is_empty() && self.postponed.is_empty() {
+            return Ok(Ended::Done);
+        }
+        self.again()
+    }
+
+    /// Whether everything that is mapped was there.
+    fn check_end(&self, end: u64) -> Result<(), Qcow2Error> {
+        let truncated = |what, offset| Qcow2Error::Truncated { what, offset, end };
+        if (self.l1.len() as u64) < self.header.l1_used() {
+            return Err(truncated("a table", self.header.l1_offset));
+        }
+        if !self.running.is_empty() {
+            return Err(truncated("data", self.next));
+        }
+        for piece in self.plan.pieces() {
+            match piece.item {
+                Item::Refcounts | Item::Ignored => {}
+                Item::Table(_) => return Err(truncated("a table", piece.host)),
+                _ => return Err(truncated("data", piece.host)),
+            }
+        }
+        Ok(())
+    }
+
+    fn again(&mut self) -> Result<Ended, Error> {
+        let missing = (self.missing.len() + self.postponed.len()) as u64;
+        if self.pass >= MOST_PASSES {
+            return Err(Qcow2Error::Fragmented {
+                missing,
+                passes: self.pass,
+            }
+            .into());
+        }
+        self.pass += 1;
+        self.plan = std::mem::take(&mut self.missing);
+        for index in std::mem::take(&mut self.postponed) {
+            let piece = Piece {
+                host: self.l1_entry(index),
+                guest: 0,
+                item: Item::Table(index),
+            };
+            if !self.plan.insert(piece) {
+                self.postponed.insert(index);
+            }
+        }
+        self.latest = Latest::default();
+        self.buffer.clear();
+        self.from = 0;
+        self.next = 0;
+        self.reach = 0;
+        Ok(Ended::Again { missing })
+    }
+}
+
+/// Puts the first cluster of a piece where it belongs.
+fn place(piece: Piece, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
+    let Item::Parts(present) = piece.item else {
+        return canvas.put(piece.guest, data);
+    };
+    let part = data.len() / PARTS as usize;
+    let mut index = 0;
+    while index < PARTS {
+        let ones = (present >> index).trailing_ones();
+        if ones == 0 {
+            index += 1;
+            continue;
+        }
+        let at = part * index as usize;
+        let wanted = data.get(at..at + part * ones as usize).unwrap_or_default();
+        canvas.put(piece.guest + at as u64, wanted)?;
+        index += ones;
+    }
+    Ok(())
+}
+
+/// Where the last sector of something that ends here begins.
+fn sector(ends: u64) -> u64 {
+    ends.saturating_sub(1) & !511
+}
+
+/// Bytes of a cluster that begins at `start`, between two places in the image.
+fn between(data: &[u8], start: u64, from: u64, to: u64) -> &[u8] {
+    let at = |place: u64| {
+        usize::try_from(place.saturating_sub(start))
+            .unwrap_or(usize::MAX)
+            .min(data.len())
+    };
+    data.get(at(from)..at(to)).unwrap_or_default()
+}

@@ -1,0 +1,4 @@
+pub(crate) mod fixture;
+mod header;
+mod hostile;
+mod oracle;

@@ -1,0 +1,468 @@
+//! Decompression of a stream, by what it begins with.
+//!
+//! The bytes decide, not the media type: registries have layers with the wrong one, and files inside
+//! layers have none. The media type tells whether a layer is an archive at all
+//! ([`Packing::of_media_type`]).
+//!
+//! Bombs: what comes out is limited, absolutely and by what went in ([`Limits`]). Memory: a gzip
+//! window has 32 KiB; zstd and xz say themselves how much they need, and more than the limit is refused.
+//! Streams of usual levels need 8 MiB; only those of `zstd --long` and `xz -9` take more than the
+//! importer otherwise does.
+//!
+//! A decoder cannot be stored in the middle of a stream. Between two gzip members or zstd frames it
+//! has no state: those places are told ([`Step::Boundary`]), and an import can be resumed there.
+
+#[cfg(test)]
+mod tests;
+
+use flate2::{Decompress, FlushDecompress, Status};
+use liblzma::stream::{Action, Stream as Xz};
+use zstd::stream::raw::{DParameter, InBuffer, Operation as _, OutBuffer};
+
+use crate::error::Error;
+
+/// Bytes that are handed on at once.
+const CHUNK: usize = 256 << 10;
+
+/// Bytes that tell how a stream is packed.
+const MAGIC: usize = 6;
+
+/// How far decompression goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that come out of one stream at most.
+    pub unpacked: u64,
+    /// Bytes that may come out for each that goes in, once `free` is used up.
+    pub ratio: u64,
+    /// Bytes that may come out whatever goes in: empty disks compress very well.
+    pub free: u64,
+    /// Bytes of memory for the window of a stream, as a power of two.
+    pub window_log: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            unpacked: 64 << 40,
+            ratio: 2_000,
+            free: 16 << 30,
+            window_log: 27,
+        }
+    }
+}
+
+/// Why a stream is not unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnpackError {
+    /// It is damaged.
+    #[error("the {packing} stream is broken after {offset} bytes: {why}")]
+    Broken {
+        /// Which.
+        packing: Packing,
+        /// Bytes that went in.
+        offset: u64,
+        /// What the decoder said.
+        why: String,
+    },
+    /// It ends too early.
+    #[error("the {packing} stream is cut off after {offset} bytes")]
+    Truncated {
+        /// Which.
+        packing: Packing,
+        /// Bytes that went in.
+        offset: u64,
+    },
+    /// More comes out than may.
+    #[error("{unpacked} bytes came out of {packed}; that is more than the limit of {limit}")]
+    Bomb {
+        /// Bytes that went in.
+        packed: u64,
+        /// Bytes that came out.
+        unpacked: u64,
+        /// Bytes that may.
+        limit: u64,
+    },
+    /// Packed more often than anybody does.
+    #[error("the disk is compressed more than {most} times over")]
+    TooDeep {
+        /// What is accepted.
+        most: usize,
+    },
+}
+
+impl UnpackError {
+    /// One word of few.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Bomb { .. } | Self::TooDeep { .. } => "Bomb",
+            _ => "BadLayer",
+        }
+    }
+}
+
+/// How a stream is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Packing {
+    /// Not at all.
+    Plain,
+    /// gzip, one or more members.
+    Gzip,
+    /// Zstandard, one or more frames.
+    Zstd,
+    /// xz.
+    Xz,
+}
+
+impl std::fmt::Display for Packing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Xz => "xz",
+        })
+    }
+}
+
+impl Packing {
+    /// By the first bytes.
+    pub fn of(head: &[u8]) -> Self {
+        match head {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            // A frame, or one that is to be skipped.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            _ => Self::Plain,
+        }
+    }
+
+    /// What the media type of a layer promises; none if it promises nothing.
+    pub fn of_media_type(media_type: &str) -> Option<Self> {
+        let plain = media_type.split(';').next().unwrap_or_default().trim();
+        let suffix = plain.rsplit(['+', '.']).next().unwrap_or_default();
+        match suffix {
+            "gzip" | "gz" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            "xz" => Some(Self::Xz),
+            "tar" => Some(Self::Plain),
+            _ => None,
+        }
+    }
+}
+
+/// Where a stream is after some input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// All input was used.
+    More,
+    /// There is nothing inside the decoder: from here on, another could go on.
+    Boundary,
+}
+
+enum Decoder {
+    /// Too few bytes to tell.
+    Unknown(Vec<u8>),
+    Plain,
+    Gzip {
+        member: Decompress,
+        inside: bool,
+        members: u64,
+    },
+    Zstd {
+        frames: Box<zstd::stream::raw::Decoder<'static>>,
+        inside: bool,
+    },
+    Xz {
+        stream: Box<Xz>,
+        over: bool,
+    },
+}
+
+/// Unpacks one stream.
+pub(crate) struct Unpacker {
+    decoder: Decoder,
+    limits: Limits,
+    packed: u64,
+    unpacked: u64,
+    chunk: Vec<u8>,
+}
+
+impl std::fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unpacker")
+            .field("packing", &self.packing())
+            .field("packed", &self.packed)
+            .field("unpacked", &self.unpacked)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Unpacker {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            decoder: Decoder::Unknown(Vec::new()),
+            limits,
+            packed: 0,
+            unpacked: 0,
+            chunk: Vec::new(),
+        }
+    }
+
+    /// One that goes on at a boundary, where this much had gone in and come out.
+    pub(crate) fn resume(
+        limits: Limits,
+        packing: Packing,
+        packed: u64,
+        unpacked: u64,
+    ) -> Result<Self, Error> {
+        let mut unpacker = Self::new(limits);
+        unpacker.packed = packed;
+        unpacker.unpacked = unpacked;
+        unpacker.start(packing)?;
+        if let Decoder::Gzip { members, .. } = &mut unpacker.decoder {
+            *members = 1;
+        }
+        Ok(unpacker)
+    }
+
+    /// How it is packed, once that is known.
+    pub(crate) fn packing(&self) -> Option<Packing> {
+        match self.decoder {
+            Decoder::Unknown(_) => None,
+            Decoder::Plain => Some(Packing::Plain),
+            Decoder::Gzip { .. } => Some(Packing::Gzip),
+            Decoder::Zstd { .. } => Some(Packing::Zstd),
+            Decoder::Xz { .. } => Some(Packing::Xz),
+        }
+    }
+
+    /// Bytes that went in.
+    pub(crate) fn packed(&self) -> u64 {
+        self.packed
+    }
+
+    /// Bytes that came out.
+    pub(crate) fn unpacked(&self) -> u64 {
+        self.unpacked
+    }
+
+    fn start(&mut self, packing: Packing) -> Result<(), Error> {
+        let broken = |why: String| UnpackError::Broken {
+            packing,
+            offset: 0,
+            why,
+        };
+        self.decoder = match packing {
+            Packing::Plain => Decoder::Plain,
+            Packing::Gzip => Decoder::Gzip {
+                member: Decompress::new_gzip(15),
+                inside: false,
+                members: 0,
+            },
+            Packing::Zstd => {
+                let mut frames =
+                    zstd::stream::raw::Decoder::new().map_err(|error| broken(error.to_string()))?;
+                frames
+                    .set_parameter(DParameter::WindowLogMax(self.limits.window_log))
+                    .map_err(|error| broken(error.to_string()))?;
+                Decoder::Zstd {
+                    frames: Box::new(frames),
+                    inside: false,
+                }
+            }
+            Packing::Xz => {
+                // The decoder needs a little more than the window.
+                let memory = (1 << self.limits.window_log) + (1 << 20);
+                let stream = Xz::new_stream_decoder(memory, liblzma::stream::CONCATENATED)
+                    .map_err(|error| broken(error.to_string()))?;
+                Decoder::Xz {
+                    stream: Box::new(stream),
+                    over: false,
+                }
+            }
+        };
+        Ok(())
+    }
+
+    /// Takes input, which is shortened by what was used, and gives what comes out of it to `out`.
+    pub(crate) fn feed(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<Step, Error> {
+        if let Decoder::Unknown(head) = &mut self.decoder {
+            let missing = MAGIC.saturating_sub(head.len()).min(input.len());
+            let (part, rest) = input.split_at(missing);
+            head.extend_from_slice(part);
+            *input = rest;
+            if head.len() < MAGIC {
+                return Ok(Step::More);
+            }
+            let head = std::mem::take(head);
+            self.start(Packing::of(&head))?;
+            // Six bytes are less than any member or frame.
+            self.decode(&mut head.as_slice(), out)?;
+        }
+        self.decode(input, out)
+    }
+
+    fn decode(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<Step, Error> {
+        if matches!(self.decoder, Decoder::Plain) {
+            let data = std::mem::take(input);
+            self.packed += data.len() as u64;
+            self.unpacked += data.len() as u64;
+            self.check()?;
+            out(data)?;
+            return Ok(Step::Boundary);
+        }
+        if self.chunk.is_empty() {
+            self.chunk = vec![0; CHUNK];
+        }
+        loop {
+            let (used, made, boundary) = self.turn(input)?;
+            *input = input.get(used..).unwrap_or_default();
+            self.packed += used as u64;
+            self.unpacked += made as u64;
+            self.check()?;
+            if made > 0 {
+                out(self.chunk.get(..made).unwrap_or_default())?;
+            }
+            if boundary {
+                return Ok(Step::Boundary);
+            }
+            // A full chunk may have more behind it.
+            if input.is_empty() && made < CHUNK {
+                return Ok(Step::More);
+            }
+            if used == 0 && made == 0 {
+                return Err(self.broken("it does not go on").into());
+            }
+        }
+    }
+
+    fn broken(&self, why: &str) -> UnpackError {
+        UnpackError::Broken {
+            packing: self.packing().unwrap_or(Packing::Plain),
+            offset: self.packed,
+            why: why.to_owned(),
+        }
+    }
+
+    /// One call of the decoder: bytes used, bytes made, whether it is empty now.
+    fn turn(&mut self, input: &[u8]) -> Result<(usize, usize, bool), UnpackError> {
+        let (packed, packing) = (self.packed, self.packing());
+        let broken = |why: String| UnpackError::Broken {
+            packing: packing.unwrap_or(Packing::Plain),
+            offset: packed,
+            why,
+        };
+        match &mut self.decoder {
+            // `decode` and `feed` see to these.
+            Decoder::Unknown(_) | Decoder::Plain => Ok((0, 0, false)),
+            Decoder::Gzip {
+                member,
+                inside,
+                members,
+            } => {
+                if !*inside {
+                    let Some(first) = input.first() else {
+                        return Ok((0, 0, false));
+                    };
+                    // Tapes were filled up with zeros; gzip does not mind.
+                    if *members > 0 && *first == 0 {
+                        let zeros = input.iter().take_while(|byte| **byte == 0).count();
+                        return Ok((zeros, 0, false));
+                    }
+                    *member = Decompress::new_gzip(15);
+                    *inside = true;
+                }
+                let (before_in, before_out) = (member.total_in(), member.total_out());
+                let status = member
+                    .decompress(input, &mut self.chunk, FlushDecompress::None)
+                    .map_err(|error| broken(error.to_string()))?;
+                let used = usize::try_from(member.total_in() - before_in).unwrap_or(0);
+                let made = usize::try_from(member.total_out() - before_out).unwrap_or(0);
+                let end = status == Status::StreamEnd;
+                if end {
+                    *inside = false;
+                    *members += 1;
+                }
+                Ok((used, made, end))
+            }
+            Decoder::Zstd { frames, inside } => {
+                let mut source = InBuffer::around(input);
+                let mut target = OutBuffer::around(self.chunk.as_mut_slice());
+                let hint = frames
+                    .run(&mut source, &mut target)
+                    .map_err(|error| broken(error.to_string()))?;
+                let (used, made) = (source.pos(), target.pos());
+                if used > 0 || made > 0 {
+                    *inside = hint != 0;
+                }
+                Ok((used, made, used > 0 && hint == 0))
+            }
+            Decoder::Xz { stream, over } => {
+                let (before_in, before_out) = (stream.total_in(), stream.total_out());
+                let status = stream
+                    .process(input, &mut self.chunk, Action::Run)
+                    .map_err(|error| broken(error.to_string()))?;
+                *over = status == liblzma::stream::Status::StreamEnd;
+                let used = usize::try_from(stream.total_in() - before_in).unwrap_or(0);
+                let made = usize::try_from(stream.total_out() - before_out).unwrap_or(0);
+                Ok((used, made, false))
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), UnpackError> {
+        let by_ratio = self
+            .limits
+            .free
+            .saturating_add(self.packed.saturating_mul(self.limits.ratio));
+        let limit = self.limits.unpacked.min(by_ratio);
+        if self.unpacked > limit {
+            return Err(UnpackError::Bomb {
+                packed: self.packed,
+                unpacked: self.unpacked,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// There is no more input.
+    pub(crate) fn end(
+        &mut self,
+        out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if let Decoder::Unknown(head) = &mut self.decoder {
+            let head = std::mem::take(head);
+            self.start(Packing::of(&head))?;
+            if !head.is_empty() {
+                self.decode(&mut head.as_slice(), out)?;
+            }
+        }
+        let offset = self.packed;
+        let cut = |packing| Err(UnpackError::Truncated { packing, offset }.into());
+        match &mut self.decoder {
+            Decoder::Gzip { inside: true, .. } => cut(Packing::Gzip),
+            Decoder::Zstd { inside: true, .. } => cut(Packing::Zstd),
+            Decoder::Xz { stream, over } => {
+                // With streams one after the other, the last one has to be told that it is.
+                if !*over {
+                    *over = matches!(
+                        stream.process(&[], &mut self.chunk, Action::Finish),
+                        Ok(liblzma::stream::Status::StreamEnd)
+                    );
+                }
+                if *over { Ok(()) } else { cut(Packing::Xz) }
+            }
+            _ => Ok(()),
+        }
+    }
+}
