@@ -2,17 +2,36 @@
 //!
 //! ```text
 //! "docker://quay.io/x:9" --Source--> Reference (host, repository, tag, digest)
+//!                                        | fetched by the caller
+//! bytes, checked by Digest --document::read--> Index or Manifest
+//!                                        |
+//! Platform --Matcher--> Search ----------+--> fetch this ... --> the image and why, or why none
+//!                    Discovery ----------+--> fetch this ... --> all images and their platforms
 //! ```
 //!
 //! Nothing here reads a registry, a file or a clock: bytes come in, and what was decided goes out as
 //! data with its reason. Everything that is read may have been written by somebody hostile, so that
 //! all of it has limits, and whatever breaks them is a typed error.
 
+mod bounded;
+pub mod choose;
 pub mod digest;
+pub mod document;
 mod excerpt;
+pub mod matcher;
+pub mod media;
+pub mod platform;
 pub mod reference;
 pub mod source;
+pub mod windows;
 
+pub use choose::{
+    Discovery, DiscoveryStep, Fetch, Found, Image, Listing, NoMatch, Search, SearchStep, Why,
+};
 pub use digest::{Algorithm, Digest, DigestError, Hasher, Mismatch};
+pub use document::{Descriptor, Document, DocumentError, ImageConfig, Index, Manifest, NoImage};
+pub use matcher::{Matcher, Rank, Unfit};
+pub use media::MediaType;
+pub use platform::{Platform, PlatformError, known_architecture};
 pub use reference::{Host, Reference, ReferenceError, Repository, Tag};
 pub use source::{Layout, Pick, Source, SourceError};

@@ -103,7 +103,9 @@ proptest! {
         let algorithm = if long { Algorithm::Sha512 } else { Algorithm::Sha256 };
         let expected = Digest::of(algorithm, &pieces.concat());
         let mut hasher = expected.hasher();
-        pieces.iter().for_each(|piece| hasher.update(piece));
+        for piece in &pieces {
+            hasher.update(piece);
+        }
         prop_assert_eq!(expected.expect(hasher.finish()), Ok(()));
         prop_assert_eq!(expected.to_string().parse(), Ok(expected));
     }

@@ -1,0 +1,136 @@
+//! Looks for the one image that is wanted.
+
+use super::NoMatch;
+use super::walk::{Event, Fetch, Image, Trouble, Walk};
+use crate::digest::Digest;
+use crate::document::{Document, ImageConfig};
+use crate::matcher::{Matcher, Rank};
+use crate::platform::Platform;
+
+/// A search through an index, step by step: whoever searches fetches what it asks for.
+///
+/// ```
+/// use platform::choose::{Search, SearchStep};
+/// use platform::{Digest, Matcher, document};
+///
+/// let index = br#"{ "schemaVersion": 2, "manifests": [{
+///     "mediaType": "application/vnd.oci.image.manifest.v1+json",
+///     "digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+///     "size": 7,
+///     "platform": { "os": "linux", "architecture": "arm64", "variant": "v8" }
+/// }] }"#;
+/// let mut search = Search::new(Matcher::architecture("linux", "aarch64"));
+/// let document = document::read(index, None)?;
+/// match search.begin(Digest::sha256(index), document) {
+///     SearchStep::Found(found) => assert_eq!(found.image.platform.to_string(), "linux/arm64/v8"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), platform::DocumentError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Search {
+    walk: Walk,
+    wanted: Platform,
+}
+
+/// What comes next in a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchStep {
+    /// Fetch this, and give it to [`Search::document`] or [`Search::config`]. If it is not there, call
+    /// [`Search::unavailable`].
+    Fetch(Fetch),
+    /// This is it.
+    Found(Box<Found>),
+    /// There is none.
+    Missing(Box<NoMatch>),
+}
+
+/// The image that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The image.
+    pub image: Image,
+    /// Why this one.
+    pub why: Why,
+    /// How good it is.
+    pub rank: Rank,
+}
+
+/// Why an image was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// Its entry in the index says what was asked for.
+    Stated,
+    /// Its entry says something that will do, and nothing better was there.
+    Fallback,
+    /// Its entry says nothing, no other would do, and its config says that it does.
+    Config,
+    /// There is no index, but one image that will do.
+    OnlyOne,
+}
+
+impl Search {
+    /// A search for the best image by some rule.
+    pub fn new(matcher: Matcher) -> Self {
+        Self {
+            wanted: matcher.wanted().clone(),
+            walk: Walk::new(Some(matcher)),
+        }
+    }
+
+    /// Begins with what stands under the tag, and its digest.
+    pub fn begin(&mut self, digest: Digest, document: Document) -> SearchStep {
+        let event = self.walk.begin(digest, document);
+        self.step(event)
+    }
+
+    /// Goes on with the document that was asked for.
+    pub fn document(&mut self, document: Document) -> SearchStep {
+        let event = self.walk.document(document);
+        self.step(event)
+    }
+
+    /// Goes on with the config that was asked for.
+    pub fn config(&mut self, config: ImageConfig) -> SearchStep {
+        let event = self.walk.config(config);
+        self.step(event)
+    }
+
+    /// Goes on without what was asked for.
+    pub fn unavailable(&mut self) -> SearchStep {
+        let event = self.walk.unavailable();
+        self.step(event)
+    }
+
+    fn step(&mut self, event: Event) -> SearchStep {
+        match event {
+            Event::Fetch(fetch) => SearchStep::Fetch(fetch),
+            Event::Image(image, Some(rank)) => {
+                let why = match (&image.config, image.path.is_empty(), rank.step()) {
+                    (_, true, _) => Why::OnlyOne,
+                    (Some(_), false, _) => Why::Config,
+                    (None, false, 0) => Why::Stated,
+                    (None, false, _) => Why::Fallback,
+                };
+                SearchStep::Found(Box::new(Found {
+                    image: *image,
+                    why,
+                    rank,
+                }))
+            }
+            // A walk with a matcher ranks everything that it gives.
+            Event::Image(_, None) | Event::End => SearchStep::Missing(Box::new(self.verdict())),
+        }
+    }
+
+    fn verdict(&self) -> NoMatch {
+        let wanted = self.wanted.clone();
+        match self.walk.trouble.clone() {
+            None => self.walk.misses.clone().verdict(&self.wanted),
+            Some(Trouble::Artifact(artifact)) => NoMatch::NotAnImage { wanted, artifact },
+            Some(Trouble::Alone(found, why)) => NoMatch::NotAnIndex { wanted, found, why },
+            Some(Trouble::Unavailable(missing)) => NoMatch::Unavailable { wanted, missing },
+            Some(Trouble::TooMuch) => NoMatch::TooMuch { wanted },
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Reads documents from bytes that anybody may have written.
+//!
+//! The kind of a document is what the registry says (`Content-Type`), what the document says
+//! (`mediaType`), or else what it looks like. Where these contradict each other, it is refused: the same
+//! bytes must not be an index to one reader and a manifest to another (CVE-2021-41190).
+//!
+//! Nothing recurses by the depth of the input: unknown fields are skipped without recursion, and known
+//! ones have a fixed depth.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{
+    Descriptor, Document, ImageConfig, Index, MAX_CONFIG, MAX_ENTRIES, MAX_LABELS, MAX_LAYERS,
+    MAX_MANIFEST, Manifest, Schema2,
+};
+use crate::bounded;
+use crate::digest::Digest;
+use crate::excerpt::excerpt;
+use crate::media::{Kind, MediaType};
+use crate::platform::{MAX_FEATURES, Platform};
+
+/// The longest detail that an error repeats of what a parser said.
+const LONGEST_DETAIL: usize = 256;
+
+/// Why bytes are no document that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    /// There are too many bytes.
+    #[error("reading {what}: it has {found} bytes, {most} are the most")]
+    TooLarge {
+        /// What was to be read.
+        what: &'static str,
+        /// How many bytes there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// They are no JSON, or fields are missing or of the wrong type.
+    #[error("reading {what}: {detail}")]
+    Json {
+        /// What was to be read.
+        what: &'static str,
+        /// What is wrong, and where.
+        detail: String,
+    },
+    /// It is a manifest of schema 1.
+    #[error(
+        "reading manifest: Docker's schema 1 is not supported; push the image again with a client that is not older than 2016"
+    )]
+    Schema1,
+    /// It is of another schema.
+    #[error("reading manifest: schemaVersion is {found}, only 2 is supported")]
+    SchemaVersion {
+        /// What it says.
+        found: u64,
+    },
+    /// It is of a type that is neither an index nor a manifest.
+    #[error("reading manifest: media type {found} is neither an index nor a manifest")]
+    MediaType {
+        /// The type, shortened.
+        found: String,
+    },
+    /// The registry says something else than the document.
+    #[error("reading manifest: it was sent as {sent}, but says that it is {said}")]
+    Contradiction {
+        /// `Content-Type`.
+        sent: MediaType,
+        /// `mediaType`, shortened.
+        said: String,
+    },
+    /// It looks like an index and like a manifest.
+    #[error("reading {what}: it has {field:?}, which it must not have")]
+    Ambiguous {
+        /// What it is said to be.
+        what: &'static str,
+        /// What does not belong there.
+        field: &'static str,
+    },
+    /// It does not look like anything.
+    #[error(
+        "reading manifest: neither a media type nor \"manifests\" or \"config\" say what it is"
+    )]
+    Shapeless,
+    /// The config says something else of the layers than the manifest.
+    #[error(
+        "reading config: it has {diff_ids} rootfs.diff_ids, but the manifest has {layers} layers"
+    )]
+    Layers {
+        /// Layers of the manifest.
+        layers: usize,
+        /// Layers of the config.
+        diff_ids: usize,
+    },
+}
+
+/// Whether some field is there. `null` is nothing, as for Go.
+type Present = Option<IgnoredAny>;
+
+/// What tells documents apart.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shape {
+    schema_version: Option<u64>,
+    #[serde(default)]
+    media_type: MediaType,
+    manifests: Present,
+    config: Present,
+    layers: Present,
+    fs_layers: Present,
+    signatures: Present,
+}
+
+#[derive(Deserialize)]
+struct IndexBody {
+    #[serde(default, deserialize_with = "bounded::list::<_, MAX_ENTRIES, _>")]
+    manifests: Vec<Descriptor>,
+    #[serde(default, deserialize_with = "bounded::map::<MAX_LABELS, _>")]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManifestBody {
+    artifact_type: Option<String>,
+    config: Descriptor,
+    #[serde(default, deserialize_with = "bounded::list::<_, MAX_LAYERS, _>")]
+    layers: Vec<Descriptor>,
+    #[serde(default, deserialize_with = "bounded::map::<MAX_LABELS, _>")]
+    annotations: BTreeMap<String, String>,
+}
+
+/// The fields of a platform are repeated: flattening would keep all the fields that are not known.
+#[derive(Deserialize)]
+struct ConfigBody {
+    os: Option<String>,
+    architecture: Option<String>,
+    variant: Option<String>,
+    #[serde(rename = "os.version")]
+    os_version: Option<String>,
+    #[serde(
+        rename = "os.features",
+        default,
+        deserialize_with = "bounded::list::<_, MAX_FEATURES, _>"
+    )]
+    os_features: Vec<String>,
+    config: Option<Process>,
+    rootfs: Option<RootFs>,
+}
+
+#[derive(Deserialize, Default)]
+struct Process {
+    #[serde(
+        rename = "Labels",
+        default,
+        deserialize_with = "bounded::map::<MAX_LABELS, _>"
+    )]
+    labels: BTreeMap<String, String>,
+    #[serde(
+        rename = "Env",
+        default,
+        deserialize_with = "bounded::list::<_, MAX_LABELS, _>"
+    )]
+    env: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct RootFs {
+    #[serde(default, deserialize_with = "bounded::list::<_, MAX_LAYERS, _>")]
+    diff_ids: Vec<Digest>,
+}
+
+/// Reads an index or a manifest. `content_type` is what the registry said, or what the entry of the index
+/// said that led here.
+pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<Document, DocumentError> {
+    bounded_by(bytes, "manifest", MAX_MANIFEST)?;
+    let shape: Shape = parse(bytes, "manifest")?;
+    let sent = content_type.map(MediaType::read).unwrap_or_default();
+    let media_type = agreed(sent, shape.media_type)?;
+    let legacy = shape.fs_layers.is_some() || shape.signatures.is_some();
+    if media_type == MediaType::DockerSchema1 || shape.schema_version == Some(1) {
+        return Err(DocumentError::Schema1);
+    }
+    let kind = match media_type.kind() {
+        kind @ (Kind::Index | Kind::Manifest) => kind,
+        Kind::Config | Kind::Unsupported => {
+            return Err(DocumentError::MediaType {
+                found: excerpt(media_type.as_str()),
+            });
+        }
+        Kind::Unknown if legacy => return Err(DocumentError::Schema1),
+        Kind::Unknown if shape.manifests.is_some() => Kind::Index,
+        Kind::Unknown if shape.config.is_some() && shape.layers.is_some() => Kind::Manifest,
+        Kind::Unknown => return Err(DocumentError::Shapeless),
+    };
+    if let Some(found) = shape.schema_version.filter(|version| *version != 2) {
+        return Err(DocumentError::SchemaVersion { found });
+    }
+    // Types that say nothing (`application/json`) are not remembered.
+    let media_type = match media_type.kind() {
+        Kind::Unknown => MediaType::default(),
+        _ => media_type,
+    };
+    let foreign = |what: &'static str, fields: [(&'static str, &Present); 2]| {
+        let found = fields.into_iter().find(|(_, value)| value.is_some());
+        match found {
+            Some((field, _)) => Err(DocumentError::Ambiguous { what, field }),
+            None if legacy => Err(DocumentError::Ambiguous {
+                what,
+                field: "fsLayers",
+            }),
+            None => Ok(()),
+        }
+    };
+    if kind == Kind::Index {
+        foreign(
+            "index",
+            [("config", &shape.config), ("layers", &shape.layers)],
+        )?;
+        let body: IndexBody = parse(bytes, "index")?;
+        return Ok(Document::Index(Index {
+            schema_version: Schema2,
+            media_type,
+            manifests: body.manifests,
+            annotations: body.annotations,
+        }));
+    }
+    foreign("manifest", [("manifests", &shape.manifests), ("", &None)])?;
+    let body: ManifestBody = parse(bytes, "manifest")?;
+    Ok(Document::Manifest(Box::new(Manifest {
+        schema_version: Schema2,
+        media_type,
+        artifact_type: body.artifact_type.unwrap_or_default(),
+        config: body.config,
+        layers: body.layers,
+        annotations: body.annotations,
+    })))
+}
+
+/// Reads the config of an image.
+pub fn read_config(bytes: &[u8]) -> Result<ImageConfig, DocumentError> {
+    bounded_by(bytes, "config", MAX_CONFIG)?;
+    let body: ConfigBody = parse(bytes, "config")?;
+    let process = body.config.unwrap_or_default();
+    Ok(ImageConfig {
+        platform: Platform {
+            os: body.os.unwrap_or_default(),
+            architecture: body.architecture.unwrap_or_default(),
+            variant: body.variant.unwrap_or_default(),
+            os_version: body.os_version.unwrap_or_default(),
+            os_features: body.os_features,
+        },
+        labels: process.labels,
+        env: process.env,
+        diff_ids: body.rootfs.unwrap_or_default().diff_ids,
+    })
+}
+
+/// What a document is, from what was sent with it and what it says.
+fn agreed(sent: MediaType, said: MediaType) -> Result<MediaType, DocumentError> {
+    if said.is_empty() {
+        return Ok(sent);
+    }
+    // `application/json` and the like say nothing.
+    if sent.kind() == Kind::Unknown || sent == said {
+        return Ok(said);
+    }
+    Err(DocumentError::Contradiction {
+        sent,
+        said: excerpt(said.as_str()),
+    })
+}
+
+fn bounded_by(bytes: &[u8], what: &'static str, most: usize) -> Result<(), DocumentError> {
+    if bytes.len() > most {
+        return Err(DocumentError::TooLarge {
+            what,
+            found: bytes.len(),
+            most,
+        });
+    }
+    Ok(())
+}
+
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) -> Result<T, DocumentError> {
+    serde_json::from_slice(bytes).map_err(|why| {
+        // The parser repeats what it did not expect, however long.
+        let why = why.to_string();
+        let mut detail: String = why
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(LONGEST_DETAIL)
+            .collect();
+        if why.chars().nth(LONGEST_DETAIL).is_some() {
+            detail.push_str("...");
+        }
+        DocumentError::Json { what, detail }
+    })
+}

@@ -1,0 +1,128 @@
+//! Which architectures and variants run where, the best first (`platformVector` of containerd).
+
+use crate::platform::Platform;
+
+/// Variants above this are no generation of anything.
+const NEWEST: u32 = 32;
+
+/// An architecture and a variant, normalised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) architecture: String,
+    pub(super) variant: String,
+}
+
+impl Step {
+    pub(super) fn of(platform: &Platform) -> Self {
+        Self {
+            architecture: platform.architecture.clone(),
+            variant: platform.variant.clone(),
+        }
+    }
+
+    /// The normal form: the first generation of `amd64` and the eighth of `arm64` are unsaid.
+    fn new(architecture: &str, variant: impl Into<String>) -> Self {
+        let platform = Platform::new("", architecture).with_variant(variant);
+        Self::of(&platform.normalised())
+    }
+}
+
+/// What a node of a (normalised) platform runs.
+pub(super) fn steps(node: &Platform) -> Vec<Step> {
+    match node.architecture.as_str() {
+        "amd64" => {
+            let mut steps = vec![Step::of(node)];
+            if let Some(newest) = generation(&node.variant) {
+                steps.extend(
+                    (1..newest)
+                        .rev()
+                        .map(|n| Step::new("amd64", format!("v{n}"))),
+                );
+            }
+            steps.push(Step::new("386", ""));
+            steps
+        }
+        "arm" => arm(&node.variant),
+        "arm64" => arm64(&node.variant),
+        _ => vec![Step::of(node)],
+    }
+}
+
+fn arm(variant: &str) -> Vec<Step> {
+    let mut steps = vec![Step::new("arm", variant)];
+    if let Some(newest) = generation(variant) {
+        // Before the fifth nothing is common.
+        steps.extend((5..newest).rev().map(|n| Step::new("arm", format!("v{n}"))));
+    }
+    steps
+}
+
+/// `v9.x` has all of `v8.(x+5)`. A variant that is unknown runs nothing, as in containerd.
+fn arm64(variant: &str) -> Vec<Step> {
+    let (major, minor) = match variant.strip_prefix('v') {
+        None if variant.is_empty() => (8, 0),
+        None => return Vec::new(),
+        Some(version) => {
+            let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+            match (major, small(minor)) {
+                ("8", Some(minor @ 0..=9)) => (8, minor),
+                ("9", Some(minor @ 0..=7)) => (9, minor),
+                _ => return Vec::new(),
+            }
+        }
+    };
+    let down = |major: u32, minor: u32| {
+        (0..=minor).rev().map(move |minor| {
+            if minor == 0 {
+                Step::new("arm64", format!("v{major}"))
+            } else {
+                Step::new("arm64", format!("v{major}.{minor}"))
+            }
+        })
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    if major == 9 {
+        steps.extend(down(9, minor));
+        steps.extend(down(8, (minor + 5).min(9)));
+    } else {
+        steps.extend(down(8, minor));
+    }
+    steps.extend(arm("v8"));
+    steps
+}
+
+/// The number of `v3`. Whatever is newer than the newest has all of them.
+fn generation(variant: &str) -> Option<u32> {
+    let digits = variant.strip_prefix('v')?;
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse().map_or(NEWEST, |n: u32| n.min(NEWEST)))
+}
+
+/// A small number, of digits alone.
+fn small(text: &str) -> Option<u32> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok().filter(|n| *n <= NEWEST)
+}
+
+/// How much a (normalised) variant demands of a machine of its architecture; the plain form is 0.
+///
+/// Of `arm`, whatever is not newer than `v7` counts as plain, the newest first. Variants that nobody
+/// can order come last.
+pub(super) fn demand(image: &Platform) -> usize {
+    const LAST: usize = usize::MAX;
+    let version = image.variant.strip_prefix('v').unwrap_or(&image.variant);
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let (Some(major), Some(minor)) = (small(major), small(minor)) else {
+        return if image.variant.is_empty() { 0 } else { LAST };
+    };
+    let number = match image.architecture.as_str() {
+        "arm" if major <= 7 => 7 - major,
+        // Behind all of those.
+        _ => (major * (NEWEST + 1) + minor).saturating_add(7),
+    };
+    usize::try_from(number).unwrap_or(LAST)
+}

@@ -1,0 +1,102 @@
+//! Versions of Windows, and which containers run on which hosts.
+//!
+//! Containers share the kernel of their host unless Hyper-V isolates them, and until Windows Server 2022
+//! every kernel had its own interface. Since then a host runs everything from the long-term release
+//! before it up to itself.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+/// Windows Server 2022: from here on interfaces are kept.
+const LTSC_2022: u16 = 20348;
+
+/// Long-term releases whose interfaces later hosts keep, the oldest first.
+const LONG_TERM: [u16; 2] = [LTSC_2022, 26100];
+
+/// A version of Windows: `10.0.20348.2113`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Version {
+    /// 10, for a decade.
+    pub major: u8,
+    /// 0, for a decade.
+    pub minor: u8,
+    /// What counts: 20348 is Windows Server 2022.
+    pub build: u16,
+    /// Which updates are in it. No rule asks for it, but of two images the newer is the better.
+    pub revision: u32,
+}
+
+/// How containers are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Isolation {
+    /// They share the kernel of the host.
+    #[default]
+    Process,
+    /// Each has a virtual machine with its own kernel.
+    HyperV,
+}
+
+impl Version {
+    /// Reads a version: two dots at least, and numbers between them. What follows the build is only
+    /// taken if it is a number.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let major = number(parts.next()?)?;
+        let minor = number(parts.next()?)?;
+        let build = number(parts.next()?)?;
+        Some(Self {
+            major: u8::try_from(major).ok()?,
+            minor: u8::try_from(minor).ok()?,
+            build: u16::try_from(build).ok()?,
+            revision: parts.next().and_then(number).unwrap_or_default(),
+        })
+    }
+
+    /// Says whether a host of this version runs containers of another.
+    pub fn runs(self, container: Self, isolation: Isolation) -> bool {
+        if (self.major, self.minor) != (container.major, container.minor) {
+            return false;
+        }
+        match isolation {
+            // Newer ones than the host were never supported.
+            Isolation::HyperV => container.build <= self.build,
+            Isolation::Process if self.build < LTSC_2022 => container.build == self.build,
+            Isolation::Process => (self.oldest()..=self.build).contains(&container.build),
+        }
+    }
+
+    /// The oldest build that runs here without Hyper-V: the last long-term release before this host.
+    fn oldest(self) -> u16 {
+        LONG_TERM
+            .into_iter()
+            .rfind(|release| *release < self.build)
+            .unwrap_or(LTSC_2022)
+    }
+}
+
+/// Digits alone: `parse` would take a sign as well.
+fn number(text: &str) -> Option<u32> {
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            major,
+            minor,
+            build,
+            revision,
+        } = self;
+        write!(f, "{major}.{minor}.{build}")?;
+        if *revision != 0 {
+            write!(f, ".{revision}")?;
+        }
+        Ok(())
+    }
+}
