@@ -152,7 +152,7 @@ fn suffix(text: &str) -> String {
 
 /// Something went wrong on the way to an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} {subject} at {place}: {cause}")]
+#[error("{operation} {subject} at {place}: {cause}{}", before(.earlier))]
 pub struct Error {
     /// What was being done.
     pub operation: Operation,
@@ -162,9 +162,33 @@ pub struct Error {
     pub place: String,
     /// Why it failed.
     pub cause: Cause,
+    /// What went wrong before, in other places or as somebody else.
+    pub earlier: Vec<(String, Cause)>,
+}
+
+fn before(earlier: &[(String, Cause)]) -> String {
+    earlier.iter().fold(String::new(), |text, (place, cause)| {
+        format!("{text}; before that at {place}: {cause}")
+    })
 }
 
 impl Error {
+    /// What came of trying several places: the last is the one that the image names.
+    pub(crate) fn of(operation: Operation, subject: String, failed: Vec<(String, Cause)>) -> Self {
+        let mut earlier = failed;
+        let (place, cause) = earlier.pop().unwrap_or_else(|| {
+            let cause = Cause::Blocked("there is no place to ask".to_owned());
+            (String::new(), cause)
+        });
+        Self {
+            operation,
+            subject,
+            place,
+            cause,
+            earlier,
+        }
+    }
+
     /// A word for conditions and metrics.
     pub fn reason(&self) -> &'static str {
         match &self.cause {
@@ -221,6 +245,7 @@ impl Cause {
             subject: subject.into(),
             place: place.into(),
             cause: self,
+            earlier: Vec::new(),
         }
     }
 }

@@ -9,10 +9,10 @@ use crate::credentials::CredentialId;
 use crate::secret::Secret;
 
 /// The life of a token whose server does not say, and the shortest there is (distribution's rule).
-const SHORTEST: Duration = Duration::from_secs(60);
+const SHORTEST: Duration = Duration::from_mins(1);
 
 /// The longest that is believed: after that the server is asked again, whatever it said.
-const LONGEST: Duration = Duration::from_secs(6 * 3600);
+const LONGEST: Duration = Duration::from_hours(6);
 
 /// Longer tokens do not fit in a header.
 const LONGEST_TOKEN: usize = 64 * 1024;

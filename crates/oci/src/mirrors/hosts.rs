@@ -30,11 +30,17 @@ struct Place {
     /// Nothing stands for the registry itself.
     url: Option<Url>,
     override_path: bool,
-    can_resolve: bool,
-    can_pull: bool,
+    can: Can,
     skip_verify: bool,
     headers: Vec<(HeaderName, HeaderValue)>,
     tls: Option<Arc<Tls>>,
+}
+
+/// What a host may be asked for.
+#[derive(Debug, Clone, Copy)]
+struct Can {
+    resolve: bool,
+    pull: bool,
 }
 
 #[derive(Deserialize)]
@@ -155,7 +161,7 @@ impl Hosts {
         let mut found = Vec::new();
         for (at, place) in places.iter().enumerate() {
             // A place that cannot resolve may not say which image a tag is.
-            if !place.can_pull || !(place.can_resolve || by_digest) {
+            if !place.can.pull || !(place.can.resolve || by_digest) {
                 continue;
             }
             let mut endpoint = place.endpoint(host, repository);
@@ -175,8 +181,10 @@ impl Place {
         Self {
             url,
             override_path: false,
-            can_resolve: true,
-            can_pull: true,
+            can: Can {
+                resolve: true,
+                pull: true,
+            },
             skip_verify: false,
             headers: Vec::new(),
             tls: None,
@@ -203,8 +211,10 @@ impl Place {
                 }
             }
             let has = |name: &str| capabilities.iter().any(|capability| capability == name);
-            place.can_resolve = has("resolve");
-            place.can_pull = has("pull");
+            place.can = Can {
+                resolve: has("resolve"),
+                pull: has("pull"),
+            };
         }
         for (name, values) in &options.header {
             for value in values.all() {
@@ -251,9 +261,7 @@ impl Place {
                 endpoint.known_as.clone_from(&endpoint.host);
             }
             let path = url.path().trim_end_matches('/');
-            endpoint.base = if self.override_path {
-                path.to_owned()
-            } else if path.ends_with("/v2") {
+            endpoint.base = if self.override_path || path.ends_with("/v2") {
                 path.to_owned()
             } else {
                 format!("{path}/v2")
