@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as _;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -120,7 +121,12 @@ impl Transport {
             .parse::<Uri>()
             .map_err(|_| Cause::Invalid("the address cannot be asked for".to_owned()))?;
         *request.headers_mut() = headers;
-        let client = self.client(tls, verify)?;
+        let client = if url.scheme() == "https" {
+            self.client(tls, verify)?
+        } else {
+            // Without TLS there is nothing to verify, and there may be nobody who could vouch.
+            self.client(&Tls::default(), false)?
+        };
         self.counts.add(&origin(url), call.operation);
         let wait = self.settings.header_timeout;
         let response = timeout(wait, client.request(request))
@@ -297,20 +303,26 @@ impl Answer {
                         return Ok(Some(data));
                     }
                 }
-                Some(Err(error)) => {
-                    return Err(match self.length {
-                        Some(expected) if error.is_incomplete_message() => Cause::Truncated {
-                            expected,
-                            found: self.taken,
-                        },
-                        _ => {
-                            let text = error
-                                .source()
-                                .map_or_else(|| error.to_string(), ToString::to_string);
-                            Cause::Unreachable(crate::error::clean(&text, &[]))
-                        }
-                    });
-                }
+                Some(Err(error)) => return Err(self.broken(&error)),
+            }
+        }
+    }
+
+    /// What it means that a body broke off.
+    fn broken(&self, error: &hyper::Error) -> Cause {
+        let source = error.source();
+        let ended = error.is_incomplete_message()
+            || source
+                .and_then(|source| source.downcast_ref::<io::Error>())
+                .is_some_and(|source| source.kind() == io::ErrorKind::UnexpectedEof);
+        match self.length {
+            Some(expected) if ended => Cause::Truncated {
+                expected,
+                found: self.taken,
+            },
+            _ => {
+                let text = source.map_or_else(|| error.to_string(), ToString::to_string);
+                Cause::Unreachable(crate::error::clean(&text, &[]))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A server that misbehaves as told: it cuts off, lies, dawdles, and never ends.
 
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,10 +202,10 @@ async fn serve(
     };
     let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", answer.code);
     if let Some(length) = length {
-        head.push_str(&format!("Content-Length: {length}\r\n"));
+        write!(head, "Content-Length: {length}\r\n")?;
     }
     for (name, value) in &answer.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        write!(head, "{name}: {value}\r\n")?;
     }
     head.push_str("\r\n");
     stream.write_all(head.as_bytes()).await?;

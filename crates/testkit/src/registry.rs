@@ -113,6 +113,8 @@ impl Registry {
             "copy",
             "--quiet",
             "--all",
+            // Else it compresses layers, and what is there is not what was pushed.
+            "--preserve-digests",
             "--dest-tls-verify=false",
         ]);
         if self.options.password {
