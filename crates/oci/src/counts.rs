@@ -16,6 +16,7 @@ const OTHERS: &str = "(others)";
 #[derive(Debug, Default)]
 pub struct Counts {
     hosts: Mutex<BTreeMap<String, BTreeMap<Operation, u64>>>,
+    left: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Counts {
@@ -32,6 +33,22 @@ impl Counts {
             .entry(operation)
             .or_default();
         *count = count.saturating_add(1);
+    }
+
+    /// Remembers what a host said of how much may still be asked (`RateLimit-Remaining: 76;w=21600`).
+    pub(crate) fn said(&self, host: &str, header: &str) {
+        let number = header.split(';').next().unwrap_or_default().trim();
+        if let Ok(number) = number.parse() {
+            let mut left = self.left.lock();
+            if left.contains_key(host) || left.len() < MOST_HOSTS {
+                left.insert(host.to_owned(), number);
+            }
+        }
+    }
+
+    /// How much may still be asked of each host that says so, as of its last answer.
+    pub fn left(&self) -> BTreeMap<String, u64> {
+        self.left.lock().clone()
     }
 
     /// All requests to a host, tokens included.
@@ -68,6 +85,18 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_hosts_are_remembered() {
+        let counts = Counts::default();
+        counts.said("docker.io", "76;w=21600");
+        counts.said("docker.io", "75;w=21600");
+        counts.said("quay.io", "plenty");
+        assert_eq!(
+            counts.left(),
+            BTreeMap::from([("docker.io".to_owned(), 75)])
+        );
+    }
 
     #[test]
     fn hosts_are_counted_up_to_a_limit() {

@@ -44,3 +44,66 @@ impl<K: Hash + Eq, T: Clone> Flights<K, T> {
         shared.await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    fn counting(count: &Arc<AtomicUsize>) -> impl FnOnce() -> BoxFuture<'static, usize> + use<> {
+        let count = Arc::clone(count);
+        move || {
+            async move {
+                sleep(Duration::from_millis(20)).await;
+                count.fetch_add(1, Ordering::SeqCst)
+            }
+            .boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn equal_work_is_done_once_at_a_time() {
+        let flights = Flights::default();
+        let count = Arc::new(AtomicUsize::new(0));
+        let both = futures::join!(
+            flights.join("a", counting(&count)),
+            flights.join("a", counting(&count))
+        );
+        assert_eq!(both, (0, 0));
+        // What is done is done again for those who come later.
+        assert_eq!(flights.join("a", counting(&count)).await, 1);
+        let others = futures::join!(
+            flights.join("a", counting(&count)),
+            flights.join("b", counting(&count))
+        );
+        assert_ne!(others.0, others.1);
+    }
+
+    #[tokio::test]
+    async fn whoever_stays_gets_the_result_when_others_leave() {
+        let flights = Flights::default();
+        let count = Arc::new(AtomicUsize::new(0));
+        let first = timeout(
+            Duration::from_millis(5),
+            flights.join("a", counting(&count)),
+        );
+        let (first, second) = futures::join!(first, flights.join("a", counting(&count)));
+        assert!(first.is_err());
+        assert_eq!(second, 0);
+        // When all have left, it is given up.
+        let gone = timeout(
+            Duration::from_millis(5),
+            flights.join("a", counting(&count)),
+        )
+        .await;
+        assert!(gone.is_err());
+        sleep(Duration::from_millis(40)).await;
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        assert_eq!(flights.join("a", counting(&count)).await, 1);
+    }
+}

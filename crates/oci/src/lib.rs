@@ -1,4 +1,31 @@
 //! Images from registries, archives and folders.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(Settings::new(Roots::of_system()), Routes::direct());
+//! let source = "docker://quay.io/containerdisks/fedora:41".parse()?;
+//! let image = Image::open(&source, &client, Arc::new(Keyring::anonymous())).await?;
+//! let content = image.resolve(Freshness::Usual).await?;
+//! let document = platform::document::read(&content.bytes, content.content_type.as_deref())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | where | what |
+//! |---|---|
+//! | [`Image`], [`BlobReader`] | one interface for all three, for code that waits and for code that blocks |
+//! | [`Client`] | registries: caches, merging, retries, resuming, verification |
+//! | [`Keyring`] | credentials, by the rules of the kubelet |
+//! | [`Routes`], [`mirrors`] | where to ask: `registries.conf`, `hosts.toml`, OpenShift's objects |
+//! | [`Error`] | what went wrong, with a reason for conditions |
+//!
+//! Registries are named by users, and so may be anybody: all that they send has limits and is checked,
+//! they are sent nothing that is not theirs, and they lead nowhere that only we can go. What was read
+//! with one credential is never given to another.
 
 mod auth;
 mod client;

@@ -122,6 +122,44 @@ impl Retry {
             .and_then(|factor| self.first.checked_mul(factor))
             .unwrap_or(self.longest)
             .min(self.longest);
-        doubled.mul_f64(0.5 + (self.chance)().clamp(0.0, 1.0) / 2.0)
+        let chance = (self.chance)();
+        // Not a number is no chance.
+        let chance = if chance.is_nan() {
+            0.0
+        } else {
+            chance.clamp(0.0, 1.0)
+        };
+        doubled.mul_f64(0.5 + chance / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0.0, 1, 125)]
+    #[case(1.0, 1, 250)]
+    #[case(1.0, 2, 500)]
+    #[case(0.5, 3, 750)]
+    #[case(1.0, 6, 8000)]
+    #[case(1.0, 7, 10_000)]
+    #[case(0.0, 4_000_000_000, 5000)]
+    #[case(1.0, 0, 250)]
+    // Whatever chance says.
+    #[case(f64::INFINITY, 1, 250)]
+    #[case(-7.0, 1, 125)]
+    fn waits_double_up_to_a_limit(
+        #[case] chance: f64,
+        #[case] failures: u32,
+        #[case] milliseconds: u64,
+    ) {
+        let retry = Retry {
+            chance: Arc::new(move || chance),
+            ..Retry::default()
+        };
+        assert_eq!(retry.wait(failures), Duration::from_millis(milliseconds));
     }
 }

@@ -137,6 +137,20 @@ impl Transport {
             })?
             .map_err(|error| self.explain(&error))?;
         let (parts, body) = response.into_parts();
+        let header = |name: &str| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
+        if let Some(left) = header("ratelimit-remaining") {
+            self.counts.said(&origin(url), left);
+        }
+        // Registries warn so of what will cease to work; it is told, and never acted upon.
+        if let Some(warning) = header("warning").filter(|warning| warning.starts_with("299")) {
+            let warning = crate::error::clean(warning, &[]);
+            tracing::warn!(host = origin(url), warning, "a registry warns");
+        }
         let length = parts
             .headers
             .get(CONTENT_LENGTH)

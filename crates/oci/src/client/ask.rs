@@ -33,6 +33,22 @@ pub(super) struct Ask {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// What a question to a place has in common with those for tokens for it.
+struct Visit<'a> {
+    seat: &'a Seat,
+    /// The place itself, without a path.
+    root: Url,
+    verify: bool,
+    tls: Tls,
+}
+
+impl Visit<'_> {
+    /// Under which the demands of the place are remembered.
+    fn known_as(&self) -> String {
+        format!("{}://{}", self.root.scheme(), self.seat.place.host)
+    }
+}
+
 impl Inner {
     /// Tries again what may pass the next time, as often as the place deserves.
     pub(super) async fn persist<'a, T>(
@@ -142,9 +158,13 @@ impl Inner {
             .get(&place.host)
             .unwrap_or(&own)
             .and(place.tls.as_deref());
-        let known = format!("{scheme}://{}", place.host);
-
-        let mut shown = self.prepared(seat, &root, &known, verify, &tls).await?;
+        let visit = Visit {
+            seat,
+            root,
+            verify,
+            tls,
+        };
+        let mut shown = self.prepared(&visit).await?;
         let mut answered = false;
         loop {
             let mut headers = HeaderMap::new();
@@ -163,7 +183,7 @@ impl Inner {
                     url: url.clone(),
                     headers,
                     body: Bytes::new(),
-                    tls: &tls,
+                    tls: &visit.tls,
                     verify,
                     check: &|_| Ok(()),
                 })
@@ -175,7 +195,7 @@ impl Inner {
             // Only the registry itself may ask who is there, and only once.
             let asks = status == StatusCode::UNAUTHORIZED
                 && !answered
-                && auth::origin(&answer.url) == auth::origin(&root);
+                && auth::origin(&answer.url) == auth::origin(&visit.root);
             let demand = asks
                 .then(|| {
                     let values = answer.parts.headers.get_all(WWW_AUTHENTICATE);
@@ -189,11 +209,11 @@ impl Inner {
             answered = true;
             let prefix = scope_prefix(&demand, &place.repository);
             self.demands
-                .insert(known.clone(), (demand.clone(), prefix.clone()));
+                .insert(visit.known_as(), (demand.clone(), prefix.clone()));
             // What was shown before did not please: it is not shown again.
             let old = shown.take();
             let new = self
-                .satisfy(seat, &root, &demand, &prefix, old.is_some(), verify, &tls)
+                .satisfy(&visit, &demand, &prefix, old.is_some())
                 .await?;
             if new.is_none() || new == old {
                 return Err(refusal(answer, credential, old.as_ref().map(Secret::expose)).await);
@@ -208,39 +228,26 @@ impl Inner {
     }
 
     /// What to show without having been asked: what the host wanted the last time.
-    async fn prepared(
-        &self,
-        seat: &Seat,
-        root: &Url,
-        known: &str,
-        verify: bool,
-        tls: &Tls,
-    ) -> Result<Option<Secret>, Cause> {
-        if let Some(Credential::Bearer(token)) = seat.credential.as_deref() {
+    async fn prepared(&self, visit: &Visit<'_>) -> Result<Option<Secret>, Cause> {
+        if let Some(Credential::Bearer(token)) = visit.seat.credential.as_deref() {
             return Ok(Some(Secret::new(format!("Bearer {}", token.expose()))));
         }
-        match self.demands.get(known) {
-            Some((demand, prefix)) => {
-                self.satisfy(seat, root, &demand, &prefix, false, verify, tls)
-                    .await
-            }
+        match self.demands.get(&visit.known_as()) {
+            Some((demand, prefix)) => self.satisfy(visit, &demand, &prefix, false).await,
             None => Ok(None),
         }
     }
 
     /// What to show to a host with this demand; nothing if there is nothing to show. `renew` says that
     /// a token that is known did not do.
-    #[allow(clippy::too_many_arguments)]
     async fn satisfy(
         &self,
-        seat: &Seat,
-        root: &Url,
+        visit: &Visit<'_>,
         demand: &Demand,
         prefix: &str,
         renew: bool,
-        verify: bool,
-        tls: &Tls,
     ) -> Result<Option<Secret>, Cause> {
+        let Visit { seat, root, .. } = visit;
         let credential = seat.credential.as_deref();
         let Demand::Bearer { realm, service, .. } = demand else {
             return Ok(credential.and_then(Credential::basic));
@@ -265,9 +272,9 @@ impl Inner {
         let exchange = Exchange {
             transport: Arc::clone(&self.transport),
             // The registry's own certificates are for the registry.
-            verify: verify || auth::origin(&realm) != auth::origin(root),
+            verify: visit.verify || auth::origin(&realm) != auth::origin(root),
             tls: if auth::origin(&realm) == auth::origin(root) {
-                tls.clone()
+                visit.tls.clone()
             } else {
                 self.settings
                     .tls
