@@ -8,14 +8,16 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("bash", "bash"),
     ("diff", "diffutils"),
+    ("docker-registry", "docker-registry"),
     ("git", "git"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
+    ("skopeo", "skopeo"),
     ("tar", "tar"),
 ];
 

@@ -1,6 +1,7 @@
 //! Clusters and other real parts for tests.
 //!
 //! ```no_run
+//! # #[cfg(feature = "cluster")]
 //! # async fn example() -> anyhow::Result<()> {
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::Api;
@@ -17,25 +18,44 @@
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, it is those two instead:
 //! the same suite then says whether it asks for the genuine behaviour.
 
+#[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "cluster")]
 mod embedded;
+#[cfg(feature = "cluster")]
 mod genuine;
+mod hostile;
+mod layout;
+#[cfg(feature = "cluster")]
 mod lines;
 mod process;
+mod registry;
+#[cfg(feature = "cluster")]
 mod remote;
+#[cfg(feature = "cluster")]
 mod served;
 mod wait;
+#[cfg(feature = "cluster")]
 mod webhook;
 
+#[cfg(feature = "cluster")]
 pub use cluster::TestCluster;
+#[cfg(feature = "cluster")]
 pub use genuine::Fsync;
+pub use hostile::{Asked, HostileServer, Misdeed};
+pub use layout::Layout;
+#[cfg(feature = "cluster")]
 pub use lines::Lines;
 pub use process::{Process, free_port};
+pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
+#[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use wait::wait_until;
+#[cfg(feature = "cluster")]
 pub use webhook::{Question, Reply, WebhookServer};
 
 /// Chooses the cryptography of TLS for the whole process; the first choice counts.
+#[cfg(feature = "cluster")]
 pub fn install_crypto() {
     // An error means that it has been chosen before, and there is only one to choose.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -1,0 +1,127 @@
+//! What answers that are errors mean.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use serde::Deserialize;
+
+use crate::credentials::Credential;
+use crate::error::{Cause, clean};
+use crate::transport::Answer;
+
+/// More of an error is not read.
+const LONGEST_BODY: u64 = 16 * 1024;
+
+/// Nobody is left alone for longer, whatever they ask for.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24);
+
+#[derive(Deserialize)]
+struct Body {
+    #[serde(default)]
+    errors: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Why this answer is not what was asked for.
+pub(super) async fn refusal(
+    answer: Answer,
+    credential: Option<&Credential>,
+    sent: Option<&str>,
+) -> Cause {
+    let code = answer.parts.status.as_u16();
+    let retry_after = answer
+        .header(RETRY_AFTER)
+        .and_then(|text| pause(text, Timestamp::now()));
+    let body = answer.read(LONGEST_BODY).await.unwrap_or_default();
+    let secrets = credential.map(Credential::secrets).unwrap_or_default();
+    let mut hidden: Vec<&str> = secrets.iter().map(crate::secret::Secret::expose).collect();
+    // What was sent is `Basic x` or `Bearer x`.
+    hidden.extend(
+        sent.and_then(|sent| sent.split_once(' '))
+            .map(|(_, token)| token),
+    );
+    let said = words(&body, &hidden);
+    match code {
+        401 | 403 => Cause::Unauthorized {
+            with: Credential::whose(credential),
+            said,
+        },
+        404 => Cause::NotFound { said },
+        429 => Cause::RateLimited { retry_after },
+        // An overloaded server may say when it will be better, too.
+        503 if retry_after.is_some() => Cause::RateLimited { retry_after },
+        code => Cause::Server { code, said },
+    }
+}
+
+/// What the body of an error says: the first error of the registry's list.
+fn words(body: &[u8], hidden: &[&str]) -> String {
+    let Ok(body) = serde_json::from_slice::<Body>(body) else {
+        return String::new();
+    };
+    let Some(first) = body.errors.first() else {
+        return String::new();
+    };
+    let text = match (first.code.is_empty(), first.message.is_empty()) {
+        (false, false) => format!("{}: {}", first.code, first.message),
+        _ => format!("{}{}", first.code, first.message),
+    };
+    clean(&text, hidden)
+}
+
+/// `Retry-After`: seconds or a date.
+fn pause(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    let wait = if let Ok(seconds) = text.parse::<u64>() {
+        Duration::from_secs(seconds)
+    } else {
+        let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+        // A date that has passed is no wait.
+        Duration::try_from(date.duration_since(now)).unwrap_or_default()
+    };
+    Some(wait.min(LONGEST_PAUSE))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("0", Some(0))]
+    #[case(" 120 ", Some(120))]
+    #[case("99999999999", Some(86400))]
+    #[case("Mon, 16 Nov 2026 08:00:30 GMT", Some(30))]
+    #[case("Mon, 16 Nov 2026 07:00:30 GMT", Some(0))]
+    #[case("soon", None)]
+    #[case("-5", None)]
+    #[case("", None)]
+    fn retry_after_is_read(#[case] text: &str, #[case] seconds: Option<u64>) {
+        let now: Timestamp = "2026-11-16T08:00:00Z".parse().unwrap();
+        assert_eq!(pause(text, now), seconds.map(Duration::from_secs));
+    }
+
+    #[rstest]
+    #[case(r#"{"errors":[{"code":"DENIED","message":"no"}]}"#, "DENIED: no")]
+    #[case(r#"{"errors":[{"code":"DENIED"}]}"#, "DENIED")]
+    #[case(
+        r#"{"errors":[{"message":"your password is hunter2"}]}"#,
+        "your password is ***"
+    )]
+    #[case(r#"{"errors":[{"message":"a\u0000\nb\u001b[31m"}]}"#, "a b [31m")]
+    #[case(r#"{"errors":[]}"#, "")]
+    #[case("<html>", "")]
+    fn words_of_a_registry_are_cleaned(#[case] body: &str, #[case] said: &str) {
+        assert_eq!(words(body.as_bytes(), &["hunter2"]), said);
+    }
+}

@@ -1,0 +1,133 @@
+//! Who asks: credentials from pull secrets and configuration files, and which of them are for which
+//! repository.
+
+mod config;
+mod keyring;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use crate::secret::Secret;
+
+pub use config::{CredentialError, Origin};
+pub use keyring::Keyring;
+
+/// Something to show to a registry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A name and a password.
+    Password {
+        /// The name.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A token that token servers change for others (`identitytoken`).
+    Identity {
+        /// The name, if there is one.
+        username: String,
+        /// The token.
+        token: Secret,
+    },
+    /// A token that registries take as it is (`registrytoken`).
+    Bearer(Secret),
+}
+
+impl Credential {
+    /// A name and a password.
+    pub fn password(username: impl Into<String>, password: impl Into<String>) -> Self {
+        Self::Password {
+            username: username.into(),
+            password: Secret::new(password),
+        }
+    }
+
+    /// The value of an `Authorization` header, for those that have one of their own.
+    pub(crate) fn basic(&self) -> Option<Secret> {
+        match self {
+            Self::Password { username, password } => {
+                let pair = format!("{username}:{}", password.expose());
+                Some(Secret::new(format!("Basic {}", STANDARD.encode(pair))))
+            }
+            Self::Identity { .. } | Self::Bearer(_) => None,
+        }
+    }
+
+    /// Words that must not be repeated, even if a server says them.
+    pub(crate) fn secrets(&self) -> Vec<Secret> {
+        match self {
+            Self::Password { username, password } => {
+                let pair = format!("{username}:{}", password.expose());
+                vec![Secret::new(STANDARD.encode(pair)), password.clone()]
+            }
+            Self::Identity { token, .. } | Self::Bearer(token) => vec![token.clone()],
+        }
+    }
+
+    /// What tells this credential from all others.
+    pub fn id(&self) -> CredentialId {
+        let (kind, username, secret) = match self {
+            Self::Password { username, password } => (1_u8, username.as_str(), password),
+            Self::Identity { username, token } => (2, username.as_str(), token),
+            Self::Bearer(token) => (3, "", token),
+        };
+        let mut hash = Sha256::new();
+        hash.update([kind]);
+        hash.update(username.len().to_le_bytes());
+        hash.update(username.as_bytes());
+        hash.update(secret.expose().as_bytes());
+        CredentialId(Some(hash.finalize().into()))
+    }
+
+    /// Whose it is, for messages.
+    pub(crate) fn whose(credential: Option<&Self>) -> String {
+        match credential {
+            None => "without credentials".to_owned(),
+            Some(Self::Password { username, .. } | Self::Identity { username, .. })
+                if !username.is_empty() =>
+            {
+                format!("as {:?}", crate::error::clean(username, &[]))
+            }
+            Some(_) => "with a token".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential(")?;
+        f.write_str(&Self::whose(Some(self)))?;
+        f.write_str(")")
+    }
+}
+
+/// What tells one credential from another, without telling either. Nobody is answered with what was
+/// read under another one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CredentialId(Option<[u8; 32]>);
+
+impl CredentialId {
+    /// That of nobody.
+    pub const ANONYMOUS: Self = Self(None);
+
+    pub(crate) fn of(credential: Option<&Credential>) -> Self {
+        credential.map_or(Self::ANONYMOUS, Credential::id)
+    }
+}
+
+impl fmt::Debug for CredentialId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A hash of a weak password would tell it.
+        f.write_str(if self.0.is_some() {
+            "CredentialId(***)"
+        } else {
+            "CredentialId(anonymous)"
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! Equal requests at the same time are one.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::Mutex;
+
+/// What is under way. It ends when nobody waits for it any more.
+pub(crate) struct Flights<K, T: Clone> {
+    under_way: Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>,
+}
+
+impl<K, T: Clone> Default for Flights<K, T> {
+    fn default() -> Self {
+        Self {
+            under_way: Mutex::new(HashMap::new()),
+        }
+    }
+}
+
+impl<K: Hash + Eq, T: Clone> Flights<K, T> {
+    /// Waits for what is under way under this key, or else for what is made now.
+    pub(crate) async fn join(&self, key: K, make: impl FnOnce() -> BoxFuture<'static, T>) -> T {
+        let shared: Shared<BoxFuture<'static, T>> = {
+            let mut under_way = self.under_way.lock();
+            let found = under_way
+                .get(&key)
+                .and_then(WeakShared::upgrade)
+                // What is done may be as old as its slowest reader: it is no longer under way.
+                .filter(|shared| shared.peek().is_none());
+            if let Some(shared) = found {
+                shared
+            } else {
+                under_way.retain(|_, weak| weak.upgrade().is_some());
+                let shared = make().shared();
+                if let Some(weak) = shared.downgrade() {
+                    under_way.insert(key, weak);
+                }
+                shared
+            }
+        };
+        shared.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    fn counting(count: &Arc<AtomicUsize>) -> impl FnOnce() -> BoxFuture<'static, usize> + use<> {
+        let count = Arc::clone(count);
+        move || {
+            async move {
+                sleep(Duration::from_millis(20)).await;
+                count.fetch_add(1, Ordering::SeqCst)
+            }
+            .boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn equal_work_is_done_once_at_a_time() {
+        let flights = Flights::default();
+        let count = Arc::new(AtomicUsize::new(0));
+        let both = futures::join!(
+            flights.join("a", counting(&count)),
+            flights.join("a", counting(&count))
+        );
+        assert_eq!(both, (0, 0));
+        // What is done is done again for those who come later.
+        assert_eq!(flights.join("a", counting(&count)).await, 1);
+        let others = futures::join!(
+            flights.join("a", counting(&count)),
+            flights.join("b", counting(&count))
+        );
+        assert_ne!(others.0, others.1);
+    }
+
+    #[tokio::test]
+    async fn whoever_stays_gets_the_result_when_others_leave() {
+        let flights = Flights::default();
+        let count = Arc::new(AtomicUsize::new(0));
+        let first = timeout(
+            Duration::from_millis(5),
+            flights.join("a", counting(&count)),
+        );
+        let (first, second) = futures::join!(first, flights.join("a", counting(&count)));
+        assert!(first.is_err());
+        assert_eq!(second, 0);
+        // When all have left, it is given up.
+        let gone = timeout(
+            Duration::from_millis(5),
+            flights.join("a", counting(&count)),
+        )
+        .await;
+        assert!(gone.is_err());
+        sleep(Duration::from_millis(40)).await;
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        assert_eq!(flights.join("a", counting(&count)).await, 1);
+    }
+}

@@ -1,0 +1,159 @@
+//! Blobs for code that blocks.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use bytes::{Buf as _, Bytes};
+use futures::StreamExt as _;
+use futures::executor::block_on;
+use platform::Descriptor;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::Image;
+use crate::error::{Cause, Error};
+
+/// Pieces that are read ahead. A piece has at most 128 KiB, so that this is a megabyte.
+const AHEAD: usize = 8;
+
+/// A blob as a [`Read`], to be used in a thread that may block. Errors are [`io::Error`]s with an
+/// [`Error`] in them ([`Error::of_io`]); after one, [`BlobReader::reopen`] starts again.
+pub struct BlobReader {
+    image: Image,
+    descriptor: Descriptor,
+    runtime: Handle,
+    position: u64,
+    pieces: Option<mpsc::Receiver<Result<Bytes, Error>>>,
+    task: Option<JoinHandle<()>>,
+    current: Bytes,
+}
+
+impl BlobReader {
+    pub(super) fn new(image: Image, descriptor: Descriptor, offset: u64, runtime: Handle) -> Self {
+        let mut reader = Self {
+            image,
+            descriptor,
+            runtime,
+            position: offset,
+            pieces: None,
+            task: None,
+            current: Bytes::new(),
+        };
+        reader.reopen(offset);
+        reader
+    }
+
+    /// The offset of the next byte.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Starts again at an offset. What is read from 0 to the end is checked; what is read from
+    /// elsewhere is for the caller to check.
+    pub fn reopen(&mut self, offset: u64) {
+        self.stop();
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let (image, descriptor) = (self.image.clone(), self.descriptor.clone());
+        self.task = Some(self.runtime.spawn(async move {
+            let mut stream = match image.blob(&descriptor, offset) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    // A reader that has gone needs no error.
+                    let _ = sender.send(Err(error)).await;
+                    return;
+                }
+            };
+            while let Some(piece) = stream.next().await {
+                if sender.send(piece).await.is_err() {
+                    return;
+                }
+            }
+        }));
+        self.pieces = Some(receiver);
+        self.position = offset;
+    }
+
+    fn stop(&mut self) {
+        self.pieces = None;
+        self.current = Bytes::new();
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Read for BlobReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        while self.current.is_empty() {
+            let Some(pieces) = &mut self.pieces else {
+                return Err(io::Error::other("reading a blob after an error"));
+            };
+            match block_on(pieces.recv()) {
+                Some(Ok(piece)) => self.current = piece,
+                Some(Err(error)) => {
+                    self.stop();
+                    return Err(error.into());
+                }
+                // The channel ends with the stream, or with the runtime: only then is it too early.
+                None if self.position < self.descriptor.size => {
+                    self.stop();
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                None => return Ok(0),
+            }
+        }
+        let taken = self.current.len().min(buffer.len());
+        if let Some(target) = buffer.get_mut(..taken) {
+            self.current.copy_to_slice(target);
+        }
+        self.position = self.position.saturating_add(taken as u64);
+        Ok(taken)
+    }
+}
+
+impl Drop for BlobReader {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for BlobReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlobReader")
+            .field("digest", &self.descriptor.digest)
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error.cause {
+            Cause::NotFound { .. } => io::ErrorKind::NotFound,
+            Cause::Unauthorized { .. } | Cause::Blocked(_) | Cause::Refused(_) => {
+                io::ErrorKind::PermissionDenied
+            }
+            Cause::DigestMismatch { .. } | Cause::Invalid(_) | Cause::TooLarge { .. } => {
+                io::ErrorKind::InvalidData
+            }
+            Cause::Truncated { .. } => io::ErrorKind::UnexpectedEof,
+            Cause::Timeout { .. } => io::ErrorKind::TimedOut,
+            Cause::Unreachable(_) => io::ErrorKind::ConnectionAborted,
+            Cause::RateLimited { .. } | Cause::Server { .. } | Cause::File(_) => {
+                io::ErrorKind::Other
+            }
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl Error {
+    /// What is in an [`io::Error`] of a [`BlobReader`].
+    pub fn of_io(error: &io::Error) -> Option<&Self> {
+        error.get_ref().and_then(|inner| inner.downcast_ref())
+    }
+}

@@ -1,0 +1,51 @@
+//! Images from registries, archives and folders.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(Settings::new(Roots::of_system()), Routes::direct());
+//! let source = "docker://quay.io/containerdisks/fedora:41".parse()?;
+//! let image = Image::open(&source, &client, Arc::new(Keyring::anonymous())).await?;
+//! let content = image.resolve(Freshness::Usual).await?;
+//! let document = platform::document::read(&content.bytes, content.content_type.as_deref())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | where | what |
+//! |---|---|
+//! | [`Image`], [`BlobReader`] | one interface for all three, for code that waits and for code that blocks |
+//! | [`Client`] | registries: caches, merging, retries, resuming, verification |
+//! | [`Keyring`] | credentials, by the rules of the kubelet |
+//! | [`Routes`], [`mirrors`] | where to ask: `registries.conf`, `hosts.toml`, OpenShift's objects |
+//! | [`Error`] | what went wrong, with a reason for conditions |
+//!
+//! Registries are named by users, and so may be anybody: all that they send has limits and is checked,
+//! they are sent nothing that is not theirs, and they lead nowhere that only we can go. What was read
+//! with one credential is never given to another.
+
+mod auth;
+mod client;
+mod counts;
+mod credentials;
+mod error;
+mod flights;
+mod image;
+pub mod mirrors;
+mod secret;
+mod settings;
+mod transport;
+mod trust;
+
+pub use client::{BlobStream, Client, Content, Freshness};
+pub use counts::Counts;
+pub use credentials::{Credential, CredentialError, CredentialId, Keyring, Origin};
+pub use error::{Cause, Error, Operation, Step};
+pub use image::{BlobReader, Image};
+pub use mirrors::{Endpoint, Hosts, MirrorError, Registries, Routes, Security};
+pub use secret::Secret;
+pub use settings::{Retry, Settings};
+pub use trust::{Roots, Tls};

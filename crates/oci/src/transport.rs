@@ -1,0 +1,402 @@
+//! Requests and answers: connections, time limits, redirects, bodies.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+use tower::{BoxError, Service};
+use url::Url;
+
+use crate::auth::{check_literal, origin};
+use crate::counts::Counts;
+use crate::error::{Cause, Operation, Step};
+use crate::settings::Settings;
+use crate::trust::Tls;
+
+/// The largest piece of a body: what readers hold in memory is a small number of these.
+const LARGEST_PIECE: usize = 128 * 1024;
+
+/// Connections that are kept for the next request, for each host.
+const IDLE_CONNECTIONS: usize = 4;
+
+/// Kinds of TLS for which connections are kept. There are as many as there are places with
+/// certificates of their own.
+const MOST_CLIENTS: usize = 256;
+
+/// One request.
+pub(crate) struct Call<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) tls: &'a Tls,
+    pub(crate) verify: bool,
+    /// What redirects have to pass besides the rules for all.
+    pub(crate) check: &'a (dyn Fn(&Url) -> Result<(), Cause> + Sync),
+}
+
+type Pool = Client<Timed, Full<Bytes>>;
+
+/// All connections.
+pub(crate) struct Transport {
+    settings: Arc<Settings>,
+    counts: Arc<Counts>,
+    clients: Mutex<HashMap<(Tls, bool), Pool>>,
+}
+
+impl Transport {
+    pub(crate) fn new(settings: Arc<Settings>, counts: Arc<Counts>) -> Self {
+        Self {
+            settings,
+            counts,
+            clients: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Sends a request and follows redirects. Any status is an answer.
+    pub(crate) async fn send(&self, call: &Call<'_>) -> Result<Answer, Cause> {
+        let mut url = call.url.clone();
+        let mut headers = call.headers.clone();
+        let (mut tls, mut verify) = (call.tls.clone(), call.verify);
+        for _ in 0..=self.settings.redirects {
+            let answer = self.once(call, &url, headers.clone(), &tls, verify).await?;
+            let code = answer.parts.status.as_u16();
+            let is_redirect = matches!(code, 301 | 302 | 303 | 307 | 308);
+            if !is_redirect || !matches!(call.method, Method::GET | Method::HEAD) {
+                return Ok(answer);
+            }
+            let next = next_hop(&url, &answer.parts.headers)?;
+            (call.check)(&next)?;
+            if origin(&next) != origin(&url) || next.scheme() != url.scheme() {
+                // Neither credentials nor certificates are for somebody else.
+                headers.remove(AUTHORIZATION);
+                for name in private_headers(&headers) {
+                    headers.remove(name);
+                }
+                tls = self
+                    .settings
+                    .tls
+                    .get(&origin(&next))
+                    .cloned()
+                    .unwrap_or_default();
+                // Who may be anybody may send to itself only.
+                verify = true;
+            }
+            url = next;
+        }
+        Err(Cause::Refused(format!(
+            "more than {} redirects",
+            self.settings.redirects
+        )))
+    }
+
+    async fn once(
+        &self,
+        call: &Call<'_>,
+        url: &Url,
+        headers: HeaderMap,
+        tls: &Tls,
+        verify: bool,
+    ) -> Result<Answer, Cause> {
+        let mut request = Request::new(Full::new(call.body.clone()));
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = url
+            .as_str()
+            .parse::<Uri>()
+            .map_err(|_| Cause::Invalid("the address cannot be asked for".to_owned()))?;
+        *request.headers_mut() = headers;
+        let client = if url.scheme() == "https" {
+            self.client(tls, verify)?
+        } else {
+            // Without TLS there is nothing to verify, and there may be nobody who could vouch.
+            self.client(&Tls::default(), false)?
+        };
+        self.counts.add(&origin(url), call.operation);
+        let wait = self.settings.header_timeout;
+        let response = timeout(wait, client.request(request))
+            .await
+            .map_err(|_| Cause::Timeout {
+                step: Step::Headers,
+                after: wait,
+            })?
+            .map_err(|error| self.explain(&error))?;
+        let (parts, body) = response.into_parts();
+        let header = |name: &str| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
+        if let Some(left) = header("ratelimit-remaining") {
+            self.counts.said(&origin(url), left);
+        }
+        // Registries warn so of what will cease to work; it is told, and never acted upon.
+        if let Some(warning) = header("warning").filter(|warning| warning.starts_with("299")) {
+            let warning = crate::error::clean(warning, &[]);
+            tracing::warn!(host = origin(url), warning, "a registry warns");
+        }
+        let length = parts
+            .headers
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok(Answer {
+            parts,
+            body,
+            length,
+            taken: 0,
+            waiting: None,
+            stall: self.settings.stall_timeout,
+            url: url.clone(),
+        })
+    }
+
+    fn explain(&self, error: &hyper_util::client::legacy::Error) -> Cause {
+        let mut text = String::new();
+        let mut source = error.source();
+        while let Some(inner) = source {
+            if inner.is::<ConnectTimeout>() {
+                let after = self.settings.connect_timeout;
+                return Cause::Timeout {
+                    step: Step::Connect,
+                    after,
+                };
+            }
+            let said = inner.to_string();
+            if !text.ends_with(&said) {
+                if !text.is_empty() {
+                    text.push_str(": ");
+                }
+                text.push_str(&said);
+            }
+            source = inner.source();
+        }
+        if text.is_empty() {
+            text = error.to_string();
+        }
+        Cause::Unreachable(crate::error::clean(&text, &[]))
+    }
+
+    fn client(&self, tls: &Tls, verify: bool) -> Result<Pool, Cause> {
+        let mut clients = self.clients.lock();
+        let key = (tls.clone(), verify);
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let configuration = self
+            .settings
+            .roots
+            .configuration(tls, verify)
+            .map_err(|why| Cause::Unreachable(format!("setting up TLS: {why}")))?;
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(Duration::from_mins(1)));
+        http.set_connect_timeout(Some(self.settings.connect_timeout));
+        // HTTP/1.1 alone: a blob then has a connection of its own, and stops no other request.
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(configuration)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        let client: Pool = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .http1_max_buf_size(LARGEST_PIECE)
+            .build(Timed {
+                inner: https,
+                limit: self.settings.connect_timeout,
+            });
+        if clients.len() >= MOST_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+}
+
+/// Headers that are for the host they were set for, besides `Authorization`: all but those that say
+/// what is asked for.
+fn private_headers(headers: &HeaderMap) -> Vec<HeaderName> {
+    let public = ["accept", "range", "user-agent", "if-none-match"];
+    headers
+        .keys()
+        .filter(|name| !public.contains(&name.as_str()))
+        .cloned()
+        .collect()
+}
+
+/// Where a redirect leads.
+fn next_hop(from: &Url, headers: &HeaderMap) -> Result<Url, Cause> {
+    let next = headers
+        .get(LOCATION)
+        .and_then(|location| location.to_str().ok())
+        .and_then(|location| from.join(location).ok())
+        .ok_or_else(|| Cause::Invalid("a redirect to nowhere".to_owned()))?;
+    let refuse = |why: &str| {
+        Err(Cause::Refused(format!(
+            "a redirect from {} to {}: {why}",
+            origin(from),
+            crate::error::clean(&format!("{}://{}", next.scheme(), origin(&next)), &[])
+        )))
+    };
+    if !matches!(next.scheme(), "http" | "https") || next.host().is_none() {
+        return refuse("only http and https are followed");
+    }
+    if from.scheme() == "https" && next.scheme() != "https" {
+        return refuse("it leads out of encryption");
+    }
+    if !next.username().is_empty() || next.password().is_some() {
+        return refuse("its address has a name or password");
+    }
+    check_literal(from, &next)?;
+    Ok(next)
+}
+
+/// An answer whose body has not been read.
+pub(crate) struct Answer {
+    pub(crate) parts: response::Parts,
+    body: Incoming,
+    pub(crate) length: Option<u64>,
+    taken: u64,
+    /// A piece that was taken too early.
+    waiting: Option<Bytes>,
+    stall: Duration,
+    pub(crate) url: Url,
+}
+
+impl Answer {
+    /// A header that is text.
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+        self.parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    }
+
+    /// Gives back a piece, which then comes next.
+    pub(crate) fn put_back(&mut self, piece: Bytes) {
+        self.waiting = Some(piece);
+    }
+
+    /// The next piece of the body.
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Cause> {
+        if let Some(piece) = self.waiting.take() {
+            return Ok(Some(piece));
+        }
+        loop {
+            let frame =
+                timeout(self.stall, self.body.frame())
+                    .await
+                    .map_err(|_| Cause::Timeout {
+                        step: Step::Body,
+                        after: self.stall,
+                    })?;
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data()
+                        && !data.is_empty()
+                    {
+                        self.taken = self.taken.saturating_add(data.len() as u64);
+                        return Ok(Some(data));
+                    }
+                }
+                Some(Err(error)) => return Err(self.broken(&error)),
+            }
+        }
+    }
+
+    /// What it means that a body broke off.
+    fn broken(&self, error: &hyper::Error) -> Cause {
+        let source = error.source();
+        let ended = error.is_incomplete_message()
+            || source
+                .and_then(|source| source.downcast_ref::<io::Error>())
+                .is_some_and(|source| source.kind() == io::ErrorKind::UnexpectedEof);
+        match self.length {
+            Some(expected) if ended => Cause::Truncated {
+                expected,
+                found: self.taken,
+            },
+            _ => {
+                let text = source.map_or_else(|| error.to_string(), ToString::to_string);
+                Cause::Unreachable(crate::error::clean(&text, &[]))
+            }
+        }
+    }
+
+    /// The whole body, if it is not larger than a limit.
+    pub(crate) async fn read(mut self, limit: u64) -> Result<Bytes, Cause> {
+        if let Some(found) = self.length.filter(|length| *length > limit) {
+            return Err(Cause::TooLarge {
+                limit,
+                found: Some(found),
+            });
+        }
+        let mut whole = BytesMut::new();
+        while let Some(piece) = self.piece().await? {
+            if whole.len() as u64 + piece.len() as u64 > limit {
+                return Err(Cause::TooLarge { limit, found: None });
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    }
+}
+
+/// A value for a header, which is not shown.
+pub(crate) fn sensitive(text: &str) -> Result<HeaderValue, Cause> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| {
+        Cause::Invalid("credentials have characters that no header can hold".to_owned())
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Connects within a time limit, TLS included.
+#[derive(Clone)]
+struct Timed {
+    inner: HttpsConnector<HttpConnector>,
+    limit: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("connecting took too long")]
+struct ConnectTimeout;
+
+impl Service<Uri> for Timed {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.inner.call(uri);
+        let limit = self.limit;
+        Box::pin(async move {
+            match timeout(limit, connecting).await {
+                Ok(connected) => connected,
+                Err(_) => Err(ConnectTimeout.into()),
+            }
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Whom to believe over TLS: the authorities of the system, those of one host, or anybody.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// Nobody has more certificates in one file.
+const MOST: usize = 4096;
+
+/// Certificates for one place: authorities that are believed besides those of the system, and what is
+/// shown to a server that asks.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Tls {
+    authorities: Vec<CertificateDer<'static>>,
+    client: Option<Client>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Client {
+    chain: Vec<CertificateDer<'static>>,
+    /// PKCS#8, PKCS#1 or SEC1, as PEM: keys themselves cannot be cloned.
+    key: Vec<u8>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("authorities", &self.authorities.len())
+            .field("client", &self.client.is_some())
+            .finish()
+    }
+}
+
+impl Tls {
+    /// Certificates of authorities, in PEM.
+    pub fn authorities(pem: &[u8]) -> Result<Self, String> {
+        let mut tls = Self::default();
+        tls.add_authorities(pem)?;
+        Ok(tls)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.authorities.is_empty() && self.client.is_none()
+    }
+
+    /// Adds certificates of authorities, in PEM.
+    pub fn add_authorities(&mut self, pem: &[u8]) -> Result<(), String> {
+        let certificates = certificates(pem)?;
+        if certificates.is_empty() {
+            return Err("expected certificates in PEM, found none".to_owned());
+        }
+        self.authorities.extend(certificates);
+        if self.authorities.len() > MOST {
+            return Err(format!("more than {MOST} certificates"));
+        }
+        Ok(())
+    }
+
+    /// Sets what is shown to servers that ask: certificates and their key, in PEM.
+    pub fn set_client(&mut self, pem: &[u8]) -> Result<(), String> {
+        let chain = certificates(pem)?;
+        if chain.is_empty() || PrivateKeyDer::from_pem_slice(pem).is_err() {
+            return Err("expected a certificate and its private key in PEM".to_owned());
+        }
+        self.client = Some(Client {
+            chain,
+            key: pem.to_vec(),
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.authorities.extend(other.authorities.iter().cloned());
+        if other.client.is_some() {
+            self.client.clone_from(&other.client);
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub(crate) fn and(&self, other: Option<&Self>) -> Self {
+        let mut both = self.clone();
+        if let Some(other) = other {
+            both.add(other);
+        }
+        both
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem)
+        .take(MOST)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| format!("expected certificates in PEM: {error}"))
+}
+
+/// The authorities that every host may be vouched for by.
+#[derive(Debug, Clone)]
+pub struct Roots(Arc<RootCertStore>);
+
+impl Roots {
+    /// Those of the system. Reads files.
+    pub fn of_system() -> Self {
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::debug!(%error, "a certificate of the system cannot be read");
+        }
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(found.certs);
+        Self(Arc::new(store))
+    }
+
+    /// None: only what is named for a host counts.
+    pub fn none() -> Self {
+        Self(Arc::new(RootCertStore::empty()))
+    }
+
+    /// A configuration of TLS for one place.
+    pub(crate) fn configuration(&self, tls: &Tls, verify: bool) -> Result<ClientConfig, String> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let verifier: Arc<dyn ServerCertVerifier> = if verify {
+            let mut store = (*self.0).clone();
+            for authority in &tls.authorities {
+                store
+                    .add(authority.clone())
+                    .map_err(|error| format!("a certificate of an authority is none: {error}"))?;
+            }
+            if store.is_empty() {
+                return Err("there is no certificate of any authority".to_owned());
+            }
+            WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
+                .build()
+                .map_err(|error| error.to_string())?
+        } else {
+            Arc::new(Anybody(provider))
+        };
+        // The verifier above is rustls's own unless the configuration says that anybody will do.
+        let builder = builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let Some(client) = &tls.client else {
+            return Ok(builder.with_no_client_auth());
+        };
+        let key = PrivateKeyDer::from_pem_slice(&client.key).map_err(|error| error.to_string())?;
+        builder
+            .with_client_auth_cert(client.chain.clone(), key)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Believes every certificate, where the configuration says so. That its holder signs is still checked.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

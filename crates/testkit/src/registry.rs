@@ -1,0 +1,150 @@
+//! A real registry: Debian's `docker-registry` on a free port of the loopback address, with images
+//! pushed by `skopeo`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use crate::process::{Process, free_port};
+use crate::wait::wait_until;
+
+/// Who may enter a registry with a password.
+pub const USERNAME: &str = "tester";
+
+/// The password of [`USERNAME`].
+pub const PASSWORD: &str = "hunter2";
+
+/// The password as `htpasswd` keeps it (bcrypt, the only way that the registry takes).
+const HASHED: &str = "$2b$04$qFaRk98n2fFqqdMgI/7vNOEBe8X1QzjvtzglfErIERYwdY6JHvZGe";
+
+/// How long a registry may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a registry is to be like.
+#[derive(Debug, Clone, Default)]
+pub struct RegistryOptions {
+    /// Whether it asks for [`USERNAME`] and [`PASSWORD`].
+    pub password: bool,
+    /// Certificate and key, in PEM, if it is to speak TLS.
+    pub tls: Option<(String, String)>,
+}
+
+/// A registry, which ends with the test.
+#[derive(Debug)]
+pub struct Registry {
+    process: Process,
+    folder: TempDir,
+    port: u16,
+    options: RegistryOptions,
+}
+
+impl Registry {
+    /// A registry for everybody, without TLS.
+    pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with(RegistryOptions::default()).await
+    }
+
+    /// A registry.
+    pub async fn start_with(options: RegistryOptions) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("creating a folder for a registry")?;
+        let port = free_port()?;
+        let path = |name: &str| folder.path().join(name);
+        let mut config = json!({
+            "version": "0.1",
+            "log": {"level": "info"},
+            "storage": {
+                "filesystem": {"rootdirectory": path("data")},
+                "delete": {"enabled": true},
+            },
+            "http": {"addr": format!("127.0.0.1:{port}")},
+        });
+        if options.password {
+            std::fs::write(path("htpasswd"), format!("{USERNAME}:{HASHED}\n"))?;
+            config["auth"] = json!({"htpasswd": {"realm": "tests", "path": path("htpasswd")}});
+        }
+        if let Some((certificate, key)) = &options.tls {
+            std::fs::write(path("tls.crt"), certificate)?;
+            std::fs::write(path("tls.key"), key)?;
+            config["http"]["tls"] = json!({"certificate": path("tls.crt"), "key": path("tls.key")});
+        }
+        // JSON is YAML.
+        let file = path("config.yml");
+        std::fs::write(&file, config.to_string())?;
+        let program = Path::new("docker-registry");
+        let arguments = [Path::new("serve"), &file];
+        let mut process = Process::start(program, arguments, folder.path())
+            .context("the tests need docker-registry (Debian package docker-registry)")?;
+        let listening = wait_until("a registry that listens", PATIENCE, || async move {
+            Ok(TcpStream::connect(("127.0.0.1", port)).await.ok())
+        });
+        if let Err(error) = listening.await {
+            process.check()?;
+            return Err(error);
+        }
+        Ok(Self {
+            process,
+            folder,
+            port,
+            options,
+        })
+    }
+
+    /// Host and port, as references name it.
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where it keeps blobs and manifests.
+    pub fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data/docker/registry/v2")
+    }
+
+    /// Pushes all of an image, from anywhere that `skopeo` reads (`oci:/folder:name`), under a name
+    /// such as `disks/fedora:41`.
+    pub fn push(&self, from: &str, name: &str) -> anyhow::Result<()> {
+        let mut command = Command::new("skopeo");
+        command.args([
+            "--insecure-policy",
+            "copy",
+            "--quiet",
+            "--all",
+            // Else it compresses layers, and what is there is not what was pushed.
+            "--preserve-digests",
+            "--dest-tls-verify=false",
+        ]);
+        if self.options.password {
+            command.arg(format!("--dest-creds={USERNAME}:{PASSWORD}"));
+        }
+        let output = command
+            .arg(from)
+            .arg(format!("docker://{}/{name}", self.host()))
+            .output()
+            .context("the tests need skopeo (Debian package skopeo)")?;
+        if !output.status.success() {
+            bail!(
+                "pushing {from} as {name}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(())
+    }
+
+    /// The requests that it has answered, as `GET /v2/...`, in order. Those of pushes are among them.
+    pub fn requests(&self) -> Vec<String> {
+        self.process
+            .output()
+            .lines()
+            .filter_map(|line| {
+                // The access log: address, names, time, then the request in quotes.
+                let request = line.split_once("] \"")?.1.split_once('"')?.0;
+                let (request, _) = request.rsplit_once(" HTTP/")?;
+                Some(request.to_owned())
+            })
+            .collect()
+    }
+}
