@@ -11,6 +11,11 @@
 //! registry or a clock. A decision that was carried out is followed by one that has nothing to do.
 
 pub mod architectures;
+pub mod conditions;
+pub mod hco;
 pub mod list;
 pub mod names;
 pub mod policy;
+
+#[cfg(test)]
+mod test_values;
