@@ -3,7 +3,7 @@
 pub mod admission;
 mod filter;
 mod merge;
-mod metrics;
+pub mod metrics;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -129,9 +129,9 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         problems.push(Problem::Placement(error.clone()));
     }
     let schedule = schedule(facts);
-    let merged = merge::merge(facts, &switch, &schedule, &mut problems);
-    let filtered = filter::filter(facts, &switch, merged, &mut problems);
-    let samples = metrics::samples(facts, &switch, &filtered);
+    let merged = merge::merge(facts, switch, &schedule, &mut problems);
+    let filtered = filter::filter(facts, switch, merged, &mut problems);
+    let samples = metrics::samples(facts, switch, &filtered);
 
     let templates: Vec<DataImportCronTemplate> = filtered
         .iter()
@@ -149,7 +149,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     };
     Decision {
         status_changed: status != facts.images.status,
-        ssp: project(facts, &switch, templates),
+        ssp: project(facts, switch, &templates),
         switch,
         status,
         problems,
@@ -180,8 +180,8 @@ fn schedule(facts: &Facts<'_>) -> String {
 /// What has to be applied to the SSP.
 fn project(
     facts: &Facts<'_>,
-    switch: &Switch,
-    templates: Vec<DataImportCronTemplate>,
+    switch: Switch,
+    templates: &[DataImportCronTemplate],
 ) -> Option<Value> {
     let cluster = Cluster {
         workload_architectures: facts.architectures.workload.keys().cloned().collect(),

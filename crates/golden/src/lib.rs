@@ -10,12 +10,15 @@
 //! Every layer is one `decide`: facts in, what to do and why out. Nothing here reads a cluster, a
 //! registry or a clock. A decision that was carried out is followed by one that has nothing to do.
 
+pub mod action;
 pub mod architectures;
+pub mod cdi;
 pub mod conditions;
 pub mod hco;
 pub mod list;
 pub mod names;
 pub mod policy;
+pub mod ssp;
 
 #[cfg(test)]
 mod test_values;

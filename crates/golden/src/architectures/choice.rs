@@ -108,9 +108,9 @@ impl Choice {
 
 /// Chooses.
 ///
-/// 1. what the policy asks for the image, 2. what it asks for all, 3. the only one, 4. the first of
-/// the control plane, 5. that of most nodes, and the first in the alphabet among equals. If the image
-/// for that architecture could never be had, the rule is asked again about those that can be had.
+/// What the policy asks for the image goes first, then what it asks for all, then the only one, the
+/// first of the control plane, that of most nodes, and the first in the alphabet among equals. If the
+/// image for that architecture could never be had, the rule is asked again about those that can.
 pub fn choose(candidates: &Candidates<'_>) -> Choice {
     let (first, why) = pick(candidates.supported, candidates);
     let refused = [candidates.wanted.image, candidates.wanted.cluster]

@@ -29,7 +29,7 @@ pub(super) struct Filtered {
 
 pub(super) fn filter(
     facts: &Facts<'_>,
-    switch: &Switch,
+    switch: Switch,
     merged: Vec<Merged>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Filtered> {
@@ -42,7 +42,7 @@ pub(super) fn filter(
 
 fn one(
     facts: &Facts<'_>,
-    switch: &Switch,
+    switch: Switch,
     cluster: &BTreeSet<&str>,
     entry: Merged,
     problems: &mut Vec<Problem>,

@@ -20,7 +20,7 @@ pub(super) struct Merged {
 /// All templates that count, by name.
 pub(super) fn merge(
     facts: &Facts<'_>,
-    switch: &Switch,
+    switch: Switch,
     schedule: &str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Merged> {

@@ -24,7 +24,7 @@ pub struct Sample {
     pub value: u64,
 }
 
-pub(super) fn samples(facts: &Facts<'_>, switch: &Switch, images: &[Filtered]) -> Vec<Sample> {
+pub(super) fn samples(facts: &Facts<'_>, switch: Switch, images: &[Filtered]) -> Vec<Sample> {
     let mut samples = Vec::new();
     if facts.architectures.workload.len() > 1 && !images.is_empty() {
         samples.push(Sample {

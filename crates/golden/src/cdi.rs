@@ -1,0 +1,3 @@
+//! From DataImportCrons to imports, and from imports to what can be cloned.
+
+pub mod admission;
