@@ -5,6 +5,8 @@
 //!                               |
 //! HyperConverged + built-in --hco--> SSP, status          what is wanted
 //! SSP + what there is ------------ssp--> DataImportCrons, DataSources, pointers, templates
+//! DataImportCron + registry ------cdi--> imports, and what can be cloned
+//! virtual machine ----------------vm---> its architecture
 //! ```
 //!
 //! Every layer is one `decide`: facts in, what to do and why out. Nothing here reads a cluster, a
@@ -15,10 +17,12 @@ pub mod architectures;
 pub mod cdi;
 pub mod conditions;
 pub mod hco;
+pub mod history;
 pub mod list;
 pub mod names;
 pub mod policy;
 pub mod ssp;
+pub mod vm;
 
 #[cfg(test)]
 mod test_values;

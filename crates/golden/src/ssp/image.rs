@@ -126,11 +126,9 @@ pub(super) fn expand<'a>(scene: &Scene<'a>, problems: &mut Vec<Problem>) -> Vec<
         images.insert(key, image);
     }
     for (base, architectures) in &bundled {
-        let key = named(GOLDEN_NAMESPACE, base);
-        if !images.contains_key(&key) {
-            let image = of_bundle(scene, base, architectures);
-            images.insert(key, image);
-        }
+        images
+            .entry(named(GOLDEN_NAMESPACE, base))
+            .or_insert_with(|| of_bundle(scene, base, architectures));
     }
     let images: Vec<Image<'a>> = images.into_values().collect();
     for image in &images {

@@ -57,7 +57,7 @@ fn clones(template: &Value) -> bool {
 fn parameter(template: &Value) -> Option<usize> {
     let all = template.get("parameters").and_then(Value::as_array)?;
     let find = |name: &&str| all.iter().position(|it| it["name"] == **name);
-    PARAMETERS.iter().find_map(|name| find(name))
+    PARAMETERS.iter().find_map(find)
 }
 
 fn text(template: &Value, index: usize) -> Option<&str> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// A good one, with changes.
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 fn cron(patch: Value) -> DataImportCron {
     let mut object = json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron", "metadata": { "name": "a" },
@@ -16,10 +17,12 @@ fn cron(patch: Value) -> DataImportCron {
     serde_json::from_value(object).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 fn source(source: Value) -> Value {
     json!({ "spec": { "template": { "spec": { "source": source } } } })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 fn registry(registry: Value) -> Value {
     source(json!({ "registry": registry }))
 }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 fn ssp(spec: Value) -> SSP {
     serde_json::from_value(json!({
         "apiVersion": "ssp.kubevirt.io/v1beta3", "kind": "SSP", "metadata": { "name": "s" }, "spec": spec,
