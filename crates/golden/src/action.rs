@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::cdi::Named;
+pub use api::cdi::Named;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 

@@ -7,5 +7,9 @@
 //! ```
 
 pub mod admission;
+pub mod cron;
+pub mod data_source;
+pub mod data_volume;
 pub mod failure;
 pub mod poll;
+pub mod size;

@@ -9,7 +9,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataImportCron, Named};
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 use machinery::cron::Schedule;
 
@@ -195,9 +195,13 @@ pub fn when(
     let Some(last) = last else {
         return When::Now;
     };
-    // The schedules of CDI run by the clocks of its pods, which are UTC.
+    // The schedules of CDI run by the clocks of its pods, which are UTC, unless they say otherwise.
+    let zone = schedule
+        .zone()
+        .and_then(|name| TimeZoneDatabase::bundled().get(name).ok())
+        .unwrap_or(TimeZone::UTC);
     let slot = last.checked_sub(delay).unwrap_or(last);
-    let next = schedule.next(slot, &TimeZone::UTC);
+    let next = schedule.next(slot, &zone);
     match next.and_then(|next| next.checked_add(delay).ok()) {
         None => When::Never,
         Some(next) if next <= now => When::Now,

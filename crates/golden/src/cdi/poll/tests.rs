@@ -83,6 +83,7 @@ const HOUR: i64 = 3600;
 #[case::spread("0 */12 * * *", Some(0), 5, 100, When::At(at(100)))]
 #[case::spread_again("0 */12 * * *", Some(100), 105, 100, When::At(at(12 * HOUR + 100)))]
 #[case::missed("0 */12 * * *", Some(0), 20 * HOUR, 0, When::Now)]
+#[case::elsewhere("TZ=Asia/Tokyo 0 */12 * * *", Some(0), 5, 0, When::At(at(3 * HOUR)))]
 #[case::often("* * * * *", Some(300), 301, 300, When::At(at(360)))]
 fn questions_are_asked_by_schedule(
     #[case] schedule: &str,
