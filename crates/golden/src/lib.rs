@@ -13,6 +13,7 @@
 //! registry or a clock. A decision that was carried out is followed by one that has nothing to do.
 
 pub mod action;
+pub mod alerts;
 pub mod architectures;
 pub mod cdi;
 pub mod conditions;

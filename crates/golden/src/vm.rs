@@ -174,7 +174,7 @@ fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
         let of = named(text("namespace").unwrap_or(facts.namespace), name);
         match architecture(facts, &of) {
             None => warnings.push(Warning::Missing(of)),
-            Some(text) if text.is_empty() => {}
+            Some("") => {}
             Some(text) if list::is_known(text) => found.push(Disk {
                 kind: "DataSource",
                 of,

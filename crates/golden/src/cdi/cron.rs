@@ -334,7 +334,7 @@ impl<'a> Draft<'a> {
         if let Some(patch) = metadata_patch(&self.facts.cron.metadata, &Wanted::new(), &wanted) {
             self.patch(
                 Kind::DataImportCron,
-                &self.name.to_owned(),
+                self.name,
                 patch,
                 "the source was polled",
             );

@@ -14,7 +14,7 @@ fn pvc(letter: char) -> Value {
     json!({ "pvc": { "namespace": "images", "name": name(letter) } })
 }
 
-fn ends(told: (String, String, String), status: &str, reason: &str) {
+fn ends(told: &(String, String, String), status: &str, reason: &str) {
     assert_eq!(
         (told.0.as_str(), told.1.as_str()),
         (status, reason),
@@ -28,8 +28,8 @@ fn an_image_is_imported() {
     let mut world = World::new();
     let decision = world.settle();
     assert_eq!(decision.poll, When::Now);
-    ends(world.condition("UpToDate"), "False", "NoDigest");
-    ends(world.condition("Progressing"), "False", "NoImport");
+    ends(&world.condition("UpToDate"), "False", "NoDigest");
+    ends(&world.condition("Progressing"), "False", "NoImport");
 
     world.answer('a', None);
     let decision = world.settle();
@@ -61,18 +61,18 @@ fn an_image_is_imported() {
     assert_eq!(notes["medley.dev/index-digest"], json!(digest('0')));
     assert_eq!(notes["medley.dev/available-architectures"], "amd64,arm64");
     assert_eq!(notes["cdi.kubevirt.io/storage.import.storageClass"], "fast");
-    ends(world.condition("Progressing"), "False", "ImportScheduled");
-    ends(world.condition("UpToDate"), "False", "ImportProgressing");
+    ends(&world.condition("Progressing"), "False", "ImportScheduled");
+    ends(&world.condition("UpToDate"), "False", "ImportProgressing");
 
     world.phase(&name('a'), "ImportInProgress");
     world.settle();
-    ends(world.condition("Progressing"), "True", "ImportProgressing");
+    ends(&world.condition("Progressing"), "True", "ImportProgressing");
     assert_eq!(world.stands_for(), Value::Null);
 
     world.phase(&name('a'), "Succeeded");
     let decision = world.settle();
-    ends(world.condition("Progressing"), "False", "NoImport");
-    ends(world.condition("UpToDate"), "True", "UpToDate");
+    ends(&world.condition("Progressing"), "False", "NoImport");
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
     assert_eq!(world.stands_for(), pvc('a'));
     assert_eq!(
         decision.outdated,
@@ -117,7 +117,7 @@ fn the_same_digest_is_not_imported_again() {
     let decision = world.settle();
     assert_eq!(decision.events, []);
     assert_eq!(world.names(Kind::DataVolume), [name('a')]);
-    ends(world.condition("UpToDate"), "True", "UpToDate");
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn the_same_disk_packed_again_is_not_imported_again() {
         world.cron["status"]["currentImports"],
         json!([{ "DataVolumeName": name('a'), "Digest": digest('b') }])
     );
-    ends(world.condition("UpToDate"), "True", "UpToDate");
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
     // Another disk is.
     world.answer('c', Some("disk-2"));
     world.settle();
@@ -177,7 +177,7 @@ fn a_snapshot_takes_the_place_of_the_volume() {
         snapshot["metadata"]["annotations"]["cdi.kubevirt.io/storage.import.sourceVolumeMode"],
         "Filesystem"
     );
-    ends(world.condition("UpToDate"), "False", "ImportProgressing");
+    ends(&world.condition("UpToDate"), "False", "ImportProgressing");
     assert_eq!(world.stands_for(), Value::Null);
     world.objects.get_mut(&key).unwrap()["status"] = json!({ "readyToUse": true });
     world.settle();
@@ -187,7 +187,7 @@ fn a_snapshot_takes_the_place_of_the_volume() {
     );
     assert_eq!(world.names(Kind::DataVolume), Vec::<&str>::new());
     assert_eq!(world.names(Kind::Claim), Vec::<&str>::new());
-    ends(world.condition("UpToDate"), "True", "UpToDate");
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
     assert_eq!(world.cron["status"]["sourceFormat"], "snapshot");
     // What it holds is remembered by the snapshot.
     world.answer('b', Some("disk-1"));
@@ -235,7 +235,7 @@ fn a_poll_that_fails_is_named_and_asked_again_later_and_later(#[case] reason: Re
     assert_eq!(world.condition("UpToDate"), before);
     world.answer('a', None);
     world.settle();
-    ends(world.condition("UpToDate"), "True", "UpToDate");
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
     let notes = &world.cron["metadata"]["annotations"];
     assert_eq!(notes.get("medley.dev/failures"), None, "it is forgotten");
 }
@@ -253,8 +253,8 @@ fn an_import_that_fails_is_named_and_the_last_one_stays() {
     );
     let decision = world.settle();
     assert_eq!(decision.failure.unwrap().reason, Reason::TooSmall);
-    ends(world.condition("UpToDate"), "False", "TooSmall");
-    ends(world.condition("Progressing"), "False", "TooSmall");
+    ends(&world.condition("UpToDate"), "False", "TooSmall");
+    ends(&world.condition("Progressing"), "False", "TooSmall");
     assert_eq!(world.stands_for(), pvc('a'));
     assert_eq!(
         world.names(Kind::DataVolume).len(),
@@ -279,7 +279,7 @@ fn what_has_begun_is_finished_first() {
     world.answer('b', None);
     world.settle();
     assert_eq!(world.names(Kind::DataVolume), [name('a')]);
-    ends(world.condition("UpToDate"), "False", "Outdated");
+    ends(&world.condition("UpToDate"), "False", "Outdated");
     world.phase(&name('a'), "Succeeded");
     world.settle();
     assert!(world.names(Kind::DataVolume).contains(&name('b').as_str()));
@@ -427,7 +427,7 @@ fn a_disk_for_another_architecture_is_found_out(
         json!("amd64");
     let decision = world.settle();
     assert_eq!(world.stands_for(), stands_for);
-    ends(world.condition("UpToDate"), status, reason);
+    ends(&world.condition("UpToDate"), status, reason);
     let warned = decision
         .events
         .iter()
@@ -447,7 +447,7 @@ fn a_data_source_without_the_label_belongs_to_somebody_else() {
     world.objects.insert(key.clone(), theirs.clone());
     world.import('a');
     assert_eq!(world.objects[&key], theirs);
-    ends(world.condition("UpToDate"), "True", "UpToDate");
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
 }
 
 #[test]
