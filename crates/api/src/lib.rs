@@ -1,7 +1,18 @@
-//! The kinds that Medley owns, as types and as definitions for the API server.
+//! The kinds that Medley owns, as types and as definitions for the API server; and narrow views of
+//! the kinds of others that it reads and writes.
 //!
 //! A kind is a module: its types say what the program reads and writes, its `definition` says what
 //! the API server accepts. Both are written by hand, so that the definition is the published one to
 //! the letter; a test holds them together.
+//!
+//! A view of somebody else's kind names the fields that matter here. Whatever else an object has is
+//! kept in `rest` and written back as it was read.
 
 pub mod advisor;
+pub mod cdi;
+pub mod golden;
+pub mod hco;
+pub mod ssp;
+
+/// Fields of somebody else's kind that Medley does not look at, as they were read.
+pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;

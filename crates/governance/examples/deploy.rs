@@ -8,6 +8,7 @@ use std::io::Write as _;
 use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,7 +24,14 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut files = vec![
-        file("crds/virtplatformconfigs.yaml", &[definition()?])?,
+        file(
+            "crds/goldenimagepolicies.yaml",
+            &[definition(&api::golden::definition())?],
+        )?,
+        file(
+            "crds/virtplatformconfigs.yaml",
+            &[definition(&api::advisor::definition())?],
+        )?,
         file(
             "monitoring/alerts.yaml",
             &[alerts::prometheus_rule(NAMESPACE)],
@@ -67,8 +75,8 @@ fn file(path: &str, objects: &[impl Serialize]) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn definition() -> Result<Value, Failure> {
-    let mut definition = serde_json::to_value(api::advisor::definition())?;
+fn definition(definition: &CustomResourceDefinition) -> Result<Value, Failure> {
+    let mut definition = serde_json::to_value(definition)?;
     // Limits are floating-point numbers in Go; nobody writes them so.
     machinery::json::settle_numbers(&mut definition);
     Ok(definition)

@@ -15,6 +15,8 @@ fn every_alert_has_a_page_and_every_page_an_alert() {
     let pages: BTreeSet<String> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        // Those of golden images bear the names of upstream, and are looked at there.
+        .filter(|name| name.starts_with("Medley"))
         .collect();
     let expected: BTreeSet<String> = ALERTS
         .iter()

@@ -1,0 +1,110 @@
+use machinery::schema::Checks;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn schema() -> Value {
+    let definition = serde_json::to_value(definition()).unwrap();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+}
+
+/// An object with every field that the definition knows.
+fn full() -> Value {
+    let time = "2026-01-01T00:00:00Z";
+    json!({
+        "apiVersion": "medley.dev/v1alpha1",
+        "kind": "GoldenImagePolicy",
+        "metadata": { "name": "default" },
+        "spec": {
+            "defaultArchitecture": "arm64", "gracePeriod": "2h",
+            "retention": { "importsToKeep": 2, "history": 5 },
+            "polling": { "jitter": "1m" },
+            "retry": { "initialDelay": "10s", "maxDelay": "30m" },
+            "discovery": "Adopt", "sniffing": "Warn", "unchangedContent": "Import",
+            "images": [{
+                "name": "fedora", "namespace": "images", "defaultArchitecture": "s390x",
+                "pins": [{
+                    "architecture": "arm64", "digest": format!("sha256:{}", "0".repeat(64)), "reason": "r",
+                }],
+            }],
+        },
+        "status": {
+            "observedGeneration": 1,
+            "conditions": [{
+                "type": "Accepted", "status": "True", "reason": "Accepted", "message": "",
+                "lastTransitionTime": time, "observedGeneration": 1,
+            }],
+            "nodes": {
+                "workload": ["amd64"], "controlPlane": ["amd64"], "ignored": ["riscv64"],
+                "defaultArchitecture": "amd64", "defaultReason": "ControlPlane",
+            },
+            "images": [{
+                "namespace": "images", "name": "fedora", "defaultArchitecture": "amd64", "defaultReason": "Override",
+                "architectures": [{
+                    "architecture": "amd64", "dataSource": "fedora-amd64", "state": "Ready", "reason": "Ready",
+                    "digest": "sha256:1", "leavesAt": time,
+                }],
+            }],
+        },
+    })
+}
+
+/// Properties of a schema that nothing in a filled-in value stands for.
+fn unfilled(schema: &Value, value: &Value, at: &str, missing: &mut Vec<String>) {
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, property) in properties {
+            let at = format!("{at}.{name}");
+            match value.get(name) {
+                Some(value) => unfilled(property, value, &at, missing),
+                None => missing.push(at),
+            }
+        }
+    }
+    if let Some(items) = schema.get("items")
+        && let Some(first) = value.get(0)
+    {
+        unfilled(items, first, &format!("{at}[]"), missing);
+    }
+}
+
+#[test]
+fn the_types_know_every_field_of_the_definition() {
+    let read: GoldenImagePolicy = serde_json::from_value(full()).unwrap();
+    let written = serde_json::to_value(&read).unwrap();
+    assert_eq!(written, full(), "a field is lost on the way");
+    let mut missing = Vec::new();
+    unfilled(&schema(), &written, "", &mut missing);
+    missing.retain(|path| !path.starts_with(".metadata"));
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn the_server_takes_the_definition() {
+    let definition = serde_json::to_value(definition()).unwrap();
+    assert_eq!(
+        definition["metadata"]["name"],
+        "goldenimagepolicies.medley.dev"
+    );
+    assert_eq!(definition["spec"]["scope"], "Cluster");
+    let mut prepared = definition;
+    machinery::schema::crd::default_crd(&mut prepared);
+    machinery::schema::crd::prepare_create(&mut prepared);
+    let checks = Checks {
+        rules: &|_, _| Vec::new(),
+        default_rules: &|_, _, _| Vec::new(),
+        object_meta: &|_, _, _| Vec::new(),
+    };
+    let complaints = machinery::schema::crd::validate_crd(&prepared, &checks);
+    assert_eq!(complaints, Vec::new());
+}
+
+#[test]
+fn an_empty_policy_is_the_default_one() {
+    let read: GoldenImagePolicySpec = serde_json::from_value(json!({})).unwrap();
+    assert_eq!(read, GoldenImagePolicySpec::default());
+    assert_eq!(read.sniffing, Sniffing::Refuse);
+    assert_eq!(read.discovery, Discovery::Report);
+    assert_eq!(read.unchanged_content, UnchangedContent::Skip);
+    let image: ImagePolicy = serde_json::from_value(json!({ "name": "fedora" })).unwrap();
+    assert_eq!(image.namespace, "kubevirt-os-images");
+}

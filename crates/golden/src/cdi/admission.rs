@@ -1,0 +1,195 @@
+//! What is accepted as a DataImportCron, as the webhook of CDI has it.
+
+#[cfg(test)]
+mod tests;
+
+use api::cdi::{DataImportCron, DataImportCronSpec, DataVolumeSource, RegistrySource};
+use machinery::cron::Schedule;
+use machinery::names::LABEL_MAX;
+
+/// Why a DataImportCron is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is nothing to import.
+    #[error("Missing source; spec.template.spec.source has to be registry, pvc or http")]
+    NoSource,
+    /// There is more than one thing to import.
+    #[error("Multiple data sources: {0}; one is accepted")]
+    ManySources(String),
+    /// A source that has no versions.
+    #[error("source {0} is not supported; registry, pvc and http are accepted")]
+    Source(String),
+    /// A field that cannot be set here.
+    #[error("{0} must not be set in the template of a DataImportCron")]
+    Forbidden(&'static str),
+    /// An image is named twice, or not at all.
+    #[error("Source registry should have either URL or ImageStream")]
+    UrlOrStream,
+    /// An image is somewhere else.
+    #[error("Illegal registry source URL scheme {0:?}; docker and oci-archive are accepted")]
+    Scheme(String),
+    /// Nobody pulls this way.
+    #[error("ImportMethod {0} is neither pod, node or \"\"")]
+    PullMethod(String),
+    /// Image streams are known to nodes alone.
+    #[error("Source registry ImageStream is supported only with node pull import method")]
+    StreamByPod,
+    /// A file is not on a web server.
+    #[error("Illegal http source URL {0:?}; http:// and https:// are accepted")]
+    HttpUrl(String),
+    /// A schedule makes no sense.
+    #[error("Illegal cron schedule {schedule:?}: {why}")]
+    Schedule {
+        /// What is there.
+        schedule: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Fewer than none are kept.
+    #[error("Illegal ImportsToKeep value {0}; 0 and more are accepted")]
+    ImportsToKeep(i32),
+    /// Nobody collects this way.
+    #[error("Illegal GarbageCollect value {0:?}; Outdated and Never are accepted")]
+    GarbageCollect(String),
+    /// Nobody retains this way.
+    #[error("Illegal RetentionPolicy value {0:?}; None and All are accepted")]
+    Retention(String),
+    /// There is nothing that points to imports.
+    #[error("Illegal ManagedDataSource value {0:?}; a name is needed")]
+    NoDataSource(String),
+    /// A name is the value of a label.
+    #[error("{what} {value:?} has {length} characters; 63 are accepted")]
+    TooLong {
+        /// What has the name.
+        what: &'static str,
+        /// The name.
+        value: String,
+        /// How long it is.
+        length: usize,
+    },
+    /// A specification stays as it is.
+    #[error("Cannot update DataImportCron Spec")]
+    Changed,
+}
+
+/// Everything wrong with a DataImportCron that is created, or changed from `old`.
+pub fn review(old: Option<&DataImportCron>, new: &DataImportCron) -> Vec<Refusal> {
+    if let Some(old) = old {
+        return if old.spec == new.spec {
+            Vec::new()
+        } else {
+            vec![Refusal::Changed]
+        };
+    }
+    let mut wrong = Vec::new();
+    let name = new.metadata.name.as_deref().unwrap_or_default();
+    too_long("name", name, &mut wrong);
+    wrong.extend(spec_errors(&new.spec));
+    wrong
+}
+
+/// Everything wrong with a specification.
+pub fn spec_errors(spec: &DataImportCronSpec) -> Vec<Refusal> {
+    let mut wrong = Vec::new();
+    let volume = &spec.template.spec;
+    match &volume.source {
+        None => wrong.push(Refusal::NoSource),
+        Some(source) => source_errors(source, &mut wrong),
+    }
+    for (set, name) in [
+        (volume.source_ref.is_some(), "sourceRef"),
+        (volume.content_type.is_some(), "contentType"),
+        (volume.checkpoints.is_some(), "checkpoints"),
+        (volume.final_checkpoint.is_some(), "finalCheckpoint"),
+    ] {
+        if set {
+            wrong.push(Refusal::Forbidden(name));
+        }
+    }
+    if !spec.schedule.is_empty()
+        && let Err(why) = Schedule::parse(&spec.schedule)
+    {
+        wrong.push(Refusal::Schedule {
+            schedule: spec.schedule.clone(),
+            why,
+        });
+    }
+    if let Some(count) = spec.imports_to_keep.filter(|count| *count < 0) {
+        wrong.push(Refusal::ImportsToKeep(count));
+    }
+    let word = |value: &Option<String>, accepted: [&str; 2]| {
+        let value = value.as_ref().filter(|value| !value.is_empty())?;
+        (!accepted.contains(&value.as_str())).then(|| value.clone())
+    };
+    if let Some(value) = word(&spec.garbage_collect, ["Outdated", "Never"]) {
+        wrong.push(Refusal::GarbageCollect(value));
+    }
+    if let Some(value) = word(&spec.retention_policy, ["None", "All"]) {
+        wrong.push(Refusal::Retention(value));
+    }
+    if spec.managed_data_source.is_empty() {
+        wrong.push(Refusal::NoDataSource(spec.managed_data_source.clone()));
+    }
+    too_long("managedDataSource", &spec.managed_data_source, &mut wrong);
+    wrong
+}
+
+fn too_long(what: &'static str, value: &str, wrong: &mut Vec<Refusal>) {
+    if value.len() > LABEL_MAX {
+        wrong.push(Refusal::TooLong {
+            what,
+            value: value.to_owned(),
+            length: value.len(),
+        });
+    }
+}
+
+fn source_errors(source: &DataVolumeSource, wrong: &mut Vec<Refusal>) {
+    let mut there = Vec::new();
+    if source.registry.is_some() {
+        there.push("registry".to_owned());
+    }
+    if source.pvc.is_some() {
+        there.push("pvc".to_owned());
+    }
+    if source.http.is_some() {
+        there.push("http".to_owned());
+    }
+    there.extend(source.rest.keys().cloned());
+    match there.as_slice() {
+        [] => wrong.push(Refusal::NoSource),
+        [_] => {}
+        many => wrong.push(Refusal::ManySources(many.join(", "))),
+    }
+    wrong.extend(source.rest.keys().cloned().map(Refusal::Source));
+    if let Some(registry) = &source.registry {
+        registry_errors(registry, wrong);
+    }
+    if let Some(http) = &source.http {
+        let url = http.get("url").and_then(serde_json::Value::as_str);
+        let url = url.unwrap_or_default();
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            wrong.push(Refusal::HttpUrl(url.to_owned()));
+        }
+    }
+}
+
+fn registry_errors(registry: &RegistrySource, wrong: &mut Vec<Refusal>) {
+    let filled = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    if filled(&registry.url) == filled(&registry.image_stream) {
+        wrong.push(Refusal::UrlOrStream);
+    }
+    if let Some(url) = registry.url.as_ref().filter(|url| !url.is_empty()) {
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if !matches!(scheme, "docker" | "oci-archive") {
+            wrong.push(Refusal::Scheme(scheme.to_owned()));
+        }
+    }
+    let method = registry.pull_method.as_deref().unwrap_or_default();
+    if !matches!(method, "" | "pod" | "node") {
+        wrong.push(Refusal::PullMethod(method.to_owned()));
+    }
+    if filled(&registry.image_stream) && method != "node" {
+        wrong.push(Refusal::StreamByPod);
+    }
+}

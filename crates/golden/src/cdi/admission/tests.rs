@@ -1,0 +1,74 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A good one, with changes.
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
+fn cron(patch: Value) -> DataImportCron {
+    let mut object = json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron", "metadata": { "name": "a" },
+        "spec": {
+            "template": { "spec": { "source": { "registry": { "url": "docker://quay.io/a/b" } } } },
+            "schedule": "0 */12 * * *", "managedDataSource": "d",
+        },
+    });
+    machinery::patch::merge_patch(&mut object, &patch).unwrap();
+    serde_json::from_value(object).unwrap()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
+fn source(source: Value) -> Value {
+    json!({ "spec": { "template": { "spec": { "source": source } } } })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
+fn registry(registry: Value) -> Value {
+    source(json!({ "registry": registry }))
+}
+
+#[rstest]
+#[case(json!({}))]
+#[case(json!({ "spec": { "schedule": "" } }))]
+#[case(json!({ "spec": { "schedule": "@daily", "importsToKeep": 0, "garbageCollect": "Never", "retentionPolicy": "None" } }))]
+#[case(registry(json!({ "url": "oci-archive:///x", "pullMethod": "pod" })))]
+#[case(registry(json!({ "url": null, "imageStream": "s", "pullMethod": "node" })))]
+#[case(source(json!({ "registry": null, "pvc": { "namespace": "n", "name": "p" } })))]
+#[case(source(json!({ "registry": null, "http": { "url": "https://x/y.qcow2" } })))]
+fn what_makes_sense_is_accepted(#[case] patch: Value) {
+    assert_eq!(review(None, &cron(patch)), []);
+}
+
+#[rstest]
+#[case(json!({ "spec": { "template": null } }), "Missing source")]
+#[case(source(json!({ "registry": null })), "Missing source")]
+#[case(source(json!({ "registry": null, "s3": {} })), "source s3 is not supported")]
+#[case(source(json!({ "pvc": { "name": "p" } })), "Multiple data sources: registry, pvc")]
+#[case(registry(json!({ "url": null })), "Source registry should have either URL or ImageStream")]
+#[case(registry(json!({ "imageStream": "s", "pullMethod": "node" })), "Source registry should have either URL or ImageStream")]
+#[case(registry(json!({ "url": "http://x" })), "Illegal registry source URL scheme \"http\"")]
+#[case(registry(json!({ "pullMethod": "magic" })), "ImportMethod magic is neither pod, node or \"\"")]
+#[case(registry(json!({ "url": null, "imageStream": "s" })), "Source registry ImageStream is supported only with node pull")]
+#[case(source(json!({ "registry": null, "http": { "url": "ftp://x" } })), "Illegal http source URL \"ftp://x\"")]
+#[case(json!({ "spec": { "template": { "spec": { "contentType": "kubevirt" } } } }), "contentType must not be set")]
+#[case(json!({ "spec": { "template": { "spec": { "sourceRef": { "kind": "DataSource", "name": "x" } } } } }), "sourceRef must not be set")]
+#[case(json!({ "spec": { "schedule": "* * * *" } }), "Illegal cron schedule \"* * * *\"")]
+#[case(json!({ "spec": { "importsToKeep": -1 } }), "Illegal ImportsToKeep value -1")]
+#[case(json!({ "spec": { "garbageCollect": "Maybe" } }), "Illegal GarbageCollect value")]
+#[case(json!({ "spec": { "managedDataSource": "" } }), "Illegal ManagedDataSource value")]
+#[case(json!({ "spec": { "managedDataSource": "d".repeat(64) } }), "managedDataSource \"dddd")]
+#[case(json!({ "metadata": { "name": "n".repeat(64) } }), "name \"nnnn")]
+fn what_makes_no_sense_is_refused(#[case] patch: Value, #[case] expected: &str) {
+    let wrong = review(None, &cron(patch));
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(wrong[0].to_string().starts_with(expected), "{}", wrong[0]);
+}
+
+#[test]
+fn a_specification_stays_and_labels_may_change() {
+    let old = cron(json!({}));
+    let labelled = cron(json!({ "metadata": { "labels": { "a": "b" } } }));
+    assert_eq!(review(Some(&old), &labelled), []);
+    let changed = cron(json!({ "spec": { "schedule": "" } }));
+    assert_eq!(review(Some(&old), &changed), [Refusal::Changed]);
+}

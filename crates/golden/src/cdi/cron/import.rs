@@ -1,0 +1,586 @@
+//! The way of an import: from a digest to something that a DataSource stands for.
+
+use api::cdi::{
+    DataSource, DataSourceSpec, DataVolume, ImportStatus, Source, VolumeSnapshot,
+    VolumeSnapshotSource, VolumeSnapshotSpec, annotations, labels,
+};
+use api::golden::{Sniffing, UnchangedContent, names};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use machinery::time::format_time;
+use serde_json::{Value, json};
+
+use super::current::State;
+use super::{
+    Draft, Event, IMAGE_STREAM_REFERENCE, NEXT_TRY, collect, invalid_digest, passed_on, use_time,
+};
+use crate::action::{Kind, Wanted, annotation, label, metadata_patch, named};
+use crate::cdi::failure::{Failure, Reason};
+use crate::conditions::{self, whole};
+use crate::history::{self, Entry};
+use crate::list::Listed;
+
+/// Takes the import on, as far as it goes now.
+pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
+    let Some(desired) = desired else {
+        draft.say("Progressing", false, "NoImport", "No current import");
+        match poll_failure(draft) {
+            Some((failure, next)) => draft.fail(failure, Some(next)),
+            None => draft.say("UpToDate", false, "NoDigest", "No source digest"),
+        }
+        return;
+    };
+    let mut current = draft.status.current_imports.first().cloned();
+    let mut state = current
+        .as_ref()
+        .map_or(State::Missing, |it| draft.state(&it.data_volume_name));
+    if state == State::Missing {
+        // Somebody deleted it, or there was none.
+        current = None;
+        draft.status.current_imports.clear();
+    }
+    if let Some(known) = &current
+        && known.digest != desired
+    {
+        match &state {
+            State::Running(_) => {
+                // What has begun is finished first.
+                progress(draft, &state);
+                let message = "Source digest updated since last import";
+                draft.say("UpToDate", false, "Outdated", message);
+                return;
+            }
+            State::Imported | State::Snapshot(true)
+                if is_unchanged(draft, &known.data_volume_name, desired) =>
+            {
+                let digest = desired.to_owned();
+                let data_volume_name = known.data_volume_name.clone();
+                draft.events.push(Event {
+                    warning: false,
+                    reason: "ContentUnchanged",
+                    message: format!("{desired} holds the same disk; it is not imported"),
+                });
+                draft.status.current_imports = vec![ImportStatus {
+                    data_volume_name,
+                    digest,
+                }];
+                current = draft.status.current_imports.first().cloned();
+            }
+            State::Failing(..) => {
+                let name = known.data_volume_name.clone();
+                draft.delete(Kind::DataVolume, &name, "a newer version is there");
+                current = None;
+            }
+            _ => current = None,
+        }
+    }
+    if current.is_none() {
+        match begin(draft, desired) {
+            None => return,
+            Some(begun) => {
+                state = draft.state(&begun.data_volume_name);
+                draft.status.current_imports = vec![begun.clone()];
+                current = Some(begun);
+            }
+        }
+    }
+    let Some(current) = current else { return };
+    settle(draft, &current, &state);
+}
+
+/// Whether a version holds the disk that is there already.
+fn is_unchanged(draft: &Draft<'_>, name: &str, desired: &str) -> bool {
+    if draft.facts.policy.unchanged != UnchangedContent::Skip
+        || draft.annotation(annotations::DESIRED_DIGEST) != Some(desired)
+    {
+        return false;
+    }
+    let Some(content) = draft.annotation(names::CONTENT) else {
+        return false;
+    };
+    remembered(draft, name, names::CONTENT) == Some(content)
+}
+
+/// What an import remembers, on whatever is left of it.
+fn remembered<'a>(draft: &Draft<'a>, name: &str, what: &str) -> Option<&'a str> {
+    let metas = [
+        draft.snapshot_of(name).map(|it| &it.metadata),
+        draft.claim_of(name).map(|it| &it.metadata),
+        draft.import_of(name).map(|it| &it.metadata),
+    ];
+    metas
+        .into_iter()
+        .flatten()
+        .find_map(|meta| annotation(meta, what))
+}
+
+/// Begins an import, or finds that it is there already.
+fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
+    let cron = draft.facts.cron;
+    let name = match crate::names::volume(&cron.spec.managed_data_source, desired) {
+        Ok(name) => name,
+        Err(error) => {
+            draft.say("Progressing", false, "NoImport", "No current import");
+            draft.fail(invalid_digest(desired, &error.to_string()), None);
+            return None;
+        }
+    };
+    let begun = |name: String| {
+        Some(ImportStatus {
+            data_volume_name: name,
+            digest: desired.to_owned(),
+        })
+    };
+    if let Some(name) = found(draft, &name, desired) {
+        let patch = use_time(draft.facts.now);
+        if draft.snapshot_of(&name).is_some() {
+            draft.patch(Kind::Snapshot, &name, patch, "it is used again");
+        } else {
+            draft.patch(Kind::Claim, &name, patch, "it is used again");
+        }
+        return begun(name);
+    }
+    if draft.import_of(&name).is_some() {
+        return begun(name);
+    }
+    if let Some(failure) = no_node(draft) {
+        draft.say("Progressing", false, "NoImport", "No current import");
+        draft.fail(failure, None);
+        return None;
+    }
+    let object = volume(draft, &name, desired);
+    draft.create(Kind::DataVolume, json!(object));
+    if let Some(class) = &draft.facts.storage.class {
+        let name = annotations::STORAGE_CLASS.to_owned();
+        draft.annotations.insert(name, class.clone());
+    }
+    begun(name)
+}
+
+/// An import of a version that is there: by its name, or by what it remembers.
+fn found(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
+    let facts = draft.facts;
+    let metas = facts
+        .snapshots
+        .iter()
+        .map(|it| &it.metadata)
+        .chain(facts.claims.iter().map(|it| &it.metadata));
+    let mut fitting = metas.filter(|meta| {
+        let own = label(meta, labels::DATA_IMPORT_CRON) == Some(draft.name);
+        meta.deletion_timestamp.is_none()
+            && (meta.name.as_deref() == Some(name)
+                || (own && annotation(meta, names::DIGEST) == Some(digest)))
+    });
+    // The volume of a DataVolume that is not finished is no import yet.
+    fitting
+        .find(|meta| {
+            let name = meta.name.as_deref().unwrap_or_default();
+            draft.import_of(name).is_none() || draft.snapshot_of(name).is_some()
+        })
+        .and_then(|meta| meta.name.clone())
+}
+
+/// A node has to pull, and none has the architecture.
+fn no_node(draft: &Draft<'_>) -> Option<Failure> {
+    let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
+    let registry = source.registry.as_ref()?;
+    let architecture = draft.architecture()?;
+    let by_node = registry.pull_method.as_deref() == Some("node");
+    if !by_node || draft.facts.nodes.contains(architecture) {
+        return None;
+    }
+    Some(Failure::new(
+        Reason::NoMatchingNode,
+        format!("a node has to pull the image, and no node has kubernetes.io/arch={architecture}"),
+    ))
+}
+
+/// The DataVolume of an import.
+fn volume(draft: &Draft<'_>, name: &str, digest: &str) -> DataVolume {
+    let cron = draft.facts.cron;
+    let template = &cron.spec.template;
+    let meta = template.metadata.clone().unwrap_or_default();
+    let mut notes = meta.annotations.unwrap_or_default();
+    let mut note = |name: &str, value: &str| notes.insert(name.to_owned(), value.to_owned());
+    note(annotations::IMMEDIATE_BIND, "true");
+    note(annotations::LAST_USE_TIME, &format_time(draft.facts.now));
+    note(names::DIGEST, digest);
+    if draft.annotation(annotations::DESIRED_DIGEST) == Some(digest)
+        && let Some(content) = draft.annotation(names::CONTENT)
+    {
+        note(names::CONTENT, content);
+    }
+    if let Some(kept) = draft.annotation(annotations::RETAIN_POD) {
+        note(annotations::RETAIN_POD, kept);
+    }
+    let mut own = meta.labels.unwrap_or_default();
+    own.extend(passed_on(cron));
+    let mut spec = template.spec.clone();
+    let source = spec.source.as_mut();
+    if let Some(registry) = source.and_then(|source| source.registry.as_mut()) {
+        if registry.image_stream.take().is_some()
+            && let Some(reference) = draft.annotation(IMAGE_STREAM_REFERENCE)
+        {
+            registry.url = Some(format!("docker://{reference}"));
+        } else if let Some(url) = &registry.url {
+            registry.url = Some(at_digest(url, digest));
+        }
+    }
+    if draft.facts.storage.read_write_once {
+        let storage = spec.storage.as_mut().or(spec.pvc.as_mut());
+        if let Some(storage) = storage.filter(|it| it.access_modes.is_empty()) {
+            storage.access_modes = vec!["ReadWriteOnce".to_owned()];
+        }
+    }
+    DataVolume {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(draft.namespace.to_owned()),
+            labels: Some(own),
+            annotations: Some(notes),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    }
+}
+
+/// The image of a digest, instead of that of a tag: `docker://a/b:c` is `docker://a/b@sha256:...`.
+fn at_digest(url: &str, digest: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("docker", url));
+    if scheme != "docker" || !digest.starts_with("sha256:") {
+        return url.to_owned();
+    }
+    let rest = rest.split_once('@').map_or(rest, |(name, _)| name);
+    // A colon before the last slash is that of a port.
+    let start = rest.rfind('/').map_or(0, |slash| slash + 1);
+    let name = match rest.get(start..).and_then(|last| last.find(':')) {
+        Some(colon) => rest.get(..start + colon).unwrap_or(rest),
+        None => rest,
+    };
+    format!("{scheme}://{name}@{digest}")
+}
+
+/// Says how far an import is.
+fn progress(draft: &mut Draft<'_>, state: &State) {
+    match state {
+        State::Running(phase) => match phase.as_str() {
+            "ImportScheduled" | "Pending" => {
+                draft.say(
+                    "Progressing",
+                    false,
+                    "ImportScheduled",
+                    "Import is scheduled",
+                );
+            }
+            "ImportInProgress" => {
+                draft.say(
+                    "Progressing",
+                    true,
+                    "ImportProgressing",
+                    "Import is progressing",
+                );
+            }
+            phase => {
+                let message = format!("Import DataVolume phase {phase}");
+                draft.say("Progressing", false, phase, &message);
+            }
+        },
+        State::Missing => {
+            draft.say(
+                "Progressing",
+                false,
+                "ImportScheduled",
+                "Import is scheduled",
+            );
+        }
+        State::Failing(failure, _) => {
+            let reason = failure.reason.as_str();
+            draft.say("Progressing", false, reason, &failure.message.clone());
+        }
+        State::Imported | State::Snapshot(_) => {
+            draft.say("Progressing", false, "NoImport", "No current import");
+        }
+    }
+}
+
+/// Goes on from how it is with the import of the desired version.
+fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
+    progress(draft, state);
+    let name = current.data_volume_name.as_str();
+    let ready = match state {
+        State::Running(_) | State::Missing => {
+            draft.say(
+                "UpToDate",
+                false,
+                "ImportProgressing",
+                "Import is progressing",
+            );
+            return;
+        }
+        State::Failing(failure, trouble) => {
+            draft.fail(failure.clone(), trouble.map(|it| it.next));
+            return;
+        }
+        State::Imported => imported(draft, current),
+        State::Snapshot(ready) => {
+            if *ready && draft.facts.storage.snapshots {
+                // The snapshot is the import now; the volume was on the way.
+                if draft.import_of(name).is_some() {
+                    draft.delete(Kind::DataVolume, name, "its snapshot is ready");
+                } else if draft.claim_of(name).is_some() {
+                    draft.delete(Kind::Claim, name, "its snapshot is ready");
+                }
+            }
+            *ready
+        }
+    };
+    draft.status.source_format = Some(format(draft, name).to_owned());
+    if !ready {
+        let message = "Snapshot of imported data is progressing";
+        draft.say("UpToDate", false, "ImportProgressing", message);
+        return;
+    }
+    remember(draft, current);
+    if let Some(failure) = wrong_architecture(draft, name) {
+        if draft.facts.policy.sniffing == Sniffing::Refuse {
+            draft.fail(failure, None);
+            return;
+        }
+        let before = draft.facts.source.map(|it| &it.spec.source);
+        if before != Some(&source(draft, name)) {
+            draft.events.push(Event {
+                warning: true,
+                reason: failure.reason.as_str(),
+                message: failure.message,
+            });
+        }
+    }
+    point(draft, current);
+    match poll_failure(draft) {
+        // What is there is the newest that is known; whether it is the newest is not known.
+        Some((failure, next)) => draft.fail(failure, Some(next)),
+        None => draft.say("UpToDate", true, "UpToDate", "Latest import is up to date"),
+    }
+    collect::garbage(draft, current);
+}
+
+/// Why the source could not be polled, and when it will be again. What was said about it before is
+/// said again by a program that did not ask itself.
+fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Timestamp)> {
+    let trouble = draft.trouble()?;
+    let asked = draft.facts.polled.and_then(|it| it.answer.as_ref().err());
+    let known = conditions::get(&draft.status.conditions, "UpToDate");
+    let known = known.filter(|it| it.reason.as_deref() == Some(trouble.reason.as_str()));
+    let message = asked
+        .map(|failure| failure.message.as_str())
+        .or_else(|| {
+            let said = known?.message.as_deref()?;
+            Some(said.rsplit_once(NEXT_TRY).map_or(said, |(start, _)| start))
+        })
+        .unwrap_or("the source could not be polled");
+    Some((Failure::new(trouble.reason, message), trouble.next))
+}
+
+/// What an import is kept as.
+fn format(draft: &Draft<'_>, name: &str) -> &'static str {
+    if draft.snapshot_of(name).is_some() || draft.facts.storage.snapshots {
+        "snapshot"
+    } else {
+        "pvc"
+    }
+}
+
+/// The volume is there: it becomes a snapshot, if that is what imports are kept as. Says whether it
+/// can be pointed to.
+fn imported(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
+    let name = current.data_volume_name.as_str();
+    if !draft.facts.storage.snapshots {
+        return true;
+    }
+    let claim = draft.claim_of(name);
+    let mut notes: std::collections::BTreeMap<String, String> = [
+        (
+            annotations::LAST_USE_TIME,
+            Some(format_time(draft.facts.now)),
+        ),
+        (names::DIGEST, Some(current.digest.clone())),
+        (
+            names::CONTENT,
+            remembered(draft, name, names::CONTENT).map(str::to_owned),
+        ),
+        (
+            names::SNIFFED,
+            remembered(draft, name, names::SNIFFED).map(str::to_owned),
+        ),
+        (
+            annotations::SOURCE_VOLUME_MODE,
+            claim.and_then(|claim| claim.mode.clone()),
+        ),
+        (
+            annotations::ADVISED_RESTORE_SIZE,
+            claim.and_then(|claim| claim.capacity.clone()),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+    .collect();
+    notes.retain(|_, value| !value.is_empty());
+    let snapshot = VolumeSnapshot {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(draft.namespace.to_owned()),
+            labels: Some(passed_on(draft.facts.cron)),
+            annotations: Some(notes),
+            ..ObjectMeta::default()
+        },
+        spec: VolumeSnapshotSpec {
+            source: VolumeSnapshotSource {
+                persistent_volume_claim_name: Some(name.to_owned()),
+                ..VolumeSnapshotSource::default()
+            },
+            volume_snapshot_class_name: draft.facts.storage.snapshot_class.clone(),
+            ..VolumeSnapshotSpec::default()
+        },
+        status: None,
+    };
+    draft.create(Kind::Snapshot, json!(snapshot));
+    false
+}
+
+/// Makes what was imported remember what it is, and whose.
+fn remember(draft: &mut Draft<'_>, current: &ImportStatus) {
+    let name = current.data_volume_name.as_str();
+    let (kind, meta) = match (draft.snapshot_of(name), draft.claim_of(name)) {
+        (Some(snapshot), _) => (Kind::Snapshot, &snapshot.metadata),
+        (None, Some(claim)) => (Kind::Claim, &claim.metadata),
+        (None, None) => return,
+    };
+    let own = passed_on(draft.facts.cron);
+    let own: Wanted<'_> = own
+        .iter()
+        .map(|(name, value)| (name.as_str(), Some(value.clone())))
+        .collect();
+    let mut notes = Wanted::new();
+    let mut missing = |name: &'static str, value: Option<String>| {
+        if let Some(value) = value
+            && annotation(meta, name).is_none()
+        {
+            notes.insert(name, Some(value));
+        }
+    };
+    missing(names::DIGEST, Some(current.digest.clone()));
+    missing(
+        annotations::LAST_USE_TIME,
+        Some(format_time(draft.facts.now)),
+    );
+    missing(
+        names::CONTENT,
+        remembered(draft, name, names::CONTENT).map(str::to_owned),
+    );
+    missing(
+        names::SNIFFED,
+        remembered(draft, name, names::SNIFFED).map(str::to_owned),
+    );
+    if let Some(patch) = metadata_patch(meta, &own, &notes) {
+        draft.patch(kind, name, patch, "it is an import");
+    }
+    let volume = named(draft.namespace, name);
+    if draft.status.last_imported_pvc.as_ref() != Some(&volume) {
+        draft.status.last_imported_pvc = Some(volume);
+        draft.status.last_import_timestamp = Some(Time(whole(draft.facts.now)));
+    }
+}
+
+/// The disk is for another architecture than the image says.
+fn wrong_architecture(draft: &Draft<'_>, name: &str) -> Option<Failure> {
+    if draft.facts.policy.sniffing == Sniffing::Off {
+        return None;
+    }
+    let wanted = draft.architecture()?;
+    let seen = Listed::parse(remembered(draft, name, names::SNIFFED)?);
+    let mut all = seen.known.iter().chain(&seen.unknown);
+    if all.clone().next().is_none() || all.any(|it| it == wanted) {
+        return None;
+    }
+    Some(Failure::new(
+        Reason::ArchitectureMismatch,
+        format!(
+            "the disk of {name} is for {}, and not for {wanted}",
+            [seen.known.clone(), seen.unknown.clone()]
+                .concat()
+                .join(", ")
+        ),
+    ))
+}
+
+fn source(draft: &Draft<'_>, name: &str) -> Source {
+    if draft.snapshot_of(name).is_some() {
+        Source::of_snapshot(draft.namespace, name)
+    } else {
+        Source::of_pvc(draft.namespace, name)
+    }
+}
+
+/// Makes the DataSource stand for an import. One without the label belongs to somebody else.
+fn point(draft: &mut Draft<'_>, current: &ImportStatus) {
+    let cron = draft.facts.cron;
+    let to = source(draft, &current.data_volume_name);
+    let entry = Entry {
+        digest: current.digest.clone(),
+        name: current.data_volume_name.clone(),
+        format: format(draft, &current.data_volume_name).to_owned(),
+        since: format_time(draft.facts.now),
+    };
+    let earlier = draft.facts.policy.history;
+    let own = passed_on(cron);
+    let Some(live) = draft.facts.source else {
+        let object = DataSource {
+            metadata: ObjectMeta {
+                name: Some(cron.spec.managed_data_source.clone()),
+                namespace: Some(draft.namespace.to_owned()),
+                labels: Some(own),
+                annotations: Some(
+                    [(
+                        names::HISTORY.to_owned(),
+                        history::write(&history::with(Vec::new(), entry, earlier)),
+                    )]
+                    .into(),
+                ),
+                ..ObjectMeta::default()
+            },
+            spec: DataSourceSpec {
+                source: to,
+                ..DataSourceSpec::default()
+            },
+            status: None,
+        };
+        draft.create(Kind::DataSource, json!(object));
+        return;
+    };
+    if label(&live.metadata, labels::DATA_IMPORT_CRON).is_none() {
+        return;
+    }
+    let own: Wanted<'_> = own
+        .iter()
+        .map(|(name, value)| (name.as_str(), Some(value.clone())))
+        .collect();
+    let mut notes = Wanted::new();
+    let moves = live.spec.source != to;
+    if moves {
+        let entries = history::with(history::read(live), entry, earlier);
+        notes.insert(names::HISTORY, Some(history::write(&entries)));
+    }
+    let mut patch = metadata_patch(&live.metadata, &own, &notes);
+    if moves {
+        let mut only = json!({ "pvc": null, "snapshot": null, "dataSource": null });
+        if let (Some(all), Value::Object(to)) = (only.as_object_mut(), json!(to)) {
+            all.extend(to);
+        }
+        patch.get_or_insert_with(|| json!({}))["spec"] = json!({ "source": only });
+    }
+    if let Some(patch) = patch {
+        let name = cron.spec.managed_data_source.clone();
+        draft.patch(Kind::DataSource, &name, patch, "a version was imported");
+    }
+}

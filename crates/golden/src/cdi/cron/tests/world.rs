@@ -1,0 +1,240 @@
+//! One DataImportCron and what is around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
+use api::golden::GoldenImagePolicySpec;
+use jiff::Timestamp;
+use machinery::patch::merge_patch;
+use serde_json::{Value, json};
+
+use crate::action::{Action, Kind, Named};
+use crate::cdi::cron::{Claim, Decision, Facts, Storage, decide};
+use crate::cdi::failure::{Failure, Reason};
+use crate::cdi::poll::{Found, Polled};
+use crate::policy::Policy;
+
+pub(super) fn digest(letter: char) -> String {
+    format!("sha256:{}", letter.to_string().repeat(64))
+}
+
+pub(super) struct World {
+    pub(super) cron: Value,
+    pub(super) objects: BTreeMap<(Kind, String), Value>,
+    pub(super) polled: Option<Polled>,
+    pub(super) storage: Storage,
+    pub(super) nodes: BTreeSet<String>,
+    pub(super) busy: BTreeSet<String>,
+    pub(super) rival: Option<&'static str>,
+    pub(super) policy: Policy,
+    pub(super) now: i64,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let cron = json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron",
+            "metadata": {
+                "name": "cron-arm64", "namespace": "images",
+                "labels": {
+                    "template.kubevirt.io/architecture": "arm64",
+                    "cdi.kubevirt.io/storage.import.datasource-name": "fedora",
+                    "unrelated": "x",
+                },
+            },
+            "spec": {
+                "managedDataSource": "fedora-arm64", "schedule": "0 */12 * * *",
+                "retentionPolicy": "None", "importsToKeep": 1,
+                "template": { "spec": {
+                    "source": { "registry": {
+                        "url": "docker://quay.io:443/containerdisks/fedora:latest",
+                        "platform": { "architecture": "arm64" },
+                    } },
+                    "storage": { "resources": { "requests": { "storage": "5Gi" } } },
+                } },
+            },
+        });
+        Self {
+            cron,
+            objects: BTreeMap::new(),
+            polled: None,
+            storage: Storage {
+                class: Some("fast".to_owned()),
+                ..Storage::default()
+            },
+            nodes: BTreeSet::from(["arm64".to_owned()]),
+            busy: BTreeSet::new(),
+            rival: None,
+            policy: Policy::default(),
+            now: 1_000_000,
+        }
+    }
+
+    pub(super) fn policy(&mut self, spec: Value) {
+        let spec: GoldenImagePolicySpec = serde_json::from_value(spec).unwrap();
+        self.policy = Policy::read(&spec).0;
+    }
+
+    /// The registry is asked, and has a version.
+    pub(super) fn answer(&mut self, letter: char, content: Option<&str>) {
+        self.now += 60;
+        let found = Found {
+            digest: digest(letter),
+            index: Some(digest('0')),
+            content: content.map(str::to_owned),
+            architectures: ["amd64", "arm64"].map(str::to_owned).into(),
+            reference: None,
+        };
+        self.polled = Some(Polled {
+            at: Timestamp::from_second(self.now).unwrap(),
+            answer: Ok(found),
+        });
+    }
+
+    /// The registry is asked, and says no.
+    pub(super) fn refuse(&mut self, reason: Reason) {
+        self.now += 60;
+        self.polled = Some(Polled {
+            at: Timestamp::from_second(self.now).unwrap(),
+            answer: Err(Failure::new(reason, "the registry says no")),
+        });
+    }
+
+    fn all<T: serde::de::DeserializeOwned>(&self, kind: Kind) -> Vec<T> {
+        let objects = self.objects.iter().filter(|((it, _), _)| *it == kind);
+        objects
+            .map(|(_, object)| serde_json::from_value(object.clone()).unwrap())
+            .collect()
+    }
+
+    pub(super) fn decide(&self) -> Decision {
+        let cron: DataImportCron = serde_json::from_value(self.cron.clone()).unwrap();
+        let claims: Vec<Claim> = self
+            .all::<Value>(Kind::Claim)
+            .into_iter()
+            .map(|claim| Claim {
+                metadata: serde_json::from_value(claim["metadata"].clone()).unwrap(),
+                bound: claim["bound"] == true,
+                mode: Some("Filesystem".to_owned()),
+                capacity: Some("5Gi".to_owned()),
+            })
+            .collect();
+        let sources = self.all::<DataSource>(Kind::DataSource);
+        decide(&Facts {
+            cron: &cron,
+            polled: self.polled.as_ref(),
+            source: sources.first(),
+            rival: self.rival,
+            imports: &self.all::<DataVolume>(Kind::DataVolume),
+            claims: &claims,
+            snapshots: &self.all::<VolumeSnapshot>(Kind::Snapshot),
+            storage: &self.storage,
+            nodes: &self.nodes,
+            busy: &self.busy,
+            policy: &self.policy,
+            seed: 1,
+            now: Timestamp::from_second(self.now).unwrap(),
+        })
+    }
+
+    fn carry_out(&mut self, decision: &Decision) {
+        for action in &decision.actions {
+            let Named { name, .. } = action.of();
+            match action {
+                Action::Create { kind, object } => {
+                    if *kind == Kind::DataVolume {
+                        // CDI makes a volume with the labels and annotations of the DataVolume.
+                        let claim = json!({ "metadata": object["metadata"], "bound": false });
+                        self.objects.insert((Kind::Claim, name.clone()), claim);
+                    }
+                    let before = self.objects.insert((*kind, name.clone()), object.clone());
+                    assert_eq!(before, None, "{kind:?} {name} is there");
+                }
+                Action::Patch { kind, patch, .. } => {
+                    let object = if *kind == Kind::DataImportCron {
+                        &mut self.cron
+                    } else {
+                        self.objects.get_mut(&(*kind, name)).unwrap()
+                    };
+                    merge_patch(object, patch).unwrap();
+                }
+                Action::Delete { kind, .. } => {
+                    // It may have gone with its DataVolume.
+                    self.objects.remove(&(*kind, name.clone()));
+                    if *kind == Kind::DataVolume {
+                        self.objects.remove(&(Kind::Claim, name));
+                    }
+                }
+            }
+        }
+        self.cron["status"] = json!(decision.status);
+    }
+
+    /// Decides until nothing is left to do; returns all that was told on the way.
+    pub(super) fn settle(&mut self) -> Decision {
+        let mut events = Vec::new();
+        for _ in 0..6 {
+            let mut decision = self.decide();
+            events.extend(decision.events.clone());
+            if decision.actions.is_empty() && !decision.status_changed {
+                self.now += 1;
+                let later = self.decide();
+                assert!(!later.status_changed, "time alone changes nothing");
+                decision.events = events;
+                return decision;
+            }
+            self.carry_out(&decision);
+        }
+        panic!("no end: {:#?}", self.decide());
+    }
+
+    /// The import of a version gets on.
+    pub(super) fn phase(&mut self, name: &str, phase: &str) {
+        let key = (Kind::DataVolume, name.to_owned());
+        let object = self.objects.get_mut(&key).unwrap();
+        object["status"] = json!({ "phase": phase });
+        if phase == "Succeeded" {
+            let key = (Kind::Claim, name.to_owned());
+            self.objects.get_mut(&key).unwrap()["bound"] = json!(true);
+        }
+    }
+
+    pub(super) fn fail(&mut self, name: &str, reason: &str, message: &str) {
+        let key = (Kind::DataVolume, name.to_owned());
+        self.objects.get_mut(&key).unwrap()["status"] = json!({
+            "phase": "ImportInProgress",
+            "conditions": [{ "type": "Running", "status": "False", "reason": reason, "message": message }],
+        });
+    }
+
+    /// A version is imported from beginning to end.
+    pub(super) fn import(&mut self, letter: char) {
+        self.answer(letter, None);
+        self.settle();
+        self.phase(&name(letter), "Succeeded");
+        self.settle();
+    }
+
+    pub(super) fn condition(&self, kind: &str) -> (String, String, String) {
+        let all = self.cron["status"]["conditions"].as_array().unwrap();
+        let it = all.iter().find(|it| it["type"] == kind).unwrap();
+        let text = |name: &str| it[name].as_str().unwrap().to_owned();
+        (text("status"), text("reason"), text("message"))
+    }
+
+    pub(super) fn stands_for(&self) -> Value {
+        let key = (Kind::DataSource, "fedora-arm64".to_owned());
+        let source = self.objects.get(&key);
+        source.map_or(Value::Null, |it| it["spec"]["source"].clone())
+    }
+
+    pub(super) fn names(&self, kind: Kind) -> Vec<&str> {
+        let objects = self.objects.keys().filter(|(it, _)| *it == kind);
+        objects.map(|(_, name)| name.as_str()).collect()
+    }
+}
+
+/// What the import of a version is called.
+pub(super) fn name(letter: char) -> String {
+    format!("fedora-arm64-{}", letter.to_string().repeat(12))
+}

@@ -1,0 +1,223 @@
+//! Asking registries: once for an image, whatever architectures are imported from it.
+//!
+//! All DataImportCrons of one URL share a poll. Its answer has a digest for every platform, so that
+//! each of them knows whether its own image changed.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::cdi::{DataImportCron, Named};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
+use machinery::cron::Schedule;
+
+use super::failure::{Failure, Reason};
+use crate::action::name_of;
+use crate::names::fnv1a_64;
+
+/// What is asked, and how.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Question {
+    /// Where credentials and certificates are.
+    pub namespace: String,
+    /// The image.
+    pub url: String,
+    /// The secret with credentials.
+    pub secret: Option<String>,
+    /// The config map with certificates.
+    pub certificates: Option<String>,
+}
+
+/// The questions of all DataImportCrons that a registry has to be asked, and who wants to know.
+pub fn questions<'a>(
+    crons: impl IntoIterator<Item = &'a DataImportCron>,
+) -> BTreeMap<Question, Vec<Named>> {
+    let mut all: BTreeMap<Question, Vec<Named>> = BTreeMap::new();
+    for cron in crons {
+        if let Some(question) = question(cron) {
+            all.entry(question)
+                .or_default()
+                .push(name_of(&cron.metadata));
+        }
+    }
+    all
+}
+
+/// What a registry has to be asked for a DataImportCron; nothing for image streams and volumes.
+pub fn question(cron: &DataImportCron) -> Option<Question> {
+    let source = cron.spec.template.spec.source.as_ref()?;
+    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if let Some(http) = &source.http {
+        let text = |name| {
+            let text = http.get(name).and_then(serde_json::Value::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        return Some(Question {
+            namespace: cron.metadata.namespace.clone().unwrap_or_default(),
+            url: text("url")?,
+            secret: text("secretRef"),
+            certificates: text("certConfigMap"),
+        });
+    }
+    let registry = source.registry.as_ref()?;
+    Some(Question {
+        namespace: cron.metadata.namespace.clone().unwrap_or_default(),
+        url: filled(&registry.url)?,
+        secret: filled(&registry.secret_ref),
+        certificates: filled(&registry.cert_config_map),
+    })
+}
+
+/// What a registry has under a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    /// The digest of what the name stands for: an index, or the one manifest.
+    pub digest: String,
+    /// Whether it is an index.
+    pub is_index: bool,
+    /// By architecture. A manifest that is no index has one, or none if that was not looked up.
+    pub platforms: BTreeMap<String, Manifest>,
+}
+
+/// An image for one architecture.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its digest.
+    pub digest: String,
+    /// What the disk holds, if the image says it: unlike the digest, it does not change when the
+    /// same disk is packed again.
+    pub content: Option<String>,
+}
+
+/// What there is for a DataImportCron.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What to import.
+    pub digest: String,
+    /// The index that it was found in.
+    pub index: Option<String>,
+    /// What the disk holds.
+    pub content: Option<String>,
+    /// The architectures that the image has.
+    pub architectures: BTreeSet<String>,
+    /// Where an image stream says that the image is.
+    pub reference: Option<String>,
+}
+
+/// A question that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polled {
+    /// When.
+    pub at: Timestamp,
+    /// What came of it.
+    pub answer: Result<Found, Failure>,
+}
+
+impl Image {
+    /// What there is for an architecture. Without one, it is as it comes.
+    pub fn pick(&self, architecture: Option<&str>) -> Result<Found, Failure> {
+        let architectures: BTreeSet<String> = self.platforms.keys().cloned().collect();
+        let listed = || architectures.iter().cloned().collect::<Vec<_>>().join(", ");
+        let Some(wanted) = architecture.filter(|name| !name.is_empty()) else {
+            let only = self.platforms.values().next().filter(|_| !self.is_index);
+            return Ok(Found {
+                digest: self.digest.clone(),
+                index: None,
+                content: only.and_then(|only| only.content.clone()),
+                architectures,
+                reference: None,
+            });
+        };
+        match self.platforms.get(wanted) {
+            Some(manifest) => Ok(Found {
+                digest: manifest.digest.clone(),
+                index: self.is_index.then(|| self.digest.clone()),
+                content: manifest.content.clone(),
+                architectures,
+                reference: None,
+            }),
+            None if self.is_index => Err(Failure::new(
+                Reason::ArchitectureNotFound,
+                format!("the image has no {wanted}; it has {}", listed()),
+            )),
+            None => Err(Failure::new(
+                Reason::NotAnIndex,
+                format!(
+                    "the image is not an index, and is for {} instead of {wanted}",
+                    if architectures.is_empty() {
+                        "an unknown architecture".to_owned()
+                    } else {
+                        listed()
+                    }
+                ),
+            )),
+        }
+    }
+}
+
+/// When to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Now.
+    Now,
+    /// Then.
+    At(Timestamp),
+    /// Not at all: somebody else says what to import.
+    Never,
+}
+
+impl When {
+    /// The earlier of two: a shared question is asked when the first one wants to know.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Now, _) | (_, Self::Now) => Self::Now,
+            (Self::At(one), Self::At(other)) => Self::At(one.min(other)),
+            (Self::At(at), Self::Never) | (Self::Never, Self::At(at)) => Self::At(at),
+            (Self::Never, Self::Never) => Self::Never,
+        }
+    }
+}
+
+/// When to ask again, by a schedule. The question decides by how much later than scheduled, so that
+/// not everything happens in one minute, and all who share it ask at once.
+pub fn when(
+    schedule: &str,
+    last: Option<Timestamp>,
+    now: Timestamp,
+    delay: SignedDuration,
+) -> When {
+    let Ok(schedule) = Schedule::parse(schedule) else {
+        return When::Never;
+    };
+    let Some(last) = last else {
+        return When::Now;
+    };
+    // The schedules of CDI run by the clocks of its pods, which are UTC, unless they say otherwise.
+    let zone = schedule
+        .zone()
+        .and_then(|name| TimeZoneDatabase::bundled().get(name).ok())
+        .unwrap_or(TimeZone::UTC);
+    let slot = last.checked_sub(delay).unwrap_or(last);
+    let next = schedule.next(slot, &zone);
+    match next.and_then(|next| next.checked_add(delay).ok()) {
+        None => When::Never,
+        Some(next) if next <= now => When::Now,
+        Some(next) => When::At(next),
+    }
+}
+
+/// By how much a question is asked later than scheduled.
+pub fn delay(question: &str, seed: u64, most: SignedDuration) -> SignedDuration {
+    let Ok(most) = u64::try_from(most.as_secs()) else {
+        return SignedDuration::ZERO;
+    };
+    if most == 0 {
+        return SignedDuration::ZERO;
+    }
+    let hash = fnv1a_64(question.as_bytes()) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let seconds = i64::try_from(hash % most).unwrap_or_default();
+    SignedDuration::from_secs(seconds)
+}

@@ -1,0 +1,121 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn image() -> Image {
+    let manifest = |name: &str| Manifest {
+        digest: format!("sha256:{name}"),
+        content: Some(format!("content of {name}")),
+    };
+    Image {
+        digest: "sha256:index".to_owned(),
+        is_index: true,
+        platforms: ["amd64", "arm64"]
+            .map(|name| (name.to_owned(), manifest(name)))
+            .into(),
+    }
+}
+
+#[test]
+fn every_architecture_has_its_own_digest() {
+    let found = image().pick(Some("arm64")).unwrap();
+    assert_eq!(found.digest, "sha256:arm64");
+    assert_eq!(found.index.as_deref(), Some("sha256:index"));
+    assert_eq!(found.content.as_deref(), Some("content of arm64"));
+    // Without an architecture it is as before.
+    let found = image().pick(None).unwrap();
+    assert_eq!((found.digest.as_str(), found.index), ("sha256:index", None));
+    assert_eq!(image().pick(Some("")), image().pick(None));
+}
+
+#[test]
+fn what_is_not_there_has_a_name() {
+    let failure = image().pick(Some("s390x")).unwrap_err();
+    assert_eq!(failure.reason, Reason::ArchitectureNotFound);
+    assert_eq!(
+        failure.message,
+        "the image has no s390x; it has amd64, arm64"
+    );
+    let mut single = image();
+    single.is_index = false;
+    single.platforms.remove("arm64");
+    assert_eq!(single.pick(Some("amd64")).unwrap().index, None);
+    let failure = single.pick(Some("arm64")).unwrap_err();
+    assert_eq!(failure.reason, Reason::NotAnIndex);
+    assert!(failure.message.contains("is for amd64 instead of arm64"));
+}
+
+#[test]
+fn one_url_is_asked_once() {
+    let cron = |name: &str, namespace: &str, url: &str| -> DataImportCron {
+        serde_json::from_value(json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron",
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": { "managedDataSource": "d", "schedule": "", "template": { "spec": { "source": {
+                "registry": { "url": url, "platform": { "architecture": name } },
+            } } } },
+        }))
+        .unwrap()
+    };
+    let crons = [
+        cron("amd64", "a", "docker://x"),
+        cron("arm64", "a", "docker://x"),
+        cron("s390x", "b", "docker://x"),
+        cron("none", "a", ""),
+    ];
+    let questions = questions(&crons);
+    let counts: Vec<usize> = questions.values().map(Vec::len).collect();
+    assert_eq!(counts, [2, 1], "credentials are those of a namespace");
+}
+
+const HOUR: i64 = 3600;
+
+#[rstest]
+#[case::never_asked("0 */12 * * *", None, 5, 0, When::Now)]
+#[case::no_schedule("", None, 5, 0, When::Never)]
+#[case::nonsense("often", Some(0), 5, 0, When::Never)]
+#[case::later("0 */12 * * *", Some(0), 5, 0, When::At(at(12 * HOUR)))]
+#[case::spread("0 */12 * * *", Some(0), 5, 100, When::At(at(100)))]
+#[case::spread_again("0 */12 * * *", Some(100), 105, 100, When::At(at(12 * HOUR + 100)))]
+#[case::missed("0 */12 * * *", Some(0), 20 * HOUR, 0, When::Now)]
+#[case::elsewhere("TZ=Asia/Tokyo 0 */12 * * *", Some(0), 5, 0, When::At(at(3 * HOUR)))]
+#[case::often("* * * * *", Some(300), 301, 300, When::At(at(360)))]
+fn questions_are_asked_by_schedule(
+    #[case] schedule: &str,
+    #[case] last: Option<i64>,
+    #[case] now: i64,
+    #[case] delay: i64,
+    #[case] expected: When,
+) {
+    let delay = SignedDuration::from_secs(delay);
+    assert_eq!(when(schedule, last.map(at), at(now), delay), expected);
+}
+
+#[test]
+fn the_first_who_wants_to_know_asks() {
+    assert_eq!(When::Never.or(When::At(at(5))), When::At(at(5)));
+    assert_eq!(When::At(at(7)).or(When::At(at(5))), When::At(at(5)));
+    assert_eq!(When::At(at(7)).or(When::Now), When::Now);
+    assert_eq!(When::Never.or(When::Never), When::Never);
+}
+
+#[test]
+fn questions_are_spread() {
+    let most = SignedDuration::from_mins(5);
+    let delays: BTreeSet<i64> = (0..100)
+        .map(|index| delay(&format!("docker://image{index}"), 1, most).as_secs())
+        .collect();
+    assert!(delays.len() > 50, "{} different ones", delays.len());
+    assert!(delays.iter().all(|it| (0..300).contains(it)));
+    assert_eq!(delay("x", 1, most), delay("x", 1, most));
+    assert_eq!(delay("x", 1, SignedDuration::ZERO), SignedDuration::ZERO);
+    assert_eq!(
+        delay("x", 1, SignedDuration::from_secs(-5)),
+        SignedDuration::ZERO
+    );
+}

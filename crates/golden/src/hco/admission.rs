@@ -1,0 +1,210 @@
+//! What is accepted as a HyperConverged, what is filled in, and what is said about it.
+//!
+//! The rules about the switch are those of upstream: a gate that is out of date leads to the field,
+//! and never contradicts it.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use api::cdi::annotations::IMMEDIATE_BIND;
+use api::hco::{Gate, GateName, Images, MULTI_ARCH, MULTI_ARCH_PROPOSED, Version};
+use api::ssp::{ARCHITECTURES, DataImportCronTemplate, ENABLE};
+
+use super::merge::frugal;
+use crate::list::Listed;
+
+const FIELD: &str = "spec.workloadSources.enableMultiArchBootImageImport";
+
+/// What becomes of a HyperConverged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It is accepted, with changes.
+    Accepted(Box<Changes>),
+    /// It is refused.
+    Denied(Denial),
+}
+
+/// What is filled in, and said.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// What the switch is set to, as a field.
+    pub field: Option<bool>,
+    /// Whether the gate goes from the list.
+    pub remove_gates: bool,
+    /// The templates with what was missing; nothing if nothing was.
+    pub templates: Option<Vec<DataImportCronTemplate>>,
+    /// What the user is told.
+    pub warnings: Vec<String>,
+}
+
+/// Why it is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// The gate says one thing, the field another.
+    #[error(
+        "the deprecated {MULTI_ARCH} feature gate, and the {FIELD} field contradict each other; the feature gate must not be set, or should be equal to the field"
+    )]
+    Contradiction,
+    /// A template is neither on nor off.
+    #[error(
+        "invalid annotation in the {template} dataImportCronTemplate: {ENABLE} is {value:?}; \"true\" and \"false\" are accepted"
+    )]
+    Enable {
+        /// The template.
+        template: String,
+        /// What it says.
+        value: String,
+    },
+    /// A template that is on has nothing to import.
+    #[error("dataImportCronTemplate {0:?} has no spec; one that is not disabled needs it")]
+    NoSpec(String),
+    /// A template has no name.
+    #[error("missing name in dataImportCronTemplate")]
+    NoName,
+    /// Two templates have one name.
+    #[error("{0} dataImportCronTemplate is already defined; names have to be unique")]
+    Duplicate(String),
+}
+
+/// Looks at a HyperConverged that is created, or changed from `old`.
+pub fn review(old: Option<&Images>, new: &Images) -> Verdict {
+    let mut changes = Changes::default();
+    if let Err(denial) = templates(new, &mut changes) {
+        return Verdict::Denied(denial);
+    }
+    if new.proposed_field.is_some() || new.gates.iter().any(|gate| gate.name == GateName::Proposed)
+    {
+        changes.warnings.push(format!(
+            "{MULTI_ARCH_PROPOSED} is called {MULTI_ARCH} now; please use the {FIELD} field instead"
+        ));
+    }
+    if new.version == Version::V1
+        && let Err(denial) = switch(old, new, &mut changes)
+    {
+        return Verdict::Denied(denial);
+    }
+    Verdict::Accepted(Box::new(changes))
+}
+
+fn switch(old: Option<&Images>, new: &Images, changes: &mut Changes) -> Result<(), Denial> {
+    let (gate, field) = (gate(new), field(new));
+    let Some(gate) = gate else {
+        return Ok(());
+    };
+    let Some(field) = field else {
+        changes.field = Some(gate.on);
+        changes.warnings.push(deprecated(gate));
+        return Ok(());
+    };
+    let Some(old) = old else {
+        return if gate.on == field {
+            changes.warnings.push(deprecated(gate));
+            Ok(())
+        } else {
+            Err(Denial::Contradiction)
+        };
+    };
+    let gate_changed = self::gate(old).map(|gate| gate.on) != Some(gate.on);
+    let field_changed = self::field(old) != Some(field);
+    match (gate_changed, field_changed) {
+        (true, true) if gate.on != field => Err(Denial::Contradiction),
+        (true, false) if gate.on != field => {
+            changes.field = Some(gate.on);
+            changes.warnings.push(deprecated(gate));
+            Ok(())
+        }
+        (false, true) => {
+            changes.remove_gates = true;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn deprecated(gate: Gate) -> String {
+    format!(
+        "feature gate {} is deprecated; please use the {FIELD} field instead",
+        gate.name.as_str()
+    )
+}
+
+fn gate(images: &Images) -> Option<Gate> {
+    let find = |name| images.gates.iter().find(|gate| gate.name == name).copied();
+    find(GateName::Current).or_else(|| find(GateName::Proposed))
+}
+
+fn field(images: &Images) -> Option<bool> {
+    images.field.or(images.proposed_field)
+}
+
+fn templates(images: &Images, changes: &mut Changes) -> Result<(), Denial> {
+    let mut names = BTreeSet::new();
+    let mut templates = images.templates.clone();
+    for template in &mut templates {
+        let name = template.name().to_owned();
+        if name.is_empty() {
+            return Err(Denial::NoName);
+        }
+        if !names.insert(name.clone()) {
+            return Err(Denial::Duplicate(name));
+        }
+        let mut enabled = true;
+        if let Some(value) = template.annotation(ENABLE) {
+            match value.to_ascii_lowercase().as_str() {
+                "true" => {}
+                "false" => enabled = false,
+                _ => {
+                    return Err(Denial::Enable {
+                        template: name,
+                        value: value.to_owned(),
+                    });
+                }
+            }
+        }
+        if enabled && template.spec.is_none() {
+            return Err(Denial::NoSpec(name));
+        }
+        if let Some(text) = template.annotation(ARCHITECTURES) {
+            changes.warnings.extend(listed(&name, text));
+        }
+        complete(template);
+    }
+    if templates != images.templates {
+        changes.templates = Some(templates);
+    }
+    Ok(())
+}
+
+/// What is to be said about a list of architectures. Upstream says nothing, and drops the rest.
+fn listed(name: &str, text: &str) -> Vec<String> {
+    let listed = Listed::parse(text);
+    let mut said = Vec::new();
+    if !listed.unknown.is_empty() {
+        said.push(format!(
+            "dataImportCronTemplate {name}: {ARCHITECTURES} names {}; amd64, arm64 and s390x are accepted; the others are ignored",
+            listed.unknown.join(", ")
+        ));
+    }
+    if listed.untidy {
+        said.push(format!(
+            "dataImportCronTemplate {name}: {ARCHITECTURES} is {text:?}; it is read as {:?}",
+            listed.known.join(",")
+        ));
+    }
+    said
+}
+
+/// Fills in what a template does not say.
+fn complete(template: &mut DataImportCronTemplate) {
+    template
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .entry(IMMEDIATE_BIND.to_owned())
+        .or_insert_with(|| "true".to_owned());
+    if let Some(spec) = &mut template.spec {
+        frugal(spec);
+    }
+}

@@ -1,0 +1,42 @@
+use rstest::rstest;
+
+use super::*;
+
+#[rstest]
+#[case("amd64,arm64", &["amd64", "arm64"], &[], false)]
+#[case("arm64,s390x,amd64", &["arm64", "s390x", "amd64"], &[], false)]
+#[case("amd64, arm64", &["amd64", "arm64"], &[], true)]
+#[case("AMD64", &["amd64"], &[], true)]
+#[case("amd64,amd64", &["amd64"], &[], true)]
+#[case("amd64,,", &["amd64"], &[], true)]
+#[case("x86_64,aarch64", &["amd64", "arm64"], &[], true)]
+#[case("riscv64,amd64,unknown", &["amd64"], &["riscv64", "unknown"], false)]
+#[case("", &[], &[], false)]
+#[case(" , ", &[], &[], true)]
+fn lists_are_read_as_they_were_meant(
+    #[case] text: &str,
+    #[case] known: &[&str],
+    #[case] unknown: &[&str],
+    #[case] untidy: bool,
+) {
+    let listed = Listed::parse(text);
+    assert_eq!(listed.known, known);
+    assert_eq!(listed.unknown, unknown);
+    assert_eq!(listed.untidy, untidy);
+}
+
+#[test]
+fn a_list_of_a_million_entries_is_not_read_to_the_end() {
+    let listed = Listed::parse(&"z,".repeat(1_000_000));
+    assert_eq!(listed.unknown, ["z"]);
+    assert!(listed.untidy);
+}
+
+#[test]
+fn the_order_of_the_list_stays() {
+    let cluster = BTreeSet::from(["amd64", "s390x"]);
+    assert_eq!(
+        Listed::parse("s390x,arm64,amd64").present(&cluster),
+        ["s390x", "amd64"]
+    );
+}

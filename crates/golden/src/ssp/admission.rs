@@ -1,0 +1,108 @@
+//! What is accepted as an SSP.
+//!
+//! Unlike upstream, an architecture that no machine can have is no error: one node of it would
+//! otherwise stop all updates. It is told, and ignored.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use api::ssp::SSP;
+use machinery::names::is_dns1123_label;
+
+use crate::cdi;
+use crate::list;
+
+/// What becomes of an SSP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is accepted; this is told.
+    Accepted(Vec<String>),
+    /// It is refused.
+    Denied(Denial),
+}
+
+/// Why it is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// There is one already.
+    #[error("creation failed, an SSP CR already exists in namespace {0}; only one is accepted")]
+    Another(String),
+    /// A template has no name.
+    #[error("missing name in DataImportCronTemplate")]
+    NoName,
+    /// Nothing is said about nodes.
+    #[error(".spec.cluster needs to be non-nil, if multi-architecture is enabled")]
+    NoCluster,
+    /// Nodes have no architecture.
+    #[error("at least one architecture needs to be defined, if multi-architecture is enabled")]
+    NoArchitecture,
+    /// There cannot be such a namespace.
+    #[error(".spec.commonTemplates.namespace: invalid value {value:?}: {complaint}")]
+    Namespace {
+        /// What is there.
+        value: String,
+        /// What is wrong with it.
+        complaint: String,
+    },
+}
+
+/// Looks at an SSP that is created or changed. `others` are the namespaces of other SSPs.
+pub fn review(ssp: &SSP, others: &BTreeSet<String>, creates: bool) -> Verdict {
+    match check(ssp, others, creates) {
+        Ok(warnings) => Verdict::Accepted(warnings),
+        Err(denial) => Verdict::Denied(denial),
+    }
+}
+
+fn check(ssp: &SSP, others: &BTreeSet<String>, creates: bool) -> Result<Vec<String>, Denial> {
+    if creates && let Some(other) = others.first() {
+        return Err(Denial::Another(other.clone()));
+    }
+    let common = &ssp.spec.common_templates;
+    if let Some(value) = &common.namespace
+        && let Some(complaint) = is_dns1123_label(value).into_iter().next()
+    {
+        return Err(Denial::Namespace {
+            value: value.clone(),
+            complaint,
+        });
+    }
+    let mut warnings = Vec::new();
+    for template in &common.data_import_cron_templates {
+        if template.name().is_empty() {
+            return Err(Denial::NoName);
+        }
+        if let Some(spec) = &template.spec {
+            let wrong = cdi::admission::spec_errors(spec).into_iter();
+            warnings.extend(
+                wrong.map(|error| format!("DataImportCronTemplate {}: {error}", template.name())),
+            );
+        }
+    }
+    let cluster = ssp.spec.cluster.as_ref();
+    if ssp.spec.enable_multiple_architectures == Some(true) {
+        let Some(cluster) = cluster else {
+            return Err(Denial::NoCluster);
+        };
+        if cluster.workload_architectures.is_empty()
+            && cluster.control_plane_architectures.is_empty()
+        {
+            return Err(Denial::NoArchitecture);
+        }
+    }
+    for (what, names) in cluster.iter().flat_map(|cluster| {
+        [
+            ("workload", &cluster.workload_architectures),
+            ("control plane", &cluster.control_plane_architectures),
+        ]
+    }) {
+        for name in names.iter().filter(|name| !list::is_known(name)) {
+            warnings.push(format!(
+                "unknown {what} architecture: {name:?}; amd64, arm64 and s390x are accepted; it is ignored"
+            ));
+        }
+    }
+    Ok(warnings)
+}

@@ -1,0 +1,365 @@
+//! The images that are wanted: for which architectures, behind which names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::cdi::{DataImportCron, DataImportCronSpec, Named, Platform, labels};
+use api::golden::{ArchitectureState, ImageState, names::UNWANTED_SINCE};
+use api::ssp::{ARCHITECTURES, DataImportCronTemplate, GOLDEN_NAMESPACE};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::slots::{Slot, Stands};
+use super::{Problem, Scene, machines};
+use crate::action::{annotation, label, named};
+use crate::architectures::{Candidates, Choice, Health, choose};
+use crate::conditions;
+use crate::list::Listed;
+use crate::names;
+
+/// An image that is wanted.
+#[derive(Debug)]
+pub(super) struct Image<'a> {
+    /// Where it is.
+    pub(super) namespace: String,
+    /// Its DataSource, without architecture.
+    pub(super) base: String,
+    /// What it comes from; absent for an image that only templates of virtual machines name.
+    pub(super) template: Option<(&'a DataImportCronTemplate, &'a DataImportCronSpec)>,
+    /// For which architectures there is a DataSource. None: there is one, for whatever comes.
+    pub(super) architectures: Option<BTreeSet<String>>,
+    /// For which of them there is a DataImportCron; the empty text for one without architecture.
+    pub(super) imported: BTreeMap<String, Wanted>,
+    /// The architecture that the name stands for.
+    pub(super) default: Choice,
+}
+
+/// A DataImportCron that is wanted.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// Its name.
+    pub(super) name: String,
+    /// The DataSource that it keeps current.
+    pub(super) data_source: String,
+    /// The platform that it asks for.
+    pub(super) platform: Option<String>,
+}
+
+impl Image<'_> {
+    /// The object for one of [`Self::imported`].
+    pub(super) fn cron(&self, scene: &Scene<'_>, wanted: &Wanted) -> Option<DataImportCron> {
+        let (template, spec) = self.template?;
+        let mut spec = spec.clone();
+        spec.managed_data_source.clone_from(&wanted.data_source);
+        let mut meta = ObjectMeta {
+            name: Some(wanted.name.clone()),
+            namespace: Some(self.namespace.clone()),
+            labels: template.metadata.labels.clone(),
+            annotations: template.metadata.annotations.clone(),
+            ..ObjectMeta::default()
+        };
+        let annotations = meta.annotations.get_or_insert_default();
+        annotations.remove(ARCHITECTURES);
+        for (name, value) in scene.ownership() {
+            annotations.insert(name.to_owned(), value);
+        }
+        if let Some(architecture) = &wanted.platform {
+            let own = meta.labels.get_or_insert_default();
+            own.insert(labels::ARCHITECTURE.to_owned(), architecture.clone());
+            own.insert(
+                labels::DATA_SOURCE_NAME.to_owned(),
+                names::fitting(&self.base),
+            );
+            let source = spec.template.spec.source.as_mut();
+            if let Some(registry) = source.and_then(|source| source.registry.as_mut()) {
+                registry
+                    .platform
+                    .get_or_insert_with(Platform::default)
+                    .architecture = Some(architecture.clone());
+            }
+        }
+        Some(DataImportCron {
+            metadata: meta,
+            spec,
+            status: None,
+        })
+    }
+}
+
+/// All images: those of templates, and those that templates of virtual machines name.
+pub(super) fn expand<'a>(scene: &Scene<'a>, problems: &mut Vec<Problem>) -> Vec<Image<'a>> {
+    let bundled = machines::data_sources(scene.facts.bundle);
+    let mut images: BTreeMap<Named, Image<'a>> = BTreeMap::new();
+    let ssp: &'a api::ssp::SSP = scene.facts.ssp;
+    let mut templates: Vec<&'a DataImportCronTemplate> = ssp
+        .spec
+        .common_templates
+        .data_import_cron_templates
+        .iter()
+        .collect();
+    templates.sort_by_key(|template| template.name());
+    for template in templates {
+        if template.name().is_empty() {
+            problems.push(Problem::NoName);
+            continue;
+        }
+        let spec = template.spec.as_ref();
+        let Some(spec) = spec.filter(|spec| !spec.managed_data_source.is_empty()) else {
+            problems.push(Problem::NoDataSource(template.name().to_owned()));
+            continue;
+        };
+        let home = template.metadata.namespace.as_deref();
+        let namespace = home.filter(|name| !name.is_empty());
+        let namespace = namespace.unwrap_or(GOLDEN_NAMESPACE).to_owned();
+        let key = named(&namespace, &spec.managed_data_source);
+        if let Some(first) = images.get(&key) {
+            let kept = first.template.map(|(template, _)| template.name());
+            problems.push(Problem::SameDataSource {
+                kept: kept.unwrap_or_default().to_owned(),
+                ignored: template.name().to_owned(),
+                data_source: key.name.clone(),
+            });
+            continue;
+        }
+        let bundled = (namespace == GOLDEN_NAMESPACE)
+            .then(|| bundled.get(&key.name))
+            .flatten();
+        let image = of_template(scene, template, spec, namespace, bundled, problems);
+        images.insert(key, image);
+    }
+    for (base, architectures) in &bundled {
+        images
+            .entry(named(GOLDEN_NAMESPACE, base))
+            .or_insert_with(|| of_bundle(scene, base, architectures));
+    }
+    let images: Vec<Image<'a>> = images.into_values().collect();
+    for image in &images {
+        if let Some(architecture) = &image.default.refused {
+            // What the whole cluster was asked for need not suit every image.
+            let own = scene
+                .facts
+                .policy
+                .default_for(&image.namespace, &image.base)
+                .image;
+            if own.is_some() {
+                problems.push(Problem::DefaultRefused {
+                    image: image.base.clone(),
+                    architecture: architecture.clone(),
+                });
+            }
+        }
+    }
+    images
+}
+
+fn of_template<'a>(
+    scene: &Scene<'a>,
+    template: &'a DataImportCronTemplate,
+    spec: &'a DataImportCronSpec,
+    namespace: String,
+    bundled: Option<&BTreeSet<String>>,
+    problems: &mut Vec<Problem>,
+) -> Image<'a> {
+    let base = spec.managed_data_source.clone();
+    let mut image = Image {
+        namespace,
+        base: base.clone(),
+        template: Some((template, spec)),
+        architectures: None,
+        imported: BTreeMap::new(),
+        default: Choice::default(),
+    };
+    let plain = |data_source: String| Wanted {
+        name: template.name().to_owned(),
+        data_source,
+        platform: None,
+    };
+    if !scene.cluster.multi_arch {
+        image.imported.insert(String::new(), plain(base));
+        return image;
+    }
+    let present = |names: &BTreeSet<String>| -> BTreeSet<String> {
+        let here = |name: &&String| scene.cluster.workload.contains(name.as_str());
+        names.iter().filter(here).cloned().collect()
+    };
+    let list = template.annotation(ARCHITECTURES).map(str::trim);
+    let Some(list) = list.filter(|list| !list.is_empty()) else {
+        // A template from before: one import, for whatever comes. If templates of virtual machines
+        // look for it by architecture, it is that of the default.
+        match bundled {
+            None => {
+                image.imported.insert(String::new(), plain(base));
+            }
+            Some(bundled) => {
+                let there = present(bundled);
+                image.default = default(scene, &image, &there);
+                if let Some(architecture) = image.default.architecture.clone() {
+                    let data_source = names::for_architecture(&base, &architecture);
+                    image.imported.insert(architecture, plain(data_source));
+                }
+                image.architectures = Some(there);
+            }
+        }
+        return image;
+    };
+    let listed = Listed::parse(list);
+    if !listed.unknown.is_empty() {
+        problems.push(Problem::UnknownArchitectures {
+            template: template.name().to_owned(),
+            architectures: listed.unknown.clone(),
+        });
+    }
+    let own = present(&listed.known.iter().cloned().collect());
+    for architecture in &own {
+        let wanted = Wanted {
+            name: names::for_architecture(template.name(), architecture),
+            data_source: names::for_architecture(&base, architecture),
+            platform: Some(architecture.clone()),
+        };
+        image.imported.insert(architecture.clone(), wanted);
+    }
+    let mut all = own.clone();
+    all.extend(bundled.map(present).unwrap_or_default());
+    let candidates = if own.is_empty() { &all } else { &own };
+    image.default = default(scene, &image, candidates);
+    image.architectures = Some(all);
+    image
+}
+
+fn of_bundle<'a>(scene: &Scene<'a>, base: &str, architectures: &BTreeSet<String>) -> Image<'a> {
+    let mut image = Image {
+        namespace: GOLDEN_NAMESPACE.to_owned(),
+        base: base.to_owned(),
+        template: None,
+        architectures: None,
+        imported: BTreeMap::new(),
+        default: Choice::default(),
+    };
+    if scene.cluster.multi_arch {
+        let here = |name: &&String| scene.cluster.workload.contains(name.as_str());
+        let there: BTreeSet<String> = architectures.iter().filter(here).cloned().collect();
+        image.default = default(scene, &image, &there);
+        image.architectures = Some(there);
+    }
+    image
+}
+
+/// The architecture that the name of an image stands for.
+fn default(scene: &Scene<'_>, image: &Image<'_>, supported: &BTreeSet<String>) -> Choice {
+    let supported: BTreeSet<&str> = supported.iter().map(String::as_str).collect();
+    let health = supported
+        .iter()
+        .map(|architecture| (*architecture, health(scene, image, architecture)))
+        .collect();
+    choose(&Candidates {
+        supported: &supported,
+        control_plane: &scene.cluster.control_plane,
+        nodes: scene.facts.nodes,
+        wanted: scene
+            .facts
+            .policy
+            .default_for(&image.namespace, &image.base),
+        health: &health,
+    })
+}
+
+/// How it is with the image for an architecture. It cannot be had if it never could, and the reason
+/// lies in the image.
+fn health(scene: &Scene<'_>, image: &Image<'_>, architecture: &str) -> Health {
+    let source = names::for_architecture(&image.base, architecture);
+    if scene.is_ready(&named(&image.namespace, &source)) {
+        return Health::Ready;
+    }
+    let Some(wanted) = image.imported.get(architecture) else {
+        return Health::Pending;
+    };
+    let cron = scene.crons.get(&named(&image.namespace, &wanted.name));
+    let status = cron.and_then(|cron| cron.status.as_ref());
+    let failed = status.is_some_and(|status| {
+        let known = conditions::get(&status.conditions, "UpToDate");
+        let reason = known.and_then(|known| known.reason.as_deref());
+        status.last_imported_pvc.is_none()
+            && matches!(reason, Some("ArchitectureNotFound" | "NotAnIndex"))
+    });
+    if failed {
+        Health::Failed
+    } else {
+        Health::Pending
+    }
+}
+
+/// What there is to say about every image.
+pub(super) fn report(
+    scene: &Scene<'_>,
+    images: &[Image<'_>],
+    slots: &BTreeMap<Named, Slot>,
+) -> Vec<ImageState> {
+    let images = images.iter();
+    images.map(|image| one(scene, image, slots)).collect()
+}
+
+fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> ImageState {
+    let mut state = ImageState {
+        namespace: image.namespace.clone(),
+        name: image.base.clone(),
+        ..ImageState::default()
+    };
+    if image.architectures.is_some() {
+        state
+            .default_architecture
+            .clone_from(&image.default.architecture);
+        state.default_reason = Some(image.default.why.to_string());
+    }
+    let base = names::fitting(&image.base);
+    for (key, source) in &scene.sources {
+        let slot = slots.get(key);
+        let belongs = key.namespace == image.namespace
+            && (key.name == image.base
+                || label(&source.metadata, labels::DATA_SOURCE_NAME) == Some(&base));
+        if !belongs || slot.is_some_and(|slot| matches!(slot.stands, Stands::Pointer { .. })) {
+            continue;
+        }
+        let architecture = label(&source.metadata, labels::ARCHITECTURE).unwrap_or_default();
+        if slot.is_none() && architecture.is_empty() {
+            continue;
+        }
+        let manages = |cron: &&&DataImportCron| {
+            cron.spec.managed_data_source == key.name
+                && cron.metadata.namespace.as_deref() == Some(&key.namespace)
+        };
+        let cron = scene.crons.values().find(manages);
+        let status = cron.and_then(|cron| cron.status.as_ref());
+        let known =
+            status.and_then(|status| conditions::get(&status.conditions, "UpToDate").cloned());
+        let leaving = cron
+            .and_then(|cron| annotation(&cron.metadata, UNWANTED_SINCE))
+            .or_else(|| annotation(&source.metadata, UNWANTED_SINCE))
+            .and_then(|since| since.parse().ok());
+        let failed = known.as_ref().is_some_and(|known| {
+            known.status == "False"
+                && !matches!(
+                    known.reason.as_deref(),
+                    Some("NoDigest" | "Outdated" | "ImportProgressing") | None
+                )
+        });
+        let word = match () {
+            () if leaving.is_some() => "Leaving",
+            () if scene.is_ready(key) => "Ready",
+            () if failed => "Failed",
+            () => "Pending",
+        };
+        let digest = status.and_then(|status| status.current_imports.first());
+        state.architectures.push(ArchitectureState {
+            architecture: architecture.to_owned(),
+            data_source: Some(key.name.clone()),
+            state: word.to_owned(),
+            reason: known.and_then(|known| known.reason),
+            digest: digest.map(|import| import.digest.clone()),
+            leaves_at: leaving.and_then(|since: jiff::Timestamp| {
+                since
+                    .checked_add(scene.facts.policy.grace)
+                    .ok()
+                    .map(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time)
+            }),
+        });
+    }
+    state
+}

@@ -1,0 +1,61 @@
+//! What DataSources stand for: volumes and snapshots, and who made them.
+
+use std::collections::BTreeMap;
+
+use api::cdi::{DataSourceRef, Named, Source, labels};
+
+use crate::action::named;
+
+/// Labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// Volumes and snapshots, and their labels.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Volumes {
+    /// PersistentVolumeClaims.
+    pub claims: BTreeMap<Named, Labels>,
+    /// VolumeSnapshots.
+    pub snapshots: BTreeMap<Named, Labels>,
+    /// DataVolumes.
+    pub imports: BTreeMap<Named, Labels>,
+}
+
+impl Volumes {
+    /// The labels of what a source stands for, if it is there and no DataSource.
+    fn labels(&self, source: &Source, home: &str) -> Option<&Labels> {
+        let at = |name: &Named| {
+            let namespace = if name.namespace.is_empty() {
+                home
+            } else {
+                &name.namespace
+            };
+            named(namespace, &name.name)
+        };
+        match source.which()? {
+            DataSourceRef::Pvc(name) => self.claims.get(&at(name)),
+            DataSourceRef::Snapshot(name) => self.snapshots.get(&at(name)),
+            DataSourceRef::DataSource(_) => None,
+        }
+    }
+
+    /// Whether what a source stands for is there.
+    pub(super) fn has(&self, source: &Source, home: &str) -> bool {
+        self.labels(source, home).is_some()
+    }
+
+    /// Whether what a source stands for is there, and no DataImportCron made it.
+    pub(super) fn has_by_hand(&self, source: &Source, home: &str) -> bool {
+        self.labels(source, home)
+            .is_some_and(|known| !known.contains_key(labels::DATA_IMPORT_CRON))
+    }
+
+    /// The volume or snapshot of a name, if somebody made one by hand.
+    pub(super) fn by_hand(&self, namespace: &str, name: &str) -> Option<Source> {
+        [
+            Source::of_pvc(namespace, name),
+            Source::of_snapshot(namespace, name),
+        ]
+        .into_iter()
+        .find(|source| self.has_by_hand(source, namespace))
+    }
+}
