@@ -13,16 +13,13 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
     let mut operations = vec![operation(
         "replace",
         "/metadata/resourceVersion",
-        json!(version.unwrap_or_default()),
+        &json!(version.unwrap_or_default()),
     )];
+    if config.status.is_none() {
+        operations.push(operation("add", "/status", &json!({})));
+    }
     let nothing = VirtPlatformConfigStatus::default();
-    let old = match &config.status {
-        Some(status) => status,
-        None => {
-            operations.push(operation("add", "/status", json!({})));
-            &nothing
-        }
-    };
+    let old = config.status.as_ref().unwrap_or(&nothing);
     // A field that is added has to be named here, or this does not compile.
     let VirtPlatformConfigStatus {
         phase,
@@ -87,14 +84,14 @@ impl Patch {
         };
         let (old, new) = (value(old), value(new));
         if is_there(&new) {
-            self.0.push(operation("add", &path, new));
+            self.0.push(operation("add", &path, &new));
         } else if is_there(&old) {
             self.0.push(json!({ "op": "remove", "path": path }));
         }
     }
 }
 
-fn operation(op: &str, path: &str, value: Value) -> Value {
+fn operation(op: &str, path: &str, value: &Value) -> Value {
     json!({ "op": op, "path": path, "value": value })
 }
 

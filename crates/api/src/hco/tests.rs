@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn read(version: &str, spec: Value) -> Images {
+fn read(version: &str, spec: &Value) -> Images {
     let object = json!({
         "apiVersion": format!("hco.kubevirt.io/{version}"),
         "kind": "HyperConverged",
@@ -10,19 +10,16 @@ fn read(version: &str, spec: Value) -> Images {
         "spec": spec,
         "status": { "dataImportSchedule": "1 2/12 * * *", "conditions": [] },
     });
-    match version {
-        "v1" => {
-            let read: v1::HyperConverged = serde_json::from_value(object.clone()).unwrap();
-            assert_eq!(
-                serde_json::to_value(&read).unwrap()["status"],
-                object["status"]
-            );
-            read.into()
-        }
-        _ => {
-            let read: v1beta1::HyperConverged = serde_json::from_value(object).unwrap();
-            read.into()
-        }
+    if version == "v1" {
+        let read: v1::HyperConverged = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(
+            serde_json::to_value(&read).unwrap()["status"],
+            object["status"]
+        );
+        read.into()
+    } else {
+        let read: v1beta1::HyperConverged = serde_json::from_value(object).unwrap();
+        read.into()
     }
 }
 
@@ -32,7 +29,7 @@ fn both_versions_say_the_same() {
     let placement = json!({ "nodeSelector": { "a": "b" } });
     let new = read(
         "v1",
-        json!({
+        &json!({
             "workloadSources": {
                 "enableCommonBootImageImport": false,
                 "dataImportCronTemplates": templates,
@@ -45,7 +42,7 @@ fn both_versions_say_the_same() {
     );
     let old = read(
         "v1beta1",
-        json!({
+        &json!({
             "enableCommonBootImageImport": false,
             "dataImportCronTemplates": templates,
             "commonBootImageNamespace": "images",
@@ -67,11 +64,11 @@ fn both_versions_say_the_same() {
 
 #[test]
 fn what_is_not_said_is_the_default() {
-    let images = read("v1", json!({}));
+    let images = read("v1", &json!({}));
     assert!(images.common_boot_images);
     assert_eq!(images.common_templates_namespace, "openshift");
     assert_eq!((images.field, images.gates.len()), (None, 0));
-    let images = read("v1beta1", json!({ "commonBootImageNamespace": "" }));
+    let images = read("v1beta1", &json!({ "commonBootImageNamespace": "" }));
     assert_eq!(images.common_boot_image_namespace, None);
 }
 
@@ -81,7 +78,7 @@ fn the_switch_is_found_under_all_its_names() {
     let gate = |name, on| Gate { name, on };
     let images = read(
         "v1",
-        json!({
+        &json!({
             "workloadSources": { MULTI_ARCH: false, MULTI_ARCH_PROPOSED: true },
             "featureGates": [
                 { "name": "other" },
@@ -103,7 +100,7 @@ fn the_switch_is_found_under_all_its_names() {
     );
     let images = read(
         "v1beta1",
-        json!({ "featureGates": { MULTI_ARCH_PROPOSED: true, "deployKubeSecondaryDNS": true } }),
+        &json!({ "featureGates": { MULTI_ARCH_PROPOSED: true, "deployKubeSecondaryDNS": true } }),
     );
     assert_eq!(images.gates, [gate(GateName::Proposed, true)]);
 }

@@ -35,7 +35,7 @@ fn full() -> Value {
 }
 
 /// A configuration with a status, or without one.
-fn config(status: Value) -> Value {
+fn config(status: &Value) -> Value {
     json!({
         "apiVersion": "advisor.kubevirt.io/v1alpha1", "kind": "VirtPlatformConfig",
         "metadata": { "name": "example-profile", "resourceVersion": "7" },
@@ -61,13 +61,13 @@ fn typed(config: &Value) -> VirtPlatformConfig {
     new
 })]
 fn patched_the_old_status_is_the_new(#[case] old: Value, #[case] new: Value) {
-    let mut there = config(old);
+    let mut there = config(&old);
     if there["status"].is_null() {
         there.as_object_mut().unwrap().remove("status");
     }
     let patch = status_patch(&typed(&there), &status(new.clone()));
     json_patch(&mut there, json!(patch).to_string().as_bytes()).unwrap();
-    assert_eq!(typed(&there), typed(&config(new)));
+    assert_eq!(typed(&there), typed(&config(&new)));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_is_the_same_is_not_written() {
     new["phase"] = json!("Completed");
     new["drift"] = json!([]);
     assert_eq!(
-        json!(status_patch(&typed(&config(full())), &status(new))),
+        json!(status_patch(&typed(&config(&full())), &status(new))),
         json!([
             { "op": "replace", "path": "/metadata/resourceVersion", "value": "7" },
             { "op": "add", "path": "/status/phase", "value": "Completed" },
