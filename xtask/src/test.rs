@@ -8,12 +8,14 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 7] = [
     ("bash", "bash"),
     ("diff", "diffutils"),
     ("git", "git"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
+    ("qemu-img", "qemu-utils"),
+    ("skopeo", "skopeo"),
 ];
 
 #[derive(Debug, Args)]
