@@ -381,3 +381,62 @@ fn a_copy_of_a_cluster_is_like_it_and_apart_from_it() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("holds a cluster already"));
 }
+
+#[test]
+fn boot_images_of_the_demo_are_published_and_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = up(folder.path(), &[]);
+    let registry = |cluster: &Server| {
+        let map = [
+            "get",
+            "cm",
+            "medley-registry",
+            "-n",
+            "kube-system",
+            "-o",
+            "json",
+        ];
+        let map: Value = serde_json::from_str(&cluster.ask(&map)).unwrap();
+        let annotations = &map["metadata"]["annotations"];
+        let address = annotations["fleet.medley.dev/registry"].as_str();
+        address.unwrap().to_owned()
+    };
+    let address = registry(&cluster);
+    let digest = |tag: &str| {
+        let image = format!("docker://{address}/containerdisks/fedora:{tag}");
+        let arguments = ["inspect", "--tls-verify=false", "--raw", &image];
+        let output = std::process::Command::new("skopeo")
+            .args(arguments)
+            .output()
+            .unwrap();
+        output.status.success().then(|| text(&output.stdout))
+    };
+    let before = digest("latest").unwrap();
+    let kubeconfig = cluster.kubeconfig.to_str().unwrap().to_owned();
+    let publish = |image: &str| {
+        let kubeconfig = ["--kubeconfig", &kubeconfig];
+        let mut all = vec!["fleet", "publish", image, "--arch", "arm64"];
+        all.extend(kubeconfig);
+        medley(&all)
+    };
+    let output = publish("fedora");
+    assert_eq!(
+        text(&output.stdout),
+        "image/fedora published as revision 2: amd64=1 arm64=2 s390x=1\n"
+    );
+    let refused = publish("debian");
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("not made for arm64: amd64"), "{said}");
+    let after = until("the new revision is served", || {
+        digest("latest").filter(|it| *it != before)
+    });
+    assert_eq!(digest("latest-1"), Some(before.clone()));
+
+    assert_eq!(cluster.stop("-TERM").code(), Some(0));
+    assert_eq!(digest("latest"), None);
+    let cluster = up(folder.path(), &[]);
+    assert_eq!(registry(&cluster), address);
+    assert_eq!(digest("latest"), Some(after));
+    assert_eq!(digest("latest-1"), Some(before));
+}

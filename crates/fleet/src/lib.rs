@@ -1,5 +1,5 @@
-//! A simulated fleet: nodes that are not alike, a scheduler, kubelets, storage and other people's
-//! operators, so that a laptop shows what a mixed cluster does.
+//! A simulated fleet: nodes that are not alike, a scheduler, kubelets, storage, other people's
+//! operators and a registry, so that a laptop shows what a mixed cluster does.
 //!
 //! ```text
 //! fleet.yaml --model--> Node objects --nodes--> leases, status
@@ -7,6 +7,7 @@
 //!                                     \--kubelet--> statuses of pods, deletions
 //! claims ----------------storage--> volumes, snapshots
 //! configurations -------operators--> nodes that take them on, conditions
+//! revisions --------------registry--> images of boot disks
 //! ```
 //!
 //! Everything is said through the API: nodes and pods live in the cluster, and what is simulated
@@ -20,9 +21,11 @@ pub mod names;
 mod nodes;
 pub mod operators;
 mod pace;
+pub mod registry;
 mod scheduler;
 pub mod storage;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use chassis::{Error, Manager};
@@ -59,6 +62,15 @@ pub struct Options {
     pub runtime: Arc<dyn Runtime>,
     /// The other people's operators to install and run.
     pub operators: Option<operators::Installed>,
+    /// Whether to run a registry on this machine, with images of boot disks.
+    pub registry: bool,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Started {
+    /// Where the registry is.
+    pub registry: Option<SocketAddr>,
 }
 
 impl Options {
@@ -75,12 +87,14 @@ impl Options {
             speed: 1.0,
             runtime: Arc::new(EverythingRuns),
             operators: None,
+            registry: false,
         }
     }
 }
 
-/// Starts nodes, scheduler, kubelets, storage and operators; they run until the manager stops.
-pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
+/// Starts nodes, scheduler, kubelets, storage, operators and the registry; they run until the manager
+/// stops.
+pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error> {
     if !options.speed.is_finite() || options.speed <= 0.0 {
         return Err(Error::Invalid(format!(
             "the speed of a fleet is {}, but must be a number greater than 0",
@@ -104,7 +118,12 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     kubelet::start(manager, kubelet, options.speed, options.runtime).await;
     if let Some(installed) = &options.operators {
         operators::install(&operators, installed).await?;
-        operators::start(manager, operators, options.speed).await;
+        operators::start(manager, operators.clone(), options.speed).await;
     }
-    Ok(())
+    let registry = if options.registry {
+        Some(registry::start(manager, &operators).await?)
+    } else {
+        None
+    };
+    Ok(Started { registry })
 }

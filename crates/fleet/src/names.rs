@@ -6,6 +6,8 @@ pub const SIMULATED: &str = "fleet.medley.dev/simulated";
 pub const FAILED: &str = "fleet.medley.dev/failed";
 /// The pool a node came from.
 pub const POOL: &str = "fleet.medley.dev/pool";
+/// On the ConfigMap with the revisions of images: where the registry is.
+pub const REGISTRY: &str = "fleet.medley.dev/registry";
 
 /// How long the containers of a pod run before they end.
 pub const RUN_FOR: &str = "fleet.medley.dev/run-for";

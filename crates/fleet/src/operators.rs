@@ -4,6 +4,7 @@
 //! MachineConfigs --render--> rendered-<pool>-<hash> --roll out--> nodes, one after the other
 //! KubeDescheduler/cluster --> accepted, or refused while worker nodes lack PSI
 //! HyperConverged, NodeHealthCheck --> conditions
+//! StorageClass --> StorageProfile: how its volumes are best claimed and kept
 //! ```
 //!
 //! Kinds, names, fields, defaults, rules and conditions are those of the real operators, in the words
@@ -14,6 +15,7 @@ mod conditions;
 mod definitions;
 mod descheduler;
 mod hyperconverged;
+mod importer;
 mod install;
 mod kinds;
 mod machine_config;
@@ -26,12 +28,16 @@ pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
 pub use install::install;
 pub use kinds::{
     MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
-    MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, kube_descheduler,
-    machine_configuration, node_health_check,
+    MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, importer,
+    kube_descheduler, machine_configuration, node_health_check, ssp, template, virtual_machine,
 };
 pub use start::start;
 
 /// Which operators a cluster has.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an operator of its own"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Installed {
     /// The descheduler operator.
@@ -42,6 +48,14 @@ pub struct Installed {
     pub hyperconverged: Option<HyperConvergedVersion>,
     /// Node health checks, and what remedies.
     pub node_health: bool,
+    /// The containerized data importer: its kinds, and profiles of storage. Somebody else imports.
+    pub cdi: bool,
+    /// The kind of the operator that schedules imports of boot images.
+    pub ssp: bool,
+    /// The kind of templates of virtual machines, which OpenShift brings.
+    pub templates: bool,
+    /// The kind of virtual machines.
+    pub virtual_machines: bool,
 }
 
 impl Installed {
@@ -52,6 +66,10 @@ impl Installed {
             machine_config: true,
             hyperconverged: Some(HyperConvergedVersion::V1),
             node_health: true,
+            cdi: true,
+            ssp: true,
+            templates: true,
+            virtual_machines: true,
         }
     }
 }

@@ -26,6 +26,7 @@ use kube::Client;
 
 use crate::pace::Pace;
 pub use names::DRIVER;
+pub(crate) use names::{DEFAULT_SNAPSHOT_CLASS, TOPOLOGY};
 use snapshots::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 
 /// How storage is simulated.

@@ -165,6 +165,10 @@ async fn virtualization_says_its_defaults_where_its_version_has_them() -> anyhow
         (HyperConvergedVersion::V1, "/spec/virtualization"),
         (HyperConvergedVersion::V1Beta1, "/spec"),
     ] {
+        let images = match version {
+            HyperConvergedVersion::V1 => "/spec/workloadSources",
+            HyperConvergedVersion::V1Beta1 => "/spec",
+        };
         let cluster = TestCluster::start().await?;
         let installed = Installed {
             hyperconverged: Some(version),
@@ -177,7 +181,12 @@ async fn virtualization_says_its_defaults_where_its_version_has_them() -> anyhow
             names::VIRTUALIZATION_NAMESPACE,
         );
         let object = json!(api.get(names::HYPERCONVERGED).await?);
-        let fields = object.pointer(at).cloned().unwrap_or_default();
+        let images = object.pointer(images).cloned().unwrap_or_default();
+        assert_eq!(images["enableCommonBootImageImport"], true, "{version:?}");
+        let mut fields = object.pointer(at).cloned().unwrap_or_default();
+        if let Some(fields) = fields.as_object_mut() {
+            fields.remove("enableCommonBootImageImport");
+        }
         assert_eq!(
             fields,
             json!({
@@ -252,7 +261,7 @@ async fn installing_again_changes_nothing() -> anyhow::Result<()> {
         anyhow::Ok(all.collect::<Vec<_>>())
     };
     let before = revisions().await?;
-    assert_eq!(before.len(), 9);
+    assert_eq!(before.len(), 18);
     install(&client, &installed).await?;
     assert_eq!(revisions().await?, before);
     assert!(pools.get("worker").await?.spec.paused);

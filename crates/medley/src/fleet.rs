@@ -1,4 +1,4 @@
-//! `medley fleet`: the nodes of a simulated fleet while it runs.
+//! `medley fleet`: the nodes of a simulated fleet while it runs, and the images of its registry.
 //!
 //! Everything goes through the API, so that it works on any cluster that `medley up` runs, from
 //! wherever its kubeconfig is.
@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use ::fleet::commands::{self, DrainOptions};
 use ::fleet::model::{Fleet, Pool};
+use ::fleet::registry::{self, Architecture, IMAGES, Publication};
 use anyhow::{Context as _, ensure};
+use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand};
 use kube::Client;
 
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
 
-/// Show and change the nodes of a running simulated fleet.
+/// Show and change the nodes of a running simulated fleet, and the images of its registry.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -49,6 +51,7 @@ enum Command {
     Pause(MachineConfigPools),
     /// Have the nodes of machine config pools take on their configuration again.
     Resume(MachineConfigPools),
+    Publish(Publish),
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +81,25 @@ struct Degrade {
         default_value = "the configuration on disk is not what it should be"
     )]
     message: String,
+}
+
+/// Publish a new revision of a boot image in the registry of the demo.
+///
+/// Whoever keeps boot images current finds it when it looks the next time. Earlier revisions stay in the
+/// registry, each under a tag of its own: latest-1, latest-2.
+#[derive(Debug, Args)]
+struct Publish {
+    /// Name of the image.
+    #[arg(value_name = "IMAGE", value_parser = PossibleValuesParser::new(IMAGES.map(|image| image.name)))]
+    image: String,
+
+    /// Change the disk of this architecture alone; without it, of all.
+    #[arg(long, value_name = "ARCH", value_parser = PossibleValuesParser::new(Architecture::ALL.map(Architecture::name)))]
+    arch: Option<String>,
+
+    /// Change no disk, but pack them all again: what is new are the digests.
+    #[arg(long, conflicts_with = "arch")]
+    rebuild: bool,
 }
 
 /// Add nodes: like one there is, of an architecture, or as a file describes them.
@@ -185,6 +207,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             }
             Command::Pause(pools) => pools.set(&client, true).await,
             Command::Resume(pools) => pools.set(&client, false).await,
+            Command::Publish(publish) => publish.run(&client).await,
         }
     })
 }
@@ -212,6 +235,21 @@ impl MachineConfigPools {
             exit::print(&format!("machineconfigpool/{name} {done}\n"))?;
         }
         Ok(())
+    }
+}
+
+impl Publish {
+    async fn run(self, client: &Client) -> anyhow::Result<()> {
+        let what = match self.arch {
+            _ if self.rebuild => Publication::Rebuild,
+            Some(arch) => Publication::One(arch.parse()?),
+            None => Publication::All,
+        };
+        let revision = registry::publish(client, &self.image, what).await?;
+        exit::print(&format!(
+            "image/{} published as revision {revision}\n",
+            self.image
+        ))
     }
 }
 

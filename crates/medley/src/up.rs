@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     fleet: Option<FleetChoice>,
 
     /// Do without the simulated operators of others: machine-config, descheduler, virtualization, node
-    /// health checks. With --from nothing is installed; they act on what the copy has.
+    /// health checks, data importer; and without the registry of the demo, whose images are for them.
+    /// With --from nothing is installed; they act on what the copy has.
     #[arg(long)]
     no_operators: bool,
 
@@ -71,6 +72,8 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
         Some(_) => Installed::default(),
         None => Installed::demo(),
     });
+    // Images are made for a mixed fleet, and for operators that know what to do with them.
+    let registry = choice == FleetChoice::Demo && copy.is_none() && operators.is_some();
     let place = arguments.place.complete()?;
     if copy.is_some() {
         place.must_be_new()?;
@@ -93,9 +96,12 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
             let cluster = Cluster::start(
                 embedded.server(),
                 embedded.root_ca(),
-                fleet,
-                operators,
-                arguments.speed,
+                cluster::Options {
+                    fleet,
+                    operators,
+                    registry,
+                    speed: arguments.speed,
+                },
             )
             .await?;
             embedded.write_kubeconfig()?;

@@ -2,11 +2,13 @@
 //!
 //! They say what the real ones say about the fields that are used here; fields nobody reads are left out.
 
+mod cdi;
 mod descheduler;
 mod hyperconverged;
 mod machine_config;
 mod node_health;
 mod schema;
+mod virtual_machines;
 
 use chassis::Error;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -31,6 +33,18 @@ pub fn definitions(installed: &Installed) -> Result<Vec<CustomResourceDefinition
     }
     if installed.node_health {
         all.extend(node_health::definitions());
+    }
+    if installed.cdi {
+        all.extend(cdi::definitions());
+    }
+    if installed.ssp {
+        all.push(virtual_machines::ssp());
+    }
+    if installed.templates {
+        all.push(virtual_machines::template());
+    }
+    if installed.virtual_machines {
+        all.push(virtual_machines::virtual_machine());
     }
     all.into_iter().map(typed).collect()
 }

@@ -9,10 +9,11 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::kinds::{hyperconverged, machine_configuration, resource};
+use super::kinds::{hyperconverged, importer, machine_configuration, resource};
 use super::names::{
-    AVAILABILITY_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
-    MACHINE_CONFIG_NAMESPACE, ROLE_LABEL, VIRTUALIZATION_NAMESPACE,
+    AVAILABILITY_NAMESPACE, BOOT_IMAGE_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
+    IMPORTER, IMPORTER_CONFIG, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL, TEMPLATE_NAMESPACE,
+    VIRTUALIZATION_NAMESPACE,
 };
 use super::{Installed, definitions};
 use crate::names::{ROLE, SIMULATED, says_yes};
@@ -53,6 +54,8 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
         (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
         (installed.hyperconverged.is_some(), VIRTUALIZATION_NAMESPACE),
         (installed.node_health, AVAILABILITY_NAMESPACE),
+        (installed.ssp, BOOT_IMAGE_NAMESPACE),
+        (installed.templates, TEMPLATE_NAMESPACE),
     ];
     wanted
         .into_iter()
@@ -140,6 +143,12 @@ fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Valu
             });
             let kind = resource(group, "v1alpha1", kind);
             all.push((kind, Some(AVAILABILITY_NAMESPACE), object));
+        }
+    }
+    if installed.cdi {
+        for (kind, name) in [("CDI", IMPORTER), ("CDIConfig", IMPORTER_CONFIG)] {
+            let object = json!({ "metadata": { "name": name }, "spec": {} });
+            all.push((importer(kind), None, object));
         }
     }
     all

@@ -143,6 +143,26 @@ pub fn node_health_check() -> ApiResource {
     resource("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck")
 }
 
+/// `DataImportCron`, `DataSource`, `DataVolume`, `StorageProfile`, `CDI` or `CDIConfig`.
+pub fn importer(kind: &str) -> ApiResource {
+    resource("cdi.kubevirt.io", "v1beta1", kind)
+}
+
+/// `SSP`.
+pub fn ssp() -> ApiResource {
+    resource("ssp.kubevirt.io", "v1beta3", "SSP")
+}
+
+/// OpenShift's `Template`.
+pub fn template() -> ApiResource {
+    resource("template.openshift.io", "v1", "Template")
+}
+
+/// KubeVirt's `VirtualMachine`.
+pub fn virtual_machine() -> ApiResource {
+    resource("kubevirt.io", "v1", "VirtualMachine")
+}
+
 /// Kinds whose plural is the kind and an `s`, which all of these are.
 pub(super) fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     let plural = format!("{}s", kind.to_lowercase());

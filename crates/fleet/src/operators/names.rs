@@ -10,6 +10,14 @@ pub const VIRTUALIZATION_NAMESPACE: &str = "openshift-cnv";
 pub const HYPERCONVERGED: &str = "kubevirt-hyperconverged";
 /// Where what remedies unhealthy nodes lives.
 pub const AVAILABILITY_NAMESPACE: &str = "openshift-workload-availability";
+/// Where boot images are, unless somebody wants them elsewhere.
+pub const BOOT_IMAGE_NAMESPACE: &str = "kubevirt-os-images";
+/// Where templates of virtual machines are, unless somebody wants them elsewhere.
+pub const TEMPLATE_NAMESPACE: &str = "openshift";
+/// The name of the `CDI`.
+pub const IMPORTER: &str = "cdi";
+/// The name of the `CDIConfig`.
+pub const IMPORTER_CONFIG: &str = "config";
 /// The name of objects of which there is one.
 pub const CLUSTER: &str = "cluster";
 

@@ -54,13 +54,14 @@ impl Reports {
         (reports, queue)
     }
 
-    /// Says these things about an object, unless it is what its status says already.
+    /// Says these things about an object, unless it is what its status says already. To say nothing
+    /// (null) about something is to take back what was said.
     pub(super) async fn report(&self, object: &DynamicObject, status: Value) -> Result<(), Error> {
         let old = object.data.get("status").unwrap_or(&Value::Null);
         let unchanged = status.as_object().is_some_and(|status| {
             status
                 .iter()
-                .all(|(key, value)| old.get(key) == Some(value))
+                .all(|(key, value)| old.get(key).unwrap_or(&Value::Null) == value)
         });
         if unchanged {
             return Ok(());

@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 
 use super::kinds::resource;
-use super::{descheduler, hyperconverged, machine_config, node_health};
+use super::{descheduler, hyperconverged, importer, machine_config, node_health};
 
 /// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,13 +19,15 @@ enum Operator {
     Descheduler,
     HyperConverged,
     NodeHealth,
+    Importer,
 }
 
-const ALL: [Operator; 4] = [
+const ALL: [Operator; 5] = [
     Operator::MachineConfig,
     Operator::Descheduler,
     Operator::HyperConverged,
     Operator::NodeHealth,
+    Operator::Importer,
 ];
 const HYPERCONVERGED: &str = "hyperconvergeds.hco.kubevirt.io";
 
@@ -41,6 +43,11 @@ impl Operator {
             Self::Descheduler => &["kubedeschedulers.operator.openshift.io"],
             Self::HyperConverged => &[HYPERCONVERGED],
             Self::NodeHealth => &["nodehealthchecks.remediation.medik8s.io"],
+            Self::Importer => &[
+                "cdis.cdi.kubevirt.io",
+                "cdiconfigs.cdi.kubevirt.io",
+                "storageprofiles.cdi.kubevirt.io",
+            ],
         }
     }
 }
@@ -107,6 +114,7 @@ impl Reconcile<Operator> for Starter {
             Operator::MachineConfig => machine_config::start(manager, client, self.speed).await,
             Operator::Descheduler => descheduler::start(manager, client).await,
             Operator::NodeHealth => node_health::start(manager, client).await,
+            Operator::Importer => importer::start(manager, client).await,
             Operator::HyperConverged => {
                 if let Some(kind) = self.hyperconverged() {
                     hyperconverged::start(manager, client, kind).await;

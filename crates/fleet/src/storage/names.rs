@@ -14,11 +14,11 @@ pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Keeps a volume object until what it stands for is deleted.
 pub(super) const VOLUME_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 /// A parameter of classes: `node` or `zone` if volumes cannot be reached from elsewhere.
-pub(super) const TOPOLOGY: &str = "topology";
+pub(crate) const TOPOLOGY: &str = "topology";
 
 /// The group of snapshots.
 pub(super) const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
-pub(super) const DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+pub(crate) const DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
 pub(super) const SNAPSHOT_LEAVING: &str =
     "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 /// Keeps a snapshot while claims are made from it.

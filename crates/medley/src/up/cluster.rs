@@ -1,6 +1,6 @@
 //! What lives in the cluster besides its API server.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use ::apiserver::ApiServer;
 use ::apiserver::auth::{MASTERS, UserInfo};
@@ -18,12 +18,25 @@ use crate::version;
 /// Where Medley keeps what is its own.
 const NAMESPACE: &str = "medley-system";
 
+/// What is to live in the cluster.
+pub(crate) struct Options {
+    /// The nodes to begin with.
+    pub(crate) fleet: Option<::fleet::Fleet>,
+    /// The simulated operators of others.
+    pub(crate) operators: Option<Installed>,
+    /// Whether there is a registry with boot images.
+    pub(crate) registry: bool,
+    /// How much faster than in reality things happen.
+    pub(crate) speed: f64,
+}
+
 /// The running controllers and the fleet.
 pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
     /// The check of approvals, until it is stopped.
     check: Mutex<Option<::webhook::Running>>,
+    registry: Option<SocketAddr>,
 }
 
 impl Cluster {
@@ -31,15 +44,13 @@ impl Cluster {
     pub(crate) async fn start(
         server: &ApiServer,
         root_ca: &str,
-        fleet: Option<::fleet::Fleet>,
-        operators: Option<Installed>,
-        speed: f64,
+        options: Options,
     ) -> anyhow::Result<Self> {
         let manager = Manager::new(client(server, "kube-controller-manager"));
-        let options = controlplane::Options {
+        let settings = controlplane::Options {
             root_ca: root_ca.to_owned(),
         };
-        controlplane::start(&manager, &options).await;
+        controlplane::start(&manager, &settings).await;
         let options = ::fleet::Options {
             clients: ::fleet::Clients {
                 scheduler: client(server, "kube-scheduler"),
@@ -47,12 +58,13 @@ impl Cluster {
                 storage: client(server, "csi-provisioner"),
                 operators: client(server, "fleet-operators"),
             },
-            fleet,
-            operators,
-            speed,
+            fleet: options.fleet,
+            operators: options.operators,
+            registry: options.registry,
+            speed: options.speed,
             ..::fleet::Options::new(manager.client())
         };
-        ::fleet::start(&manager, options)
+        let started = ::fleet::start(&manager, options)
             .await
             .context("starting the fleet")?;
         let (medley, check) = govern(server, &manager.client()).await?;
@@ -60,7 +72,13 @@ impl Cluster {
             manager,
             medley,
             check: Mutex::new(Some(check)),
+            registry: started.registry,
         })
+    }
+
+    /// Where the registry with boot images is.
+    pub(crate) fn registry(&self) -> Option<SocketAddr> {
+        self.registry
     }
 
     /// A client for whoever reports on the cluster.

@@ -24,8 +24,11 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         embedded.url(),
         fleet(&nodes)
     );
-    let absolute = std::path::absolute(embedded.kubeconfig()).context("finding the kubeconfig")?;
     // Writing to a string does not fail.
+    if let Some(registry) = cluster.registry() {
+        let _ = writeln!(text, "Boot images come from its registry at {registry}.");
+    }
+    let absolute = std::path::absolute(embedded.kubeconfig()).context("finding the kubeconfig")?;
     let _ = write!(
         text,
         "\n  export KUBECONFIG={}\n\nThen try:\n",
@@ -37,6 +40,7 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "kubectl rollout status deployment web",
         "kubectl get virtplatformconfig",
         "medley plan --profile load-aware-rebalancing",
+        "medley fleet publish fedora --arch arm64",
     ] {
         let _ = writeln!(text, "  {command}");
     }

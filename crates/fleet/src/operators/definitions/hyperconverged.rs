@@ -4,9 +4,10 @@
 
 use serde_json::{Value, json};
 
+use super::cdi::data_import_cron_template;
 use super::schema::{
-    Names, boolean, conditions, defaulted, definition as define, int_or_text, int32, int64,
-    label_selector, object, text, with,
+    Names, anything, boolean, choice, conditions, defaulted, definition as define, int_or_text,
+    int32, int64, keyed, label_selector, list, merged, object, open, text, with,
 };
 
 /// Which version of `hco.kubevirt.io` is served.
@@ -14,7 +15,7 @@ use super::schema::{
 pub enum HyperConvergedVersion {
     /// `v1beta1`: fields are directly in the spec.
     V1Beta1,
-    /// `v1`: fields are in `spec.virtualization`.
+    /// `v1`: fields are in `spec.virtualization`, `spec.workloadSources` and `spec.deployment`.
     #[default]
     V1,
 }
@@ -30,13 +31,16 @@ impl HyperConvergedVersion {
 }
 
 pub(super) fn definition(version: HyperConvergedVersion) -> Value {
-    let fields = virtualization();
     let spec = match version {
-        HyperConvergedVersion::V1Beta1 => fields,
-        HyperConvergedVersion::V1 => object([("virtualization", defaulted(fields, &json!({})))]),
+        HyperConvergedVersion::V1Beta1 => v1beta1(),
+        HyperConvergedVersion::V1 => v1(),
     };
     let status = object([
         ("conditions", conditions()),
+        ("dataImportCronTemplates", list(&template_with_status())),
+        ("dataImportSchedule", text()),
+        ("infrastructureHighlyAvailable", boolean()),
+        ("nodeInfo", node_info()),
         ("observedGeneration", int64()),
         ("systemHealthStatus", text()),
     ]);
@@ -50,6 +54,90 @@ pub(super) fn definition(version: HyperConvergedVersion) -> Value {
         namespaced: true,
     };
     define(&names, schema, &[])
+}
+
+fn v1() -> Value {
+    let sources = merged(
+        boot_images(),
+        object([
+            ("enableMultiArchBootImageImport", boolean()),
+            // What the field was called before it was released.
+            ("enableMultiArchCommonBootImageImport", boolean()),
+        ]),
+    );
+    let deployment = open(object([(
+        "nodePlacements",
+        object([("infra", anything()), ("workload", anything())]),
+    )]));
+    let gate = with(
+        object([
+            (
+                "name",
+                json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
+            ),
+            ("state", choice(&["Enabled", "Disabled"])),
+        ]),
+        json!({ "required": ["name"] }),
+    );
+    let gates = with(keyed(&gate, &["name"]), json!({ "maxItems": 64 }));
+    object([
+        ("deployment", deployment),
+        ("featureGates", gates),
+        ("virtualization", defaulted(virtualization(), &json!({}))),
+        ("workloadSources", defaulted(sources, &json!({}))),
+    ])
+}
+
+fn v1beta1() -> Value {
+    let gates = open(object([
+        ("enableMultiArchBootImageImport", boolean()),
+        ("enableMultiArchCommonBootImageImport", boolean()),
+    ]));
+    let placement = || open(object([("nodePlacement", anything())]));
+    let others = object([
+        ("featureGates", gates),
+        ("infra", placement()),
+        ("workloads", placement()),
+    ]);
+    merged(merged(virtualization(), boot_images()), others)
+}
+
+/// What is said about boot images in all versions.
+fn boot_images() -> Value {
+    object([
+        ("commonBootImageNamespace", text()),
+        ("commonTemplatesNamespace", text()),
+        (
+            "dataImportCronTemplates",
+            list(&data_import_cron_template()),
+        ),
+        (
+            "enableCommonBootImageImport",
+            defaulted(boolean(), &json!(true)),
+        ),
+    ])
+}
+
+/// A template of a boot image, and what became of it.
+fn template_with_status() -> Value {
+    let status = object([
+        ("commonTemplate", boolean()),
+        ("conditions", conditions()),
+        ("modified", boolean()),
+        ("originalSupportedArchitectures", text()),
+    ]);
+    merged(
+        data_import_cron_template(),
+        object([("status", open(status))]),
+    )
+}
+
+fn node_info() -> Value {
+    open(object([
+        ("controlPlaneArchitectures", list(&text())),
+        ("defaultWorkloadArchitecture", text()),
+        ("workloadsArchitectures", list(&text())),
+    ]))
 }
 
 fn virtualization() -> Value {

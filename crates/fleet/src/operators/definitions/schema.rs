@@ -40,6 +40,19 @@ pub(super) fn anything() -> Value {
     json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
+/// An object of which only a part is said: other fields are kept as they are.
+pub(super) fn open(schema: Value) -> Value {
+    with(
+        schema,
+        json!({ "x-kubernetes-preserve-unknown-fields": true }),
+    )
+}
+
+/// Names and texts.
+pub(super) fn texts() -> Value {
+    json!({ "type": "object", "additionalProperties": { "type": "string" } })
+}
+
 pub(super) fn list(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
@@ -94,10 +107,7 @@ pub(super) fn label_selector() -> Value {
     with(
         object([
             ("matchExpressions", atomic(&expression)),
-            (
-                "matchLabels",
-                json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-            ),
+            ("matchLabels", texts()),
         ]),
         json!({ "x-kubernetes-map-type": "atomic" }),
     )
@@ -204,6 +214,9 @@ pub(super) fn merged(mut left: Value, right: Value) -> Value {
     left
 }
 
+/// How long ago an object was made.
+pub(super) const AGE: (&str, &str, &str) = ("Age", "date", ".metadata.creationTimestamp");
+
 /// A kind and its names.
 pub(super) struct Names {
     pub(super) group: &'static str,
@@ -224,13 +237,7 @@ pub(super) fn definition(
         schema["properties"][name] = text();
     }
     schema["properties"]["metadata"] = json!({ "type": "object" });
-    let columns: Vec<Value> = columns
-        .iter()
-        .map(|(name, kind, path)| json!({ "name": name, "type": kind, "jsonPath": path }))
-        .chain([
-            json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }),
-        ])
-        .collect();
+    let columns: Vec<Value> = columns.iter().chain([&AGE]).map(column).collect();
     let Names {
         group,
         version,
@@ -266,4 +273,29 @@ pub(super) fn definition(
             }],
         },
     })
+}
+
+/// The definition of a kind whose status is written like every other field.
+pub(super) fn without_status(mut definition: Value) -> Value {
+    if let Some(version) = definition["spec"]["versions"][0].as_object_mut() {
+        version.remove("subresources");
+    }
+    definition
+}
+
+/// The definition of a kind that `kubectl get` shows in these columns and no others.
+pub(super) fn with_columns(mut definition: Value, columns: &[(&str, &str, &str)]) -> Value {
+    let columns: Vec<Value> = columns.iter().map(column).collect();
+    definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!(columns);
+    definition
+}
+
+/// The definition of a kind that `kubectl get all` shows.
+pub(super) fn among_all(mut definition: Value) -> Value {
+    definition["spec"]["names"]["categories"] = json!(["all"]);
+    definition
+}
+
+fn column((name, kind, path): &(&str, &str, &str)) -> Value {
+    json!({ "name": name, "type": kind, "jsonPath": path })
 }

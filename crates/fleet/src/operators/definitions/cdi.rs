@@ -1,0 +1,338 @@
+//! What the containerized data importer brings: volumes that are filled, where they are filled from,
+//! and crons that keep them current.
+//!
+//! A `DataImportCron` and a `DataSource` have no status of their own: it is written with the rest of
+//! the object, by whoever may write the object.
+
+use serde_json::{Value, json};
+
+use super::schema::{
+    AGE, Names, among_all, anything, boolean, choice, definition, int_or_text, int32, keyed, list,
+    object, open, text, texts, time, with, with_columns, without_status,
+};
+
+const GROUP: &str = "cdi.kubevirt.io";
+const VERSION: &str = "v1beta1";
+
+pub(super) fn definitions() -> [Value; 6] {
+    [
+        data_volume(),
+        data_import_cron(),
+        data_source(),
+        storage_profile(),
+        importer(),
+        config(),
+    ]
+}
+
+fn names(kind: &'static str, plural: &'static str, short: &'static [&'static str]) -> Names {
+    Names {
+        group: GROUP,
+        version: VERSION,
+        kind,
+        plural,
+        short,
+        namespaced: true,
+    }
+}
+
+fn data_volume() -> Value {
+    let status = open(object([
+        ("claimName", text()),
+        ("conditions", conditions()),
+        ("phase", text()),
+        ("progress", text()),
+        ("restartCount", int32()),
+    ]));
+    let schema = with(
+        object([("spec", data_volume_spec()), ("status", status)]),
+        json!({ "required": ["spec"] }),
+    );
+    let columns = [
+        ("Phase", "string", ".status.phase"),
+        ("Progress", "string", ".status.progress"),
+        ("Restarts", "integer", ".status.restartCount"),
+    ];
+    among_all(definition(
+        &names("DataVolume", "datavolumes", &["dv", "dvs"]),
+        schema,
+        &columns,
+    ))
+}
+
+/// What a `DataVolume` is filled with, and what it looks like.
+fn data_volume_spec() -> Value {
+    let reference = with(
+        object([("kind", text()), ("name", text()), ("namespace", text())]),
+        json!({ "required": ["kind", "name"] }),
+    );
+    open(object([
+        (
+            "checkpoints",
+            list(&object([("current", text()), ("previous", text())])),
+        ),
+        ("contentType", choice(&["kubevirt", "archive"])),
+        ("finalCheckpoint", boolean()),
+        ("preallocation", boolean()),
+        ("priorityClassName", text()),
+        ("pvc", claim()),
+        ("source", data_volume_source()),
+        ("sourceRef", reference),
+        ("storage", claim()),
+    ]))
+}
+
+fn data_volume_source() -> Value {
+    let registry = object([
+        ("certConfigMap", text()),
+        ("imageStream", text()),
+        ("platform", open(object([("architecture", text())]))),
+        ("pullMethod", text()),
+        ("secretRef", text()),
+        ("url", text()),
+    ]);
+    let http = with(
+        object([
+            ("certConfigMap", text()),
+            ("checksum", text()),
+            ("extraHeaders", list(&text())),
+            ("secretExtraHeaders", list(&text())),
+            ("secretRef", text()),
+            ("url", text()),
+        ]),
+        json!({ "required": ["url"] }),
+    );
+    open(object([
+        ("blank", anything()),
+        ("http", http),
+        ("pvc", place()),
+        ("registry", registry),
+        ("snapshot", place()),
+        ("upload", anything()),
+    ]))
+}
+
+/// What a claim asks for, or what it is to ask for when a storage profile has the rest.
+fn claim() -> Value {
+    let quantities = json!({ "type": "object", "additionalProperties": int_or_text() });
+    let resources = object([("limits", quantities.clone()), ("requests", quantities)]);
+    open(object([
+        ("accessModes", list(&text())),
+        ("resources", resources),
+        ("storageClassName", text()),
+        ("volumeMode", text()),
+        ("volumeName", text()),
+    ]))
+}
+
+/// The name of something in a namespace.
+fn place() -> Value {
+    with(
+        object([("name", text()), ("namespace", text())]),
+        json!({ "required": ["name", "namespace"] }),
+    )
+}
+
+/// Conditions that also say when they were looked at last.
+fn conditions() -> Value {
+    let condition = open(with(
+        object([
+            ("lastHeartbeatTime", time()),
+            ("lastTransitionTime", time()),
+            ("message", text()),
+            ("reason", text()),
+            ("status", text()),
+            ("type", text()),
+        ]),
+        json!({ "required": ["status", "type"] }),
+    ));
+    list(&condition)
+}
+
+/// What a `DataImportCron` is asked for; in templates of other operators it is the same.
+pub(super) fn data_import_cron_spec() -> Value {
+    let template = with(
+        object([
+            ("apiVersion", text()),
+            ("kind", text()),
+            ("metadata", anything()),
+            ("spec", data_volume_spec()),
+            ("status", anything()),
+        ]),
+        json!({ "required": ["spec"] }),
+    );
+    with(
+        object([
+            ("createdBy", text()),
+            ("garbageCollect", text()),
+            ("importsToKeep", int32()),
+            ("managedDataSource", text()),
+            ("retentionPolicy", text()),
+            ("schedule", text()),
+            ("serviceAccountName", text()),
+            ("template", template),
+        ]),
+        json!({ "required": ["managedDataSource", "schedule", "template"] }),
+    )
+}
+
+/// A `DataImportCron` that another operator is to make: of a built-in one only what is changed is said.
+pub(super) fn data_import_cron_template() -> Value {
+    object([("metadata", anything()), ("spec", data_import_cron_spec())])
+}
+
+fn data_import_cron() -> Value {
+    let import = with(
+        object([("DataVolumeName", text()), ("Digest", text())]),
+        json!({ "required": ["DataVolumeName", "Digest"] }),
+    );
+    let status = open(object([
+        ("conditions", conditions()),
+        ("currentImports", list(&import)),
+        ("lastExecutionTimestamp", time()),
+        ("lastImportTimestamp", time()),
+        ("lastImportedPVC", place()),
+        ("sourceFormat", text()),
+    ]));
+    let schema = with(
+        object([("spec", data_import_cron_spec()), ("status", status)]),
+        json!({ "required": ["spec"] }),
+    );
+    let names = names("DataImportCron", "dataimportcrons", &["dic", "dics"]);
+    let definition = without_status(among_all(definition(&names, schema, &[])));
+    with_columns(definition, &[("Format", "string", ".status.sourceFormat")])
+}
+
+fn data_source() -> Value {
+    let source = || {
+        object([
+            ("dataSource", place()),
+            ("pvc", place()),
+            ("snapshot", place()),
+        ])
+    };
+    let spec = with(
+        object([("source", source())]),
+        json!({ "required": ["source"] }),
+    );
+    let status = open(object([("conditions", conditions()), ("source", source())]));
+    let schema = with(
+        object([("spec", spec), ("status", status)]),
+        json!({ "required": ["spec"] }),
+    );
+    let names = names("DataSource", "datasources", &["das"]);
+    without_status(among_all(definition(&names, schema, &[])))
+}
+
+fn storage_profile() -> Value {
+    let modes = json!({
+        "type": "array",
+        "maxItems": 4,
+        "items": { "type": "string" },
+        "x-kubernetes-validations": [{
+            "rule": "self.all(am, am in ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod'])",
+            "message": "Illegal AccessMode",
+        }],
+    });
+    let set = with(
+        object([
+            ("accessModes", modes),
+            ("volumeMode", choice(&["Block", "Filesystem"])),
+        ]),
+        json!({ "required": ["accessModes", "volumeMode"] }),
+    );
+    let sets = with(list(&set), json!({ "maxItems": 8 }));
+    let said = || {
+        object([
+            ("claimPropertySets", sets.clone()),
+            ("cloneStrategy", text()),
+            ("dataImportCronSourceFormat", text()),
+            ("snapshotClass", text()),
+        ])
+    };
+    let mut status = said();
+    status["properties"]["provisioner"] = text();
+    status["properties"]["storageClass"] = text();
+    let schema = with(
+        object([("spec", said()), ("status", open(status))]),
+        json!({ "required": ["spec"] }),
+    );
+    let names = Names {
+        namespaced: false,
+        ..names("StorageProfile", "storageprofiles", &[])
+    };
+    definition(&names, schema, &[])
+}
+
+/// `CDI`: what the operator is told about all imports.
+fn importer() -> Value {
+    let spec = open(object([
+        (
+            "config",
+            with(
+                config_spec(),
+                json!({ "description": "What all imports keep to." }),
+            ),
+        ),
+        ("imagePullPolicy", text()),
+        ("infra", anything()),
+        ("workload", anything()),
+    ]));
+    let condition = keyed(
+        &open(with(
+            object([
+                ("lastHeartbeatTime", time()),
+                ("lastTransitionTime", time()),
+                ("message", text()),
+                ("reason", text()),
+                ("status", text()),
+                ("type", text()),
+            ]),
+            json!({ "required": ["status", "type"] }),
+        )),
+        &["type"],
+    );
+    let status = open(object([("conditions", condition), ("phase", text())]));
+    let schema = with(
+        object([("spec", spec), ("status", status)]),
+        json!({ "required": ["spec"] }),
+    );
+    let names = Names {
+        namespaced: false,
+        ..names("CDI", "cdis", &["cdi"])
+    };
+    with_columns(
+        definition(&names, schema, &[]),
+        &[AGE, ("Phase", "string", ".status.phase")],
+    )
+}
+
+/// `CDIConfig`: the same for those who import, with what was found out about the cluster.
+fn config() -> Value {
+    let overhead = object([("global", text()), ("storageClass", texts())]);
+    let status = open(object([
+        ("filesystemOverhead", overhead),
+        ("preallocation", boolean()),
+        ("scratchSpaceStorageClass", text()),
+    ]));
+    let schema = with(
+        object([("spec", config_spec()), ("status", status)]),
+        json!({ "required": ["spec"] }),
+    );
+    let names = Names {
+        namespaced: false,
+        ..names("CDIConfig", "cdiconfigs", &[])
+    };
+    definition(&names, schema, &[])
+}
+
+fn config_spec() -> Value {
+    let overhead = object([("global", text()), ("storageClass", texts())]);
+    open(object([
+        ("featureGates", list(&text())),
+        ("filesystemOverhead", overhead),
+        ("insecureRegistries", list(&text())),
+        ("preallocation", boolean()),
+        ("scratchSpaceStorageClass", text()),
+    ]))
+}

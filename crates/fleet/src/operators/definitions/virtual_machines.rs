@@ -1,0 +1,154 @@
+//! Virtual machines, templates of them, and the operator that makes templates and the crons that keep
+//! boot images current.
+
+use serde_json::{Value, json};
+
+use super::cdi::data_import_cron_template;
+use super::schema::{
+    AGE, Names, among_all, anything, boolean, choice, definition, int64, list, object, open,
+    operator_conditions, text, texts, with, with_columns, without_status,
+};
+
+/// `SSP`.
+pub(super) fn ssp() -> Value {
+    let templates = object([
+        (
+            "dataImportCronTemplates",
+            list(&data_import_cron_template()),
+        ),
+        (
+            "namespace",
+            json!({
+                "type": "string",
+                "maxLength": 63,
+                "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+            }),
+        ),
+    ]);
+    let cluster = object([
+        ("controlPlaneArchitectures", list(&text())),
+        ("workloadArchitectures", list(&text())),
+    ]);
+    let spec = with(
+        object([
+            ("cluster", cluster),
+            ("commonTemplates", templates),
+            ("enableMultipleArchitectures", boolean()),
+            ("templateValidator", anything()),
+            ("tlsSecurityProfile", anything()),
+            ("tokenGenerationService", anything()),
+        ]),
+        json!({ "required": ["commonTemplates"] }),
+    );
+    let status = open(object([
+        ("conditions", operator_conditions()),
+        ("observedGeneration", int64()),
+        ("observedVersion", text()),
+        ("operatorVersion", text()),
+        ("phase", text()),
+        ("targetVersion", text()),
+    ]));
+    let names = Names {
+        group: "ssp.kubevirt.io",
+        version: "v1beta3",
+        kind: "SSP",
+        plural: "ssps",
+        short: &[],
+        namespaced: true,
+    };
+    with_columns(
+        definition(&names, object([("spec", spec), ("status", status)]), &[]),
+        &[AGE, ("Phase", "string", ".status.phase")],
+    )
+}
+
+/// OpenShift's `Template`. There it is a kind of the API server, which also makes objects of it; here
+/// it only keeps what is written.
+pub(super) fn template() -> Value {
+    let parameter = with(
+        object([
+            ("description", text()),
+            ("displayName", text()),
+            ("from", text()),
+            ("generate", text()),
+            ("name", text()),
+            ("required", boolean()),
+            ("value", text()),
+        ]),
+        json!({ "required": ["name"] }),
+    );
+    let schema = with(
+        object([
+            ("labels", texts()),
+            ("message", text()),
+            ("objects", list(&anything())),
+            ("parameters", list(&parameter)),
+        ]),
+        json!({ "required": ["objects"] }),
+    );
+    let names = Names {
+        group: "template.openshift.io",
+        version: "v1",
+        kind: "Template",
+        plural: "templates",
+        short: &[],
+        namespaced: true,
+    };
+    let columns = [("Description", "string", ".metadata.annotations.description")];
+    without_status(with_columns(definition(&names, schema, &[]), &columns))
+}
+
+/// KubeVirt's `VirtualMachine`, narrowly: where its volumes come from, and which architecture it has.
+pub(super) fn virtual_machine() -> Value {
+    let machine = open(object([
+        ("architecture", text()),
+        ("nodeSelector", texts()),
+    ]));
+    let template = object([("metadata", anything()), ("spec", machine)]);
+    let volume = object([
+        ("apiVersion", text()),
+        ("kind", text()),
+        ("metadata", anything()),
+        ("spec", anything()),
+        ("status", anything()),
+    ]);
+    let strategies = [
+        "Always",
+        "RerunOnFailure",
+        "Manual",
+        "Halted",
+        "Once",
+        "WaitAsReceiver",
+    ];
+    let spec = open(with(
+        object([
+            ("dataVolumeTemplates", list(&volume)),
+            ("runStrategy", choice(&strategies)),
+            ("running", boolean()),
+            ("template", template),
+        ]),
+        json!({ "required": ["template"] }),
+    ));
+    let schema = with(
+        object([("spec", spec), ("status", anything())]),
+        json!({ "required": ["spec"] }),
+    );
+    let names = Names {
+        group: "kubevirt.io",
+        version: "v1",
+        kind: "VirtualMachine",
+        plural: "virtualmachines",
+        short: &["vm", "vms"],
+        namespaced: true,
+    };
+    let columns = [
+        AGE,
+        ("Status", "string", ".status.printableStatus"),
+        (
+            "Ready",
+            "string",
+            ".status.conditions[?(@.type=='Ready')].status",
+        ),
+    ];
+    with_columns(among_all(definition(&names, schema, &[])), &columns)
+}

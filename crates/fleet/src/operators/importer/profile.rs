@@ -1,0 +1,105 @@
+//! What is advised about a storage class.
+
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::{Map, Value, json};
+
+use crate::storage::{DEFAULT_SNAPSHOT_CLASS, DRIVER, TOPOLOGY};
+
+/// A class of snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SnapshotClass {
+    pub(super) name: String,
+    pub(super) driver: String,
+    pub(super) is_default: bool,
+}
+
+impl SnapshotClass {
+    /// Reads an object of the kind.
+    pub(super) fn read(object: &kube::api::DynamicObject) -> Option<Self> {
+        let annotations = object.metadata.annotations.as_ref();
+        Some(Self {
+            name: object.metadata.name.clone()?,
+            driver: object.data.get("driver")?.as_str()?.to_owned(),
+            is_default: annotations
+                .and_then(|all| all.get(DEFAULT_SNAPSHOT_CLASS))
+                .is_some_and(|value| value == "true"),
+        })
+    }
+}
+
+/// The status of the profile of a class: what the user wants, else what is known of the driver. Of
+/// drivers that are not simulated nothing is known, and nothing said.
+pub(super) fn advice(class: &StorageClass, wanted: &Value, snapshots: &[SnapshotClass]) -> Value {
+    let mut status = Map::new();
+    status.insert("storageClass".to_owned(), json!(class.metadata.name));
+    status.insert("provisioner".to_owned(), json!(class.provisioner));
+    let ours = (class.provisioner == DRIVER).then(|| Known::of(class, snapshots));
+    for field in [
+        "claimPropertySets",
+        "cloneStrategy",
+        "dataImportCronSourceFormat",
+        "snapshotClass",
+    ] {
+        let wanted = wanted.get(field).filter(|value| !value.is_null());
+        if let Some(value) = wanted {
+            status.insert(field.to_owned(), value.clone());
+        } else if let Some(known) = &ours {
+            status.insert(field.to_owned(), known.field(field));
+        }
+    }
+    Value::Object(status)
+}
+
+/// What is known of the simulated driver.
+struct Known<'a> {
+    /// Whether volumes can be reached from every node.
+    shared: bool,
+    snapshots: Option<&'a SnapshotClass>,
+}
+
+impl<'a> Known<'a> {
+    fn of(class: &StorageClass, snapshots: &'a [SnapshotClass]) -> Self {
+        let parameters = class.parameters.as_ref();
+        // The default one, else the first by name.
+        let snapshots = snapshots
+            .iter()
+            .filter(|it| it.driver == class.provisioner)
+            .min_by_key(|it| (!it.is_default, it.name.as_str()));
+        Self {
+            shared: parameters.is_none_or(|all| !all.contains_key(TOPOLOGY)),
+            snapshots,
+        }
+    }
+
+    fn field(&self, name: &str) -> Value {
+        match name {
+            "claimPropertySets" => self.property_sets(),
+            "cloneStrategy" => json!("csi-clone"),
+            // A volume of one node cannot be restored from a snapshot elsewhere: copies of a claim
+            // are what helps there.
+            "dataImportCronSourceFormat" if self.shared && self.snapshots.is_some() => {
+                json!("snapshot")
+            }
+            "dataImportCronSourceFormat" => json!("pvc"),
+            "snapshotClass" => json!(self.snapshots.map(|class| &class.name)),
+            _ => Value::Null,
+        }
+    }
+
+    /// How volumes are best claimed, the best first.
+    fn property_sets(&self) -> Value {
+        let set = |access: &str, mode: &str| json!({ "accessModes": [access], "volumeMode": mode });
+        if self.shared {
+            json!([
+                set("ReadWriteMany", "Block"),
+                set("ReadWriteOnce", "Block"),
+                set("ReadWriteOnce", "Filesystem"),
+            ])
+        } else {
+            json!([
+                set("ReadWriteOnce", "Filesystem"),
+                set("ReadWriteOnce", "Block"),
+            ])
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Images as registries keep them: a layer with a disk, a config, a manifest, and an index of manifests.
+
+mod tar;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::{Compression, GzBuilder};
+use jiff::Timestamp;
+use platform::document::Schema2;
+use platform::{Descriptor, Digest, Index, Manifest, MediaType, Platform};
+use serde_json::{Value, json};
+
+use super::catalog::{Architecture, Form, Image};
+use super::holdings::{Revision, Version};
+use super::{disk, qcow2};
+
+/// When the first version of everything was made: 2026-01-01.
+const EPOCH: i64 = 1_767_225_600;
+/// How long it takes to the next.
+const DAY: i64 = 86_400;
+
+/// What a layer is made of; it can be made again at any time, and is the same then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Recipe {
+    image: &'static str,
+    architecture: Architecture,
+    version: Version,
+}
+
+/// A layer, and what there is to say about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layer {
+    pub(super) bytes: Bytes,
+    /// Without the bytes, for those who need no more.
+    pub(super) facts: Facts,
+}
+
+/// What there is to say about a layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    digest: Digest,
+    size: u64,
+    /// The digest of what is unpacked.
+    diff_id: Digest,
+    /// The digest of the disk in it, as the one who made the disk says it.
+    disk: Digest,
+}
+
+impl Recipe {
+    /// Makes the layer.
+    pub(super) fn make(&self) -> std::io::Result<Layer> {
+        let name = format!("{} {}", self.image, self.version.disk);
+        let disk = qcow2::write(&disk::disk(self.architecture, &name));
+        let tar = tar::write(&disk, self.made());
+        let mut packed = GzBuilder::new()
+            .mtime(0)
+            .write(Vec::new(), Compression::fast());
+        packed.write_all(&tar)?;
+        let packed = packed.finish()?;
+        let facts = Facts {
+            digest: Digest::sha256(&packed),
+            size: packed.len() as u64,
+            diff_id: Digest::sha256(&tar),
+            disk: Digest::sha256(&disk),
+        };
+        Ok(Layer {
+            bytes: packed.into(),
+            facts,
+        })
+    }
+
+    /// When it was packed: every build has its own day.
+    fn made(&self) -> i64 {
+        let days = i64::from(self.version.disk.saturating_sub(1)) * 30;
+        EPOCH + (days + i64::from(self.version.build)) * DAY
+    }
+}
+
+/// Everything of a revision but the layers.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    /// What the tag means.
+    pub(super) root: Option<Digest>,
+    /// Indexes and manifests.
+    pub(super) documents: Vec<(Digest, MediaType, Bytes)>,
+    /// Configs and attestations.
+    pub(super) blobs: Vec<(Digest, Bytes)>,
+    /// Layers.
+    pub(super) layers: Vec<(Digest, Recipe)>,
+}
+
+/// Puts a revision together. `layer` makes layers, or remembers what there is to say about them.
+pub(super) fn publish(
+    image: &'static Image,
+    revision: &Revision,
+    mut layer: impl FnMut(Recipe) -> std::io::Result<Facts>,
+) -> std::io::Result<Published> {
+    let mut published = Published::default();
+    let mut entries = Vec::new();
+    for &architecture in image.architectures {
+        let Some(&version) = revision.versions.get(&architecture) else {
+            continue;
+        };
+        let recipe = Recipe {
+            image: image.name,
+            architecture,
+            version,
+        };
+        let facts = layer(recipe)?;
+        published.layers.push((facts.digest.clone(), recipe));
+        let config = published.blob(&config(image, &recipe, &facts)?);
+        let types = Types::of(image.form);
+        let manifest = Manifest {
+            schema_version: Schema2,
+            media_type: types.manifest.clone(),
+            artifact_type: String::new(),
+            config: descriptor(types.config, config),
+            layers: vec![descriptor(types.layer, (facts.digest.clone(), facts.size))],
+            annotations: BTreeMap::new(),
+        };
+        let written = published.document(&types.manifest, &manifest)?;
+        let mut platform = Platform::new("linux", architecture.name());
+        if image.says_variant && architecture == Architecture::Arm64 {
+            platform = platform.with_variant("v8");
+        }
+        entries.push(Descriptor {
+            platform: Some(platform),
+            ..descriptor(types.manifest, written)
+        });
+    }
+    let media_type = match image.form {
+        Form::Single => {
+            published.root = entries.first().map(|entry| entry.digest.clone());
+            return Ok(published);
+        }
+        Form::List => MediaType::DockerList,
+        Form::Index => {
+            for entry in entries.clone() {
+                entries.push(published.attestation(&entry)?);
+            }
+            MediaType::OciIndex
+        }
+    };
+    let index = Index {
+        schema_version: Schema2,
+        media_type: media_type.clone(),
+        manifests: entries,
+        annotations: BTreeMap::new(),
+    };
+    let (digest, _) = published.document(&media_type, &index)?;
+    published.root = Some(digest);
+    Ok(published)
+}
+
+/// The media types of an image.
+struct Types {
+    manifest: MediaType,
+    config: MediaType,
+    layer: MediaType,
+}
+
+impl Types {
+    fn of(form: Form) -> Self {
+        match form {
+            Form::Index => Self {
+                manifest: MediaType::OciManifest,
+                config: MediaType::OciConfig,
+                layer: MediaType::read("application/vnd.oci.image.layer.v1.tar+gzip"),
+            },
+            Form::List | Form::Single => Self {
+                manifest: MediaType::DockerManifest,
+                config: MediaType::DockerConfig,
+                layer: MediaType::read("application/vnd.docker.image.rootfs.diff.tar.gzip"),
+            },
+        }
+    }
+}
+
+impl Published {
+    fn blob(&mut self, bytes: &[u8]) -> (Digest, u64) {
+        let bytes = Bytes::copy_from_slice(bytes);
+        let digest = Digest::sha256(&bytes);
+        let size = bytes.len() as u64;
+        self.blobs.push((digest.clone(), bytes));
+        (digest, size)
+    }
+
+    fn document(
+        &mut self,
+        media_type: &MediaType,
+        document: &impl serde::Serialize,
+    ) -> std::io::Result<(Digest, u64)> {
+        let bytes = Bytes::from(serde_json::to_vec(document)?);
+        let digest = Digest::sha256(&bytes);
+        let size = bytes.len() as u64;
+        self.documents
+            .push((digest.clone(), media_type.clone(), bytes));
+        Ok((digest, size))
+    }
+
+    /// An entry that says where another came from.
+    fn attestation(&mut self, of: &Descriptor) -> std::io::Result<Descriptor> {
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{ "name": "disk", "digest": { "sha256": of.digest.hash() } }],
+            "predicateType": "https://slsa.dev/provenance/v1",
+            "predicate": { "buildDefinition": { "buildType": "https://medley.dev/demo" } },
+        });
+        let statement = self.blob(&serde_json::to_vec(&statement)?);
+        let config = json!({
+            "architecture": "unknown",
+            "os": "unknown",
+            "config": {},
+            "rootfs": { "type": "layers", "diff_ids": [statement.0] },
+        });
+        let config = self.blob(&serde_json::to_vec(&config)?);
+        let manifest = Manifest {
+            schema_version: Schema2,
+            media_type: MediaType::OciManifest,
+            artifact_type: String::new(),
+            config: descriptor(MediaType::OciConfig, config),
+            layers: vec![descriptor(
+                MediaType::read("application/vnd.in-toto+json"),
+                statement,
+            )],
+            annotations: BTreeMap::new(),
+        };
+        let written = self.document(&MediaType::OciManifest, &manifest)?;
+        let marks = [
+            ("vnd.docker.reference.digest", of.digest.to_string()),
+            (
+                "vnd.docker.reference.type",
+                "attestation-manifest".to_owned(),
+            ),
+        ];
+        Ok(Descriptor {
+            platform: Some(Platform::new("unknown", "unknown")),
+            annotations: marks.map(|(key, value)| (key.to_owned(), value)).into(),
+            ..descriptor(MediaType::OciManifest, written)
+        })
+    }
+}
+
+fn descriptor(media_type: MediaType, (digest, size): (Digest, u64)) -> Descriptor {
+    Descriptor {
+        media_type,
+        digest,
+        size,
+        platform: None,
+        artifact_type: String::new(),
+        annotations: BTreeMap::new(),
+    }
+}
+
+/// What an image is for, and which disk it has: `shasum`, as KubeVirt's container disks say it.
+fn config(image: &Image, recipe: &Recipe, facts: &Facts) -> std::io::Result<Vec<u8>> {
+    let made = Timestamp::from_second(recipe.made()).unwrap_or_default();
+    let preference = image.name.replace('-', ".");
+    let mut config = json!({
+        "architecture": recipe.architecture.name(),
+        "os": "linux",
+        "created": made.to_string(),
+        "config": {
+            "Entrypoint": ["no-entrypoint"],
+            "Env": [
+                "INSTANCETYPE_KUBEVIRT_IO_DEFAULT_INSTANCETYPE=u1.medium",
+                format!("INSTANCETYPE_KUBEVIRT_IO_DEFAULT_PREFERENCE={preference}"),
+            ],
+            "Labels": { "shasum": facts.disk.hash() },
+        },
+        "rootfs": { "type": "layers", "diff_ids": [facts.diff_id] },
+        "history": [{ "created": made.to_string(), "comment": "made by the registry of the demo" }],
+    });
+    if image.says_variant && recipe.architecture == Architecture::Arm64 {
+        config["variant"] = Value::from("v8");
+    }
+    Ok(serde_json::to_vec(&config)?)
+}
+
+#[cfg(test)]
+mod tests;

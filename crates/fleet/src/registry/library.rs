@@ -1,0 +1,226 @@
+//! What is found under a name: made when it is asked for, and the same every time.
+//!
+//! Documents and configs are kept, which are small. Of layers the last few are kept; others are made
+//! again when somebody wants them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use platform::{Digest, MediaType};
+
+use super::catalog::{IMAGES, Image, repository};
+use super::holdings::{Holdings, Revision, Revisions};
+use super::image::{Facts, Layer, Published, Recipe, publish};
+
+/// How many layers are kept.
+const LAYERS: usize = 16;
+
+/// A document as it is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Document {
+    pub(super) digest: Digest,
+    pub(super) media_type: MediaType,
+    pub(super) bytes: Bytes,
+}
+
+/// A name of a document: `latest`, or a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Name {
+    Tag(String),
+    Digest(Digest),
+}
+
+/// Everything the registry can serve.
+pub(super) struct Library {
+    holdings: Mutex<Arc<Holdings>>,
+    made: Mutex<Made>,
+}
+
+/// What has been made so far.
+#[derive(Default)]
+struct Made {
+    published: HashMap<(&'static str, Revision), Arc<Published>>,
+    facts: HashMap<Recipe, Facts>,
+    /// The last ones, the newest first.
+    layers: VecDeque<(Recipe, Layer)>,
+}
+
+impl Library {
+    pub(super) fn new(holdings: Holdings) -> Self {
+        Self {
+            holdings: Mutex::new(Arc::new(holdings)),
+            made: Mutex::default(),
+        }
+    }
+
+    /// What is held now.
+    pub(super) fn holdings(&self) -> Arc<Holdings> {
+        Arc::clone(&self.holdings.lock())
+    }
+
+    /// From now on, this is held.
+    pub(super) fn hold(&self, holdings: Holdings) {
+        *self.holdings.lock() = Arc::new(holdings);
+    }
+
+    /// All repositories, in order.
+    pub(super) fn repositories() -> Vec<&'static str> {
+        let mut all: Vec<&str> = IMAGES.iter().map(|image| image.repository).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The tags of a repository, in order; none if there is no such repository. Every revision has one
+    /// of its own, beside the one that moves on.
+    pub(super) fn tags(&self, name: &str) -> Option<Vec<String>> {
+        let holdings = self.holdings();
+        let mut tags = Vec::new();
+        for image in repository(name) {
+            tags.push(image.tag.to_owned());
+            let revisions = holdings.of(image)?.newest_first();
+            tags.extend(revisions.map(|it| revision_tag(image, it)));
+        }
+        tags.sort_unstable();
+        (!tags.is_empty()).then_some(tags)
+    }
+
+    /// A document. It may have to be made, which takes a moment.
+    pub(super) fn document(&self, of: &str, name: &Name) -> std::io::Result<Option<Document>> {
+        let holdings = self.holdings();
+        for image in repository(of) {
+            let Some(revisions) = holdings.of(image) else {
+                continue;
+            };
+            for revision in revisions.newest_first() {
+                let wanted = match name {
+                    Name::Tag(tag) => {
+                        let newest = revision == revisions.newest();
+                        if !(newest && tag == image.tag || *tag == revision_tag(image, revision)) {
+                            continue;
+                        }
+                        self.published(image, revision)?.root.clone()
+                    }
+                    Name::Digest(digest) => Some(digest.clone()),
+                };
+                let published = self.published(image, revision)?;
+                let documents = &published.documents;
+                let found = documents
+                    .iter()
+                    .find(|(digest, ..)| Some(digest) == wanted.as_ref());
+                if let Some((digest, media_type, bytes)) = found {
+                    return Ok(Some(Document {
+                        digest: digest.clone(),
+                        media_type: media_type.clone(),
+                        bytes: bytes.clone(),
+                    }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A config, an attestation or a layer. It may have to be made, which takes a moment.
+    pub(super) fn blob(&self, of: &str, wanted: &Digest) -> std::io::Result<Option<Bytes>> {
+        let holdings = self.holdings();
+        for image in repository(of) {
+            let revisions = holdings.of(image).map(Revisions::newest_first);
+            for revision in revisions.into_iter().flatten() {
+                let published = self.published(image, revision)?;
+                let blob = published.blobs.iter().find(|(digest, _)| digest == wanted);
+                if let Some((_, bytes)) = blob {
+                    return Ok(Some(bytes.clone()));
+                }
+                let layer = published.layers.iter().find(|(digest, _)| digest == wanted);
+                if let Some((_, recipe)) = layer {
+                    let layer = self.made.lock().layer(*recipe)?;
+                    return Ok(Some(layer.bytes));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A revision of an image, made on first use.
+    fn published(
+        &self,
+        image: &'static Image,
+        revision: &Revision,
+    ) -> std::io::Result<Arc<Published>> {
+        let key = (image.name, revision.clone());
+        let mut made = self.made.lock();
+        if let Some(published) = made.published.get(&key) {
+            return Ok(Arc::clone(published));
+        }
+        let published = publish(image, revision, |recipe| made.facts(recipe))?;
+        let published = Arc::new(published);
+        // Revisions that are not held any more are let go, so that memory has an end.
+        let holdings = self.holdings();
+        made.published
+            .retain(|(name, old), _| is_held(&holdings, name, old));
+        made.published.insert(key, Arc::clone(&published));
+        let used: Vec<Recipe> = made
+            .published
+            .values()
+            .flat_map(|it| it.layers.iter().map(|(_, recipe)| *recipe))
+            .collect();
+        made.facts.retain(|recipe, _| used.contains(recipe));
+        Ok(published)
+    }
+}
+
+fn is_held(holdings: &Holdings, name: &str, revision: &Revision) -> bool {
+    let image = super::catalog::image(name);
+    let revisions = image.and_then(|image| holdings.of(image));
+    revisions.is_some_and(|all| all.newest_first().any(|it| it == revision))
+}
+
+/// The tag of a revision: `9-2`.
+fn revision_tag(image: &Image, revision: &Revision) -> String {
+    format!("{}-{}", image.tag, revision.number)
+}
+
+impl Made {
+    fn facts(&mut self, recipe: Recipe) -> std::io::Result<Facts> {
+        if let Some(facts) = self.facts.get(&recipe) {
+            return Ok(facts.clone());
+        }
+        let facts = self.layer(recipe)?.facts;
+        self.facts.insert(recipe, facts.clone());
+        Ok(facts)
+    }
+
+    fn layer(&mut self, recipe: Recipe) -> std::io::Result<Layer> {
+        if let Some(at) = self.layers.iter().position(|(it, _)| *it == recipe)
+            && let Some(kept) = self.layers.remove(at)
+        {
+            let layer = kept.1.clone();
+            self.layers.push_front(kept);
+            return Ok(layer);
+        }
+        let layer = recipe.make()?;
+        self.layers.push_front((recipe, layer.clone()));
+        self.layers.truncate(LAYERS);
+        Ok(layer)
+    }
+}
+
+/// Tags that sort behind another, as lists are read on.
+pub(super) fn page(
+    all: Vec<String>,
+    after: Option<&str>,
+    most: Option<usize>,
+) -> (Vec<String>, bool) {
+    let mut rest: Vec<String> = all
+        .into_iter()
+        .filter(|it| after.is_none_or(|after| it.as_str() > after))
+        .collect();
+    let more = most.is_some_and(|most| rest.len() > most);
+    rest.truncate(most.unwrap_or(usize::MAX));
+    (rest, more)
+}
+
+#[cfg(test)]
+mod tests;
