@@ -1,0 +1,1 @@
+//! The ways an import can go.
