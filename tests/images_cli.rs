@@ -306,7 +306,7 @@ async fn an_import_that_is_interrupted_leaves_nothing_under_the_name() -> anyhow
             .args(["-s", signal, &process])
             .status()?;
         anyhow::ensure!(status.success(), "kill {signal}");
-        let said = Said::of(child.wait_with_output().await?);
+        let said = Said::of(&child.wait_with_output().await?);
         assert!(!to.exists(), "{signal}");
         assert_eq!(part.exists(), stays, "{signal}: {}", said.err);
         if !stays {

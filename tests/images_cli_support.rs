@@ -23,7 +23,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    pub(crate) fn of(output: Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
             code: output.status.code(),
@@ -62,7 +62,7 @@ pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
         .stdin(Stdio::null())
         .output()
         .await?;
-    Ok(Said::of(output))
+    Ok(Said::of(&output))
 }
 
 pub(crate) fn has(text: &str, parts: &[&str]) {

@@ -211,7 +211,7 @@ async fn serve(folder: PathBuf, pause: Option<Duration>) -> anyhow::Result<Hosti
     let root = root.to_owned();
     HostileServer::start(move |asked| {
         let last = asked.path.rsplit('/').next().unwrap_or_default();
-        let name = last.strip_prefix("sha256:").unwrap_or(&root[7..]);
+        let name = last.strip_prefix("sha256:").unwrap_or_else(|| &root[7..]);
         let Ok(bytes) = fs::read(folder.join("blobs/sha256").join(name)) else {
             return Misdeed::answer(200, "{}");
         };
@@ -236,7 +236,9 @@ async fn serve(folder: PathBuf, pause: Option<Duration>) -> anyhow::Result<Hosti
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_kept_is_gone_on_with() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let data: Vec<u8> = (0..4_u32 << 20).map(|at| (at / 251) as u8 | 1).collect();
+    let data: Vec<u8> = (0..4_u32 << 20)
+        .map(|at| (at / 251).to_le_bytes()[0] | 1)
+        .collect();
     layout(folder.path(), &data)?;
     let slow = serve(
         folder.path().join("layout"),
