@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, envtest, fleet, governance, run, snapshot, up, version, webhook,
+    apiserver, completion, envtest, fleet, governance, images, run, snapshot, up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Adopt(governance::adopt::Arguments),
     Explain(governance::explain::Arguments),
     Eject(governance::eject::Arguments),
+    Image(images::ImageArguments),
+    Images(images::ImagesArguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),

@@ -12,7 +12,7 @@ pub(crate) mod eject;
 pub(crate) mod explain;
 pub(crate) mod history;
 mod offline;
-mod output;
+pub(crate) mod output;
 pub(crate) mod plan;
 mod planning;
 pub(crate) mod reject;

@@ -13,6 +13,7 @@ mod exit;
 mod fleet;
 mod governance;
 mod host;
+mod images;
 mod logging;
 mod reference;
 mod run;
@@ -62,6 +63,8 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Adopt(arguments) => governance::adopt::run(&arguments),
         Command::Explain(arguments) => governance::explain::run(&arguments),
         Command::Eject(arguments) => governance::eject::run(&arguments),
+        Command::Image(arguments) => images::image(&arguments),
+        Command::Images(arguments) => images::images(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Forms of output for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Data {
+pub(crate) enum Data {
     Json,
     Yaml,
 }
@@ -36,7 +36,7 @@ impl Form {
 
 impl Data {
     /// A value in this form.
-    pub(super) fn write(self, value: &Value) -> anyhow::Result<String> {
+    pub(crate) fn write(self, value: &Value) -> anyhow::Result<String> {
         match self {
             Self::Json => Ok(format!("{value:#}\n")),
             Self::Yaml => serde_saphyr::to_string(value).context("writing the result as YAML"),
@@ -45,7 +45,7 @@ impl Data {
 }
 
 /// Rows under headers, aligned as kubectl does it. Empty cells read `<none>`.
-pub(super) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> String {
+pub(crate) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> String {
     let mut all = vec![headers.map(str::to_owned)];
     all.extend(rows.into_iter().map(|row| {
         row.map(|cell| {
@@ -75,7 +75,7 @@ pub(super) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) 
 }
 
 /// The beginning of a digest, as tables show it.
-pub(super) fn short_digest(digest: &str) -> String {
+pub(crate) fn short_digest(digest: &str) -> String {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     hex.chars().take(12).collect()
 }
@@ -111,7 +111,7 @@ fn coloured(text: &str) -> String {
 }
 
 /// Says something that is not the result.
-pub(super) fn remark(text: &str) {
+pub(crate) fn remark(text: &str) {
     // Who does not listen still wants the result.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,0 +1,140 @@
+//! Which manifest of an image is meant: asks for what the search wants, and checks what it found.
+
+use oci::{Cause, Freshness, Image};
+use platform::choose::Fetch;
+use platform::{
+    Digest, Document, ImageConfig, Manifest, Matcher, Platform, Search, SearchStep, Why, document,
+};
+
+use crate::error::Error;
+
+/// Virtual machines boot disks of any system, but container disks are images for this one.
+const OS: &str = "linux";
+
+/// The image of one architecture.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// What stands under the name that was asked for.
+    pub root: Digest,
+    /// The manifest.
+    pub digest: Digest,
+    /// What it is for.
+    pub platform: Platform,
+    /// Why this one.
+    pub why: Why,
+    /// Its layers.
+    pub manifest: Manifest,
+    /// Its labels and diff-ids.
+    pub config: ImageConfig,
+}
+
+/// Chooses the image for an architecture. `name` is how errors call the image.
+pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Chosen, Error> {
+    let content = image.resolve(Freshness::Now).await?;
+    let root = content.digest.clone();
+    let document = read(name, &content)?;
+    let mut search = Search::new(Matcher::architecture(OS, architecture));
+    let mut step = search.begin(root.clone(), document);
+    let found = loop {
+        step = match step {
+            SearchStep::Found(found) => break found,
+            SearchStep::Missing(source) => {
+                let image = name.to_owned();
+                return Err(Error::NoMatch { image, source });
+            }
+            SearchStep::Fetch(fetch) => match fetched(image, name, &fetch).await? {
+                None => search.unavailable(),
+                Some(Fetched::Document(document)) => search.document(document),
+                Some(Fetched::Config(config)) => search.config(*config),
+            },
+        };
+    };
+    let manifest = match found.image.manifest.clone() {
+        Some(manifest) => *manifest,
+        None => manifest(image, name, &found.image.digest).await?,
+    };
+    let config = match found.image.config.clone() {
+        Some(config) => *config,
+        None => config(image, name, &manifest).await?,
+    };
+    found
+        .image
+        .check(&config)
+        .map_err(|source| Error::Platform {
+            image: name.to_owned(),
+            source: source.into(),
+        })?;
+    Ok(Chosen {
+        root,
+        digest: found.image.digest.clone(),
+        platform: found.image.platform.clone(),
+        why: found.why,
+        manifest,
+        config,
+    })
+}
+
+/// What a walk asked for.
+pub(crate) enum Fetched {
+    Document(Document),
+    Config(Box<ImageConfig>),
+}
+
+/// Fetches what a walk asks for; none if it is not there, as in copies of a part of an index.
+pub(crate) async fn fetched(
+    image: &Image,
+    name: &str,
+    fetch: &Fetch,
+) -> Result<Option<Fetched>, Error> {
+    let answer = match fetch {
+        Fetch::Document(descriptor) => image.manifest(&descriptor.digest).await,
+        Fetch::Config(descriptor) => image.document(descriptor).await,
+    };
+    let content = match answer {
+        Err(error) if matches!(error.cause, Cause::NotFound { .. }) => return Ok(None),
+        answer => answer?,
+    };
+    Ok(Some(match fetch {
+        Fetch::Document(_) => Fetched::Document(read(name, &content)?),
+        Fetch::Config(_) => {
+            let config = document::read_config(&content.bytes);
+            let config = config.map_err(|source| malformed(name, &content.digest, source))?;
+            Fetched::Config(Box::new(config))
+        }
+    }))
+}
+
+pub(crate) fn read(name: &str, content: &oci::Content) -> Result<Document, Error> {
+    document::read(&content.bytes, content.content_type.as_deref())
+        .map_err(|source| malformed(name, &content.digest, source))
+}
+
+pub(crate) fn malformed(name: &str, digest: &Digest, source: document::DocumentError) -> Error {
+    Error::Document {
+        what: digest.to_string(),
+        image: name.to_owned(),
+        source,
+    }
+}
+
+/// The manifest of an entry that says to be one.
+pub(crate) async fn manifest(
+    image: &Image,
+    name: &str,
+    digest: &Digest,
+) -> Result<Manifest, Error> {
+    let content = image.manifest(digest).await?;
+    match read(name, &content)? {
+        Document::Manifest(manifest) => Ok(*manifest),
+        Document::Index(index) => {
+            let found = index.media_type.as_str().to_owned();
+            let source = document::DocumentError::MediaType { found };
+            Err(malformed(name, digest, source))
+        }
+    }
+}
+
+async fn config(image: &Image, name: &str, manifest: &Manifest) -> Result<ImageConfig, Error> {
+    let content = image.document(&manifest.config).await?;
+    document::read_config(&content.bytes).map_err(|source| malformed(name, &content.digest, source))
+}

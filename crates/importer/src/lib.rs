@@ -1,0 +1,24 @@
+//! From an image in a registry, an archive or a folder to a raw disk of one architecture.
+//!
+//! ```text
+//! Source --oci--> index --platform--> manifest, config --oci--> layers --disk--> NAME.part --rename--> NAME
+//! ```
+//!
+//! [`inspect`] tells what an image is there for, [`import`] writes its disk. `oci` fetches, `platform`
+//! chooses, `disk` decodes; this is where they meet, and where files are. Under the name that was asked for
+//! there is never half a disk: what is not finished is `NAME.part`, and beside it `NAME.part.json`
+//! knows where to go on.
+
+mod choose;
+mod error;
+mod import;
+mod inspect;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use choose::{Chosen, choose};
+pub use disk::Progress;
+pub use error::{Error, Reason};
+pub use import::{Imported, Request, Unfinished, Watch, import};
+pub use inspect::{Details, Entry, Inspection, inspect};

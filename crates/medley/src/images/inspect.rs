@@ -1,0 +1,139 @@
+//! `medley image inspect`: the platforms that an image is there for.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use clap::Args;
+use importer::{Entry, Inspection, inspect};
+use indicatif::BinaryBytes;
+use oci::Image;
+use platform::Source;
+
+use super::registry::RegistryArguments;
+use crate::governance::output::{Data, table};
+use crate::{exit, runtime};
+
+/// Show the platforms that an image is there for.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The image: quay.io/x/y:tag or docker://..., oci-archive:FILE[:NAME] or oci:FOLDER[:NAME].
+    #[arg(value_name = "REF")]
+    image: Source,
+
+    /// Form of the output; a table if absent.
+    #[arg(short, long, value_enum)]
+    output: Option<Data>,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let client = arguments.registry.client(&arguments.image)?;
+    let keyring = arguments.registry.keyring()?;
+    let name = arguments.image.to_string();
+    let inspection = runtime::build()?.block_on(async {
+        let image = Image::open(&arguments.image, &client, keyring).await?;
+        inspect(&image, &name).await
+    })?;
+    let text = match arguments.output {
+        Some(form) => {
+            let value = serde_json::to_value(&inspection).context("writing the result")?;
+            form.write(&value)?
+        }
+        None => render(&inspection),
+    };
+    exit::print(&text)
+}
+
+fn render(inspection: &Inspection) -> String {
+    let mut text = format!("Image:  {}\n", printable(&inspection.image));
+    let _ = writeln!(text, "Digest: {}", inspection.digest);
+    let kind = if inspection.is_index {
+        "index, from which an architecture is chosen"
+    } else {
+        "single manifest, not an index"
+    };
+    let _ = writeln!(text, "Kind:   {kind}\n");
+    if inspection.platforms.is_empty() {
+        text.push_str("There is no image in it.\n");
+    } else {
+        let rows = inspection.platforms.iter().map(row).collect();
+        let headers = ["PLATFORM", "DIGEST", "SIZE", "LAYERS", "CREATED", "LABELS"];
+        text.push_str(&table(headers, rows));
+    }
+    if inspection.skipped > 0 {
+        let _ = writeln!(
+            text,
+            "\n{} more entries are attestations or artifacts.",
+            inspection.skipped
+        );
+    }
+    if !inspection.complete {
+        text.push_str("\nThere may be more: something was missing, or too much.\n");
+    }
+    for entry in &inspection.platforms {
+        if let Some(found) = entry
+            .details
+            .as_ref()
+            .and_then(|it| it.contradiction.as_ref())
+        {
+            let _ = writeln!(
+                text,
+                "\n{} says in its config that it is for {}.",
+                printable(&entry.platform.to_string()),
+                printable(found)
+            );
+        }
+    }
+    text
+}
+
+fn row(entry: &Entry) -> [String; 6] {
+    let details = entry.details.as_ref();
+    let labels = details.map(|it| &it.labels).into_iter().flatten();
+    let labels: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    [
+        printable(&entry.platform.to_string()),
+        entry.digest.to_string(),
+        details
+            .and_then(|it| it.size)
+            .map(|size| BinaryBytes(size).to_string())
+            .unwrap_or_default(),
+        details.map(|it| it.layers.to_string()).unwrap_or_default(),
+        printable(
+            details
+                .and_then(|it| it.created.as_deref())
+                .unwrap_or_default(),
+        ),
+        printable(&labels.join(",")),
+    ]
+}
+
+/// What somebody else wrote, fit for a terminal and one line of a table.
+fn printable(text: &str) -> String {
+    const LONGEST: usize = 160;
+    let mut out: String = text
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST)
+        .collect();
+    if text.chars().count() > LONGEST {
+        out.push_str("...");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_move_the_cursor() {
+        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a[2Jbc");
+        assert_eq!(printable(&"x".repeat(200)).len(), 163);
+    }
+}

@@ -1,0 +1,82 @@
+//! How far an import is: a bar for people, lines of JSON for programs.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use importer::{Chosen, Watch};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+/// Between two lines.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+const STYLE: &str =
+    "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} ETA {eta}";
+
+/// Tells on standard error.
+pub(super) enum Teller {
+    Bar(ProgressBar),
+    Lines { last: Option<Instant> },
+}
+
+impl Teller {
+    /// A bar, if somebody looks.
+    pub(super) fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self::Lines { last: None };
+        }
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template(STYLE) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self::Bar(bar)
+    }
+}
+
+/// One line of JSON; who does not listen still wants the disk.
+pub(super) fn line(value: &Value) {
+    let _ = writeln!(std::io::stderr(), "{value}");
+}
+
+impl Watch for Teller {
+    fn chosen(&mut self, chosen: &Chosen) {
+        match self {
+            Self::Bar(bar) => bar.set_message(chosen.platform.to_string()),
+            Self::Lines { .. } => line(&json!({
+                "event": "chosen",
+                "platform": chosen.platform.to_string(),
+                "digest": chosen.digest.to_string(),
+                "size": chosen.manifest.size(),
+            })),
+        }
+    }
+
+    fn progress(&mut self, progress: &importer::Progress) -> ControlFlow<()> {
+        match self {
+            Self::Bar(bar) => {
+                if let Some(total) = progress.total {
+                    bar.set_length(total);
+                }
+                bar.set_position(progress.fetched);
+            }
+            Self::Lines { last } => {
+                if last.is_none_or(|last| last.elapsed() >= INTERVAL) {
+                    *last = Some(Instant::now());
+                    let mut value = json!(progress);
+                    value["event"] = json!("progress");
+                    line(&value);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

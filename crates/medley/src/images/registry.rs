@@ -1,0 +1,105 @@
+//! How registries are spoken to, and as whom.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use oci::{Client, Keyring, Origin, Roots, Routes, Settings, Tls};
+use platform::Source;
+
+/// No file of credentials or certificates is larger.
+const LARGEST: u64 = 8 << 20;
+
+/// How to reach registries.
+#[derive(Debug, Args)]
+pub(super) struct RegistryArguments {
+    /// Credentials for registries, as docker, podman and skopeo write them.
+    /// [default: containers/auth.json in $XDG_RUNTIME_DIR, then ~/.docker/config.json]
+    #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
+    authfile: Option<PathBuf>,
+
+    /// A registry that need not prove who it is, and may be without TLS. Can be given several times.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    insecure: Vec<String>,
+
+    /// Certificates, in PEM, of authorities to believe for the image's registry besides those of the
+    /// system.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+impl RegistryArguments {
+    /// A client for an image.
+    pub(super) fn client(&self, source: &Source) -> anyhow::Result<Client> {
+        let mut settings = Settings::new(Roots::of_system());
+        if let Some(path) = &self.ca {
+            let what = || format!("reading the certificates in {}", path.display());
+            let pem = read(path).with_context(what)?;
+            let tls = Tls::authorities(&pem)
+                .map_err(anyhow::Error::msg)
+                .with_context(what)?;
+            let Some(reference) = source.reference() else {
+                anyhow::bail!("--ca is for registries, but {source} is in none");
+            };
+            settings.tls.insert(reference.host().to_string(), tls);
+        }
+        let mut routes = Routes::direct();
+        for host in &self.insecure {
+            ensure!(
+                !host.is_empty() && !host.contains(['/', ' ']),
+                "--insecure {host:?} is no registry; expected HOST or HOST:PORT"
+            );
+            routes = routes.with_insecure(host);
+        }
+        Ok(Client::new(settings, routes))
+    }
+
+    /// All credentials there are.
+    pub(super) fn keyring(&self) -> anyhow::Result<Arc<Keyring>> {
+        let mut keyring = Keyring::anonymous();
+        if let Some(path) = &self.authfile {
+            add(&mut keyring, path)?;
+            return Ok(Arc::new(keyring));
+        }
+        for path in usual() {
+            match add(&mut keyring, &path) {
+                Err(error) if is_missing(&error) => {}
+                Err(error) => return Err(error.context("--authfile FILE names another file")),
+                Ok(()) => break,
+            }
+        }
+        Ok(Arc::new(keyring))
+    }
+}
+
+/// Where credentials are if nobody says.
+fn usual() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.map(|folder| folder.join("containers/auth.json"));
+    let home = std::env::home_dir().map(|home| home.join(".docker/config.json"));
+    let paths = runtime.into_iter().chain(home);
+    paths.filter(|path| path.is_absolute()).collect()
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+}
+
+fn add(keyring: &mut Keyring, path: &Path) -> anyhow::Result<()> {
+    let what = || format!("reading credentials from {}", path.display());
+    let bytes = read(path).with_context(what)?;
+    keyring
+        .add_docker_config(&bytes, Origin::File)
+        .with_context(what)
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,266 @@
+//! Container disks of two architectures, made by `qemu-img`, and how commands are run with them.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{HostileServer, Layout, Misdeed};
+
+pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: output.status.code(),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    /// The output of a command that worked.
+    pub(crate) fn ok(self) -> anyhow::Result<String> {
+        ensure!(self.code == Some(0), "{:?}: {}", self.code, self.err);
+        Ok(self.out)
+    }
+
+    /// The errors of a command that was refused; nothing is in its output.
+    pub(crate) fn refused(self) -> anyhow::Result<String> {
+        ensure!(self.code == Some(1), "{:?}: {}", self.code, self.out);
+        ensure!(self.out.is_empty(), "{}", self.out);
+        ensure!(self.err.contains("error: "), "{}", self.err);
+        Ok(self.err)
+    }
+
+    pub(crate) fn json(self) -> anyhow::Result<Value> {
+        let out = self.ok()?;
+        serde_json::from_str(&out).context(out)
+    }
+}
+
+/// Runs the binary, without the credentials of whoever tests.
+pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
+    let output = tokio::process::Command::new(MEDLEY)
+        .args(line)
+        .env_remove("REGISTRY_AUTH_FILE")
+        .env_remove("XDG_RUNTIME_DIR")
+        .env("HOME", "/nonexistent")
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    Ok(Said::of(&output))
+}
+
+pub(crate) fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+pub(crate) fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+pub(crate) fn same_bytes(found: &Path, expected: &Path) -> anyhow::Result<()> {
+    let (found, expected) = (std::fs::read(found)?, std::fs::read(expected)?);
+    ensure!(found.len() == expected.len(), "{} bytes", found.len());
+    let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+    ensure!(differs.is_none(), "they differ at {differs:?}");
+    Ok(())
+}
+
+fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("the tests need {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {arguments:?}: {said}");
+    Ok(())
+}
+
+/// Bytes that do not repeat and are others for every seed.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state.to_be_bytes()[0]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// A layout with images under the names `all`, `single`, `liar`, `empty` and `bootc`.
+pub(crate) struct Fixture {
+    folder: TempDir,
+    layout: Layout,
+    digests: BTreeMap<&'static str, String>,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut layout = Layout::new(&folder.path().join("layout"))?;
+        let mut digests = BTreeMap::new();
+        let mut images = Vec::new();
+        let labels = json!({ "instancetype": "u1.small" });
+        for (seed, architecture) in [(1, "amd64"), (2, "arm64")] {
+            let layer = disk(folder.path(), architecture, seed)?;
+            let image = layout.image(architecture, &[&layer], &labels)?;
+            digests.insert(architecture, image["digest"].as_str().unwrap().to_owned());
+            images.push(image);
+        }
+        let all = layout.index(&images)?;
+        layout.name("all", &all)?;
+        layout.name("single", &images[0])?;
+        let mut lie = images[0].clone();
+        lie["platform"]["architecture"] = json!("arm64");
+        let liar = layout.index(&[lie])?;
+        layout.name("liar", &liar)?;
+        let nothing = vec![0; 1024];
+        let empty = layout.image("amd64", &[&nothing], &json!({}))?;
+        layout.name("empty", &layout.index(&[empty])?)?;
+        let labels = json!({ "containers.bootc": "1" });
+        let bootc = layout.image("amd64", &[&nothing], &labels)?;
+        layout.name("bootc", &layout.index(&[bootc])?)?;
+        Ok(Self {
+            folder,
+            layout,
+            digests,
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Of a name, in the folder.
+    pub(crate) fn source(&self, name: &str) -> String {
+        self.layout.source(name)
+    }
+
+    /// All of it as one file.
+    pub(crate) fn archive(&self) -> anyhow::Result<PathBuf> {
+        let file = self.folder().join("layout.tar");
+        let layout = self.folder().join("layout");
+        run("tar", &["-C", path(&layout), "-cf", path(&file), "."])?;
+        Ok(file)
+    }
+
+    /// Of the manifest of an architecture.
+    pub(crate) fn digest(&self, architecture: &str) -> String {
+        self.digests[architecture].clone()
+    }
+
+    /// What `qemu-img` makes of the disk.
+    pub(crate) fn raw(&self, architecture: &str) -> PathBuf {
+        self.folder().join(architecture).join("expected.raw")
+    }
+
+    fn blob(&self, digest: &str) -> anyhow::Result<Vec<u8>> {
+        let hash = digest.trim_start_matches("sha256:");
+        let path = self.folder().join("layout/blobs/sha256").join(hash);
+        Ok(std::fs::read(path)?)
+    }
+
+    /// The digest of the layer of an architecture.
+    pub(crate) fn layer(&self, architecture: &str) -> anyhow::Result<String> {
+        let manifest = self.blob(&self.digest(architecture))?;
+        let manifest: Value = serde_json::from_slice(&manifest)?;
+        let digest = manifest["layers"][0]["digest"].as_str();
+        Ok(digest.context("no layer")?.to_owned())
+    }
+
+    /// Whether there is neither a disk nor an unfinished one.
+    pub(crate) fn nothing_at(&self, to: &Path) -> anyhow::Result<()> {
+        let name = to.file_name().unwrap().to_str().unwrap();
+        for entry in std::fs::read_dir(self.folder())? {
+            let found = entry?.file_name();
+            let found = found.to_string_lossy();
+            ensure!(!found.starts_with(name), "{found} is there");
+        }
+        Ok(())
+    }
+
+    /// A registry that has one image under every tag, and answers for blobs as it is told: digest,
+    /// bytes, and from where on they are wanted.
+    pub(crate) async fn serve(
+        &self,
+        name: &str,
+        answer: impl Fn(&str, Vec<u8>, usize) -> Misdeed + Send + Sync + 'static,
+    ) -> anyhow::Result<HostileServer> {
+        let layout = self.folder().join("layout");
+        let index: Value = serde_json::from_slice(&std::fs::read(layout.join("index.json"))?)?;
+        let root = index["manifests"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|entry| entry["annotations"]["org.opencontainers.image.ref.name"] == name)
+            .and_then(|entry| entry["digest"].as_str())
+            .context("no such name")?
+            .to_owned();
+        HostileServer::start(move |asked| {
+            let last = asked.path.rsplit('/').next().unwrap_or_default();
+            let digest = if last.starts_with("sha256:") {
+                last
+            } else {
+                &root
+            };
+            let hash = digest.trim_start_matches("sha256:");
+            let Ok(bytes) = std::fs::read(layout.join("blobs/sha256").join(hash)) else {
+                return Misdeed::answer(404, "");
+            };
+            if asked.path.contains("/blobs/") {
+                return answer(digest, bytes, asked.offset());
+            }
+            if !asked.path.contains("/manifests/") {
+                return Misdeed::answer(200, "{}");
+            }
+            let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let kind = document["mediaType"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            Misdeed::answer(200, bytes)
+                .with("Content-Type", &kind)
+                .with("Docker-Content-Digest", digest)
+        })
+        .await
+    }
+}
+
+/// A layer with a qcow2 of 8 MiB, and beside it what it is as a raw disk.
+fn disk(folder: &Path, architecture: &str, seed: u64) -> anyhow::Result<Vec<u8>> {
+    let own = folder.join(architecture);
+    std::fs::create_dir_all(own.join("disk"))?;
+    let mut raw = vec![0; 8 << 20];
+    let noise = noise(seed, 3 << 20);
+    raw[1 << 20..4 << 20].copy_from_slice(&noise);
+    let source = own.join("source.raw");
+    std::fs::write(&source, raw)?;
+    let qcow2 = own.join("disk/disk.img");
+    let convert = |from: &str, to: &str, source: &Path, target: &Path| {
+        let line = ["convert", "-f", from, "-O", to, path(source), path(target)];
+        run("qemu-img", &line)
+    };
+    convert("raw", "qcow2", &source, &qcow2)?;
+    convert("qcow2", "raw", &qcow2, &own.join("expected.raw"))?;
+    let tar = folder.join(format!("{architecture}.tar"));
+    run("tar", &["-C", path(&own), "-cf", path(&tar), "disk"])?;
+    Ok(std::fs::read(tar)?)
+}
