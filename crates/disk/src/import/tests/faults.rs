@@ -103,19 +103,7 @@ fn a_broken_connection_says_where() {
 fn a_disk_that_does_not_fit_is_not_begun(#[case] format: &str) {
     let folder = Folder::new();
     let raw = folder.raw("disk.raw", 1 << 20, 5);
-    let image = folder.path("image");
-    run(
-        "qemu-img",
-        &[
-            "convert",
-            "-f",
-            "raw",
-            "-O",
-            format,
-            text(&raw),
-            text(&image),
-        ],
-    );
+    let image = folder.convert_to(format, &raw, "image", &[]);
     let file = std::fs::read(image).unwrap();
     let mut registry = Registry::with(&[("disk/disk.img", &file)], Packing::Gzip);
     for mut sink in [

@@ -166,19 +166,7 @@ fn an_artifact_is_the_disk_itself() {
 fn other_formats_are_named(#[case] format: &str) {
     let folder = Folder::new();
     let raw = folder.raw("disk.raw", 1 << 20, 9);
-    let image = folder.path("disk.img");
-    run(
-        "qemu-img",
-        &[
-            "convert",
-            "-f",
-            "raw",
-            "-O",
-            format,
-            text(&raw),
-            text(&image),
-        ],
-    );
+    let image = folder.convert_to(format, &raw, "disk.img", &[]);
     let file = std::fs::read(image).unwrap();
     let mut registry = Registry::with(&[("disk/disk.img", &file)], Packing::Gzip);
     let mut sink = MemorySink::new(None);

@@ -74,8 +74,19 @@ impl Folder {
 
     /// `qemu-img convert` to qcow2.
     pub(crate) fn convert(&self, raw: &Path, name: &str, arguments: &[&str]) -> PathBuf {
+        self.convert_to("qcow2", raw, name, arguments)
+    }
+
+    /// `qemu-img convert` to a format.
+    pub(crate) fn convert_to(
+        &self,
+        format: &str,
+        raw: &Path,
+        name: &str,
+        arguments: &[&str],
+    ) -> PathBuf {
         let path = self.path(name);
-        let mut all = vec!["convert", "-f", "raw", "-O", "qcow2"];
+        let mut all = vec!["convert", "-f", "raw", "-O", format];
         all.extend(arguments);
         all.extend([text(raw), text(&path)]);
         run("qemu-img", &all);
