@@ -566,6 +566,21 @@ async fn empty_blobs_are_blobs() {
     assert!(bytes.is_empty());
 }
 
+/// A client that asks the mirror of a registry before the registry itself.
+fn mirrored(origin: &HostileServer, mirror: &HostileServer) -> Client {
+    let conf = format!(
+        "[[registry]]\nlocation='{}'\n[[registry.mirror]]\nlocation='{}'\n",
+        origin.host(),
+        mirror.host()
+    );
+    let registries = Registries::read([("registries.conf", conf.as_str())]).unwrap();
+    let routes = Routes::direct()
+        .with_registries(registries)
+        .with_plain(origin.host())
+        .with_plain(mirror.host());
+    Client::new(settings(), routes)
+}
+
 #[tokio::test]
 async fn blobs_go_on_at_the_registry_when_a_mirror_fails() {
     let blob = noise(300_000);
@@ -581,17 +596,7 @@ async fn blobs_go_on_at_the_registry_when_a_mirror_fails() {
         Misdeed::answer(206, second.slice(at..)).with("Content-Range", &range)
     })
     .await;
-    let conf = format!(
-        "[[registry]]\nlocation='{}'\n[[registry.mirror]]\nlocation='{}'\n",
-        origin.host(),
-        mirror.host()
-    );
-    let registries = Registries::read([("registries.conf", conf.as_str())]).unwrap();
-    let routes = Routes::direct()
-        .with_registries(registries)
-        .with_plain(origin.host())
-        .with_plain(mirror.host());
-    let client = Client::new(settings(), routes);
+    let client = mirrored(&origin, &mirror);
     let bytes = drain(&client, &tag(&origin), &blob, 0).await.unwrap();
     assert!(bytes == blob);
     assert_eq!(origin.asked().len(), 1);
@@ -604,17 +609,7 @@ async fn a_mirror_with_wrong_content_is_not_asked_twice() {
     let whole = blob.clone();
     let mirror = start(|_| Misdeed::answer(200, vec![9; 1000])).await;
     let origin = start(move |_| Misdeed::answer(200, whole.clone())).await;
-    let conf = format!(
-        "[[registry]]\nlocation='{}'\n[[registry.mirror]]\nlocation='{}'\n",
-        origin.host(),
-        mirror.host()
-    );
-    let registries = Registries::read([("registries.conf", conf.as_str())]).unwrap();
-    let routes = Routes::direct()
-        .with_registries(registries)
-        .with_plain(origin.host())
-        .with_plain(mirror.host());
-    let client = Client::new(settings(), routes);
+    let client = mirrored(&origin, &mirror);
     let error = drain(&client, &tag(&origin), &blob, 0).await.unwrap_err();
     assert_eq!(
         (error.reason(), error.place),
