@@ -175,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn what_somebody_else_changed_in_between_is_left_alone() -> anyhow::Result<()> {
+    /// A cluster with one configuration, and that as it was read.
+    async fn with_one() -> anyhow::Result<(TestCluster, Configs, VirtPlatformConfig)> {
         let cluster = TestCluster::start().await?;
         operator::install(&cluster.client(), "medley-system").await?;
         let configs = Configs::new(&cluster.client());
@@ -191,6 +191,12 @@ mod tests {
                 &VirtPlatformConfig::new("example-profile", spec),
             )
             .await?;
+        Ok((cluster, configs, read))
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_changed_in_between_is_left_alone() -> anyhow::Result<()> {
+        let (_cluster, configs, read) = with_one().await?;
         let changed = configs
             .change(&read, json!({ "spec": { "action": "Ignore" } }))
             .await?;
@@ -206,20 +212,7 @@ mod tests {
     #[tokio::test]
     async fn a_status_written_in_between_is_in_nobodys_way_but_a_new_plan_is() -> anyhow::Result<()>
     {
-        let cluster = TestCluster::start().await?;
-        operator::install(&cluster.client(), "medley-system").await?;
-        let configs = Configs::new(&cluster.client());
-        let spec = VirtPlatformConfigSpec {
-            profile: "example-profile".to_owned(),
-            ..VirtPlatformConfigSpec::default()
-        };
-        let read = configs
-            .api
-            .create(
-                &PostParams::default(),
-                &VirtPlatformConfig::new("example-profile", spec),
-            )
-            .await?;
+        let (_cluster, configs, read) = with_one().await?;
         let report = async |status: Value| {
             let patch = json!({ "status": status });
             let params = PatchParams::default();
