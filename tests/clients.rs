@@ -503,3 +503,94 @@ async fn others_are_told_who_they_are() -> anyhow::Result<()> {
     assert_eq!(user["groups"], json!(["devs", "system:authenticated"]));
     Ok(())
 }
+
+/// What was written under one definition is shown with the defaults of the next, however it is asked
+/// for; what is written under it, as it was written.
+#[tokio::test]
+async fn what_was_stored_is_shown_with_the_defaults_of_today() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    let definition = |defaults: serde_json::Value| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "sails.clients.example.com" },
+            "spec": {
+                "group": "clients.example.com", "scope": "Cluster",
+                "names": { "plural": "sails", "kind": "Sail" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+                        "spec": { "type": "object", "properties": defaults },
+                    }}},
+                }],
+            },
+        })
+    };
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let apply = PatchParams::apply("test").force();
+    let define = async |defaults| {
+        let definition = definition(defaults);
+        definitions
+            .patch(
+                "sails.clients.example.com",
+                &apply,
+                &Patch::Apply(definition),
+            )
+            .await
+    };
+    let color = json!({ "type": "string", "default": "white" });
+    define(json!({ "color": color, "size": { "type": "integer" } })).await?;
+    let kind = GroupVersionKind::gvk("clients.example.com", "v1", "Sail");
+    let resource = kube::discovery::ApiResource::from_gvk_with_plural(&kind, "sails");
+    let sails: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    wait_until("sails are served", PATIENCE, || async {
+        Ok(sails.list(&ListParams::default()).await.ok().map(drop))
+    })
+    .await?;
+    let sail = |name: &str| {
+        json!({
+            "apiVersion": "clients.example.com/v1", "kind": "Sail",
+            "metadata": { "name": name }, "spec": {},
+        })
+    };
+    let made = |name: &str| serde_json::from_value::<DynamicObject>(sail(name));
+    let post = PostParams::default();
+    let before = sails.create(&post, &made("before")?).await?;
+    assert_eq!(before.data["spec"], json!({ "color": "white" }));
+    let version = before.resource_version().unwrap_or_default();
+
+    define(json!({ "color": color, "size": { "type": "integer", "default": 7 } })).await?;
+    let both = json!({ "color": "white", "size": 7 });
+    wait_until("the second default is in force", PATIENCE, || async {
+        let now = sails.get("before").await?;
+        Ok((now.data["spec"] == both).then_some(()))
+    })
+    .await?;
+    let listed = sails.list(&ListParams::default()).await?;
+    assert_eq!(listed.items[0].data["spec"], both);
+    let events = sails.watch(&WatchParams::default(), &version).await?;
+    let mut events = events.boxed();
+    sails.create(&post, &made("after")?).await?;
+    let label = json!({ "metadata": { "labels": { "touched": "yes" } } });
+    let touched = sails
+        .patch("before", &PatchParams::default(), &Patch::Merge(label))
+        .await?;
+    assert_eq!(touched.data["spec"], both);
+    for name in ["after", "before"] {
+        let event = events.try_next().await?;
+        let Some(WatchEvent::Added(seen) | WatchEvent::Modified(seen)) = event else {
+            anyhow::bail!("{event:?} instead of {name}");
+        };
+        assert_eq!(
+            (seen.name_any().as_str(), &seen.data["spec"]),
+            (name, &both)
+        );
+        assert_eq!(sails.get(name).await?.data, seen.data);
+    }
+    sails.delete("before", &DeleteParams::default()).await?;
+    let Some(WatchEvent::Deleted(gone)) = events.try_next().await? else {
+        anyhow::bail!("the deletion is not told");
+    };
+    assert_eq!(gone.data["spec"], both);
+    Ok(())
+}

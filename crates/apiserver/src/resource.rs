@@ -25,6 +25,11 @@ pub(crate) use template::Template;
 pub trait Conversion: Send + Sync {
     /// Whether what is stored can be sent as it is.
     fn is_identity(&self) -> bool;
+    /// A mark for what [`write_stored`](Self::write_stored) makes, if that can be sent as it is as long
+    /// as this conversion is in force.
+    fn form(&self) -> Option<u64> {
+        None
+    }
     /// From the stored form.
     fn read_stored(&self, object: Value) -> Value;
     /// To the stored form.
@@ -108,12 +113,22 @@ impl Resource {
         self.info.gvk.api_version()
     }
 
+    /// Whether what is stored of an entry can be sent as it is.
+    pub fn is_verbatim(&self, entry: &Entry) -> bool {
+        let form = self.conversion.form();
+        self.conversion.is_identity() || form.is_some() && entry.form == form
+    }
+
     /// The object of an entry in the served version.
     pub fn read(&self, entry: &Entry) -> Result<Value, Status> {
         let object = entry
             .object()
             .map_err(|error| Status::internal(&error.to_string()))?;
-        Ok(self.serve(Arc::unwrap_or_clone(object)))
+        let object = Arc::unwrap_or_clone(object);
+        if self.is_verbatim(entry) {
+            return Ok(object);
+        }
+        Ok(self.serve(object))
     }
 
     /// A stored object in the served version.

@@ -136,6 +136,7 @@ impl State {
                 key: key.into(),
                 expect,
                 op,
+                form: resource.conversion.form(),
             })
             .await?;
         self.written(resource);
@@ -157,6 +158,7 @@ impl State {
                 key: Arc::clone(&entry.key),
                 expect,
                 op,
+                form: resource.conversion.form(),
             })
             .await?;
         self.written(resource);

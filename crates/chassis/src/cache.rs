@@ -179,8 +179,8 @@ impl<K: Kind> Cache<K> {
         self.wait(|progress| progress.listed).await;
     }
 
-    /// Waits until the cache has seen a write, given what the server answered to it.
-    pub async fn saw(&self, written: &K) {
+    /// Waits until the cache has seen a write, given what the server answered to it, or some of that.
+    pub async fn saw(&self, written: &impl kube::Resource) {
         let Some(revision) = revision(written.meta()) else {
             return;
         };

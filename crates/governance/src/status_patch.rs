@@ -55,13 +55,13 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
     );
     patch.field("operatorVersion", &old.operator_version, operator_version);
     patch.field("appliedOptions", &old.applied_options, applied_options);
-    patch.field("items", &old.items, items);
-    patch.field("conditions", &old.conditions, conditions);
+    patch.list("items", &old.items, items);
+    patch.list("conditions", &old.conditions, conditions);
     patch.field("planDigest", &old.plan_digest, plan_digest);
     patch.field("inputs", &old.inputs, inputs);
     patch.field("warnings", &old.warnings, warnings);
     patch.field("revision", &old.revision, revision);
-    patch.field("applied", &old.applied, applied);
+    patch.list("applied", &old.applied, applied);
     patch.field("drift", &old.drift, drift);
     patch.field("enforcement", &old.enforcement, enforcement);
     patch.field("nextWindow", &old.next_window, next_window);
@@ -87,6 +87,19 @@ impl Patch {
             self.0.push(operation("add", &path, &new));
         } else if is_there(&old) {
             self.0.push(json!({ "op": "remove", "path": path }));
+        }
+    }
+
+    /// A list that may be long: of one that stays as long as it was, no more than what changed.
+    fn list<T: Serialize + PartialEq>(&mut self, name: &str, old: &Vec<T>, new: &Vec<T>) {
+        if old.len() != new.len() {
+            return self.field(name, old, new);
+        }
+        for (index, (old, new)) in old.iter().zip(new).enumerate() {
+            if old != new {
+                let path = format!("/status/{name}/{index}");
+                self.0.push(operation("replace", &path, &value(new)));
+            }
         }
     }
 }

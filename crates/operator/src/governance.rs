@@ -29,7 +29,8 @@ use api::advisor::{Action, VirtPlatformConfig};
 use chassis::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use kube::api::{Patch, PatchParams};
+use kube::api::{NotUsed, Object, Patch, PatchParams};
+use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use tracing::warn;
@@ -216,7 +217,9 @@ impl Governor {
         };
         let decision = decide(&facts);
         let todo = decision.todo.clone();
-        let config = self.write(config, decision).await?;
+        let Some(config) = self.write(config, decision).await? else {
+            return Ok(None);
+        };
         let facts = Facts {
             config: &config,
             ..facts
@@ -245,9 +248,9 @@ impl Governor {
             Todo::Execute(execution) => self.execute(&facts, *execution).await?,
         };
         let todo = next.todo.clone();
-        self.write(&config, next).await?;
+        let written = self.write(&config, next).await?;
         Ok(match todo {
-            Todo::Rest(wake) => Some(until(wake)),
+            Todo::Rest(wake) if written.is_some() => Some(until(wake)),
             _ => None,
         })
     }
@@ -312,37 +315,45 @@ impl Governor {
         }
     }
 
-    /// Writes the status if it is another, and reports.
+    /// Writes the status if it is another, and reports. Nothing comes back if somebody else has
+    /// written since: what was to be done was decided without knowing that.
     async fn write(
         &self,
         config: &Arc<VirtPlatformConfig>,
         decision: Decision,
-    ) -> Result<Arc<VirtPlatformConfig>, Error> {
-        let mut written = Arc::clone(config);
-        if config.status.as_ref() != Some(&decision.status) {
-            let name = config.name_any();
-            let patch = status_patch(config, &decision.status);
-            let patch = serde_json::from_value(Value::Array(patch)).map_err(|error| {
-                Error::Invalid(format!("patching the status of {name}: {error}"))
-            })?;
-            let api: Api<VirtPlatformConfig> = Api::all(self.client.clone());
-            let params = PatchParams {
-                field_manager: Some(COMPONENT.to_owned()),
-                ..PatchParams::default()
-            };
-            let answer = api
-                .patch_status(&name, &params, &Patch::Json::<()>(patch))
-                .await
-                .map_err(Error::api(format!(
-                    "writing the status of VirtPlatformConfig {name}"
-                )))?;
-            self.configs.saw(&answer).await;
-            written = Arc::new(answer);
+    ) -> Result<Option<Arc<VirtPlatformConfig>>, Error> {
+        if config.status.as_ref() == Some(&decision.status) {
+            self.report.decided(config, &decision);
+            return Ok(Some(Arc::clone(config)));
         }
-        self.report.decided(&written, &decision);
-        Ok(written)
+        let name = config.name_any();
+        let patch = status_patch(config, &decision.status);
+        let patch = serde_json::from_value(Value::Array(patch))
+            .map_err(|error| Error::Invalid(format!("patching the status of {name}: {error}")))?;
+        let api: Api<Answer> = Api::all_with(
+            self.client.clone(),
+            &ApiResource::erase::<VirtPlatformConfig>(&()),
+        );
+        let params = PatchParams {
+            field_manager: Some(COMPONENT.to_owned()),
+            ..PatchParams::default()
+        };
+        let answer = api
+            .patch_status(&name, &params, &Patch::Json::<()>(patch))
+            .await
+            .map_err(Error::api(format!(
+                "writing the status of VirtPlatformConfig {name}"
+            )))?;
+        self.report.decided(config, &decision);
+        self.configs.saw(&answer).await;
+        let written = self.configs.find(&Key::of(&config.metadata));
+        Ok(written.filter(|written| written.resource_version() == answer.resource_version()))
     }
 }
+
+/// What is read of the answer to a write. The cache reads the object, and once is enough: a long plan
+/// is a megabyte.
+type Answer = Object<NotUsed, NotUsed>;
 
 /// When to look again.
 fn until(wake: Option<Timestamp>) -> Next {

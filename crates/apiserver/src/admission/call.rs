@@ -139,8 +139,8 @@ pub(super) fn patch(
         let kind = go_quote(&answer.patch_type);
         return Err(Failure::Call(format!("unsupported patch type {kind}")));
     }
-    let mut patched = versioned.object.clone();
-    patch.apply(&mut patched).map_err(|error| match error {
+    let patched = patch.apply(versioned.object.clone());
+    let patched = patched.map_err(|error| match error {
         PatchError::Unprocessable(why) => internal(&why),
         other => internal(&other.to_string()),
     })?;

@@ -2,6 +2,7 @@
 //! defaults (conversion strategy `None`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use machinery::apply::{Schema, TypeRef};
 use serde_json::Value;
@@ -34,12 +35,32 @@ pub(crate) struct CustomConversion {
     /// All there are.
     pub(crate) versions: Arc<Versions>,
     /// Nothing to do on reading: one version, and no defaults that older objects might lack.
-    pub(crate) verbatim: bool,
+    verbatim: bool,
+    /// What objects are marked with that are written in this very version, defaults and all: nothing is
+    /// to be done on reading those. Versions that are not stored have none.
+    form: Option<u64>,
+}
+
+impl CustomConversion {
+    pub(crate) fn new(served: String, versions: Arc<Versions>, verbatim: bool) -> Self {
+        static FORMS: AtomicU64 = AtomicU64::new(1);
+        let form = (served == versions.storage).then(|| FORMS.fetch_add(1, Ordering::Relaxed));
+        Self {
+            served,
+            versions,
+            verbatim,
+            form,
+        }
+    }
 }
 
 impl Conversion for CustomConversion {
     fn is_identity(&self) -> bool {
         self.verbatim
+    }
+
+    fn form(&self) -> Option<u64> {
+        self.form
     }
 
     fn read_stored(&self, mut object: Value) -> Value {
@@ -55,6 +76,12 @@ impl Conversion for CustomConversion {
     fn write_stored(&self, mut object: Value) -> Value {
         if let Some(fields) = object.as_object_mut() {
             fields.insert("apiVersion".into(), self.versions.storage.clone().into());
+        }
+        if self.form.is_some()
+            && let Some(strategy) = self.versions.find(&self.served)
+        {
+            // The form is a promise. Admission may have taken away what was filled in before it.
+            strategy.default(&mut object);
         }
         object
     }

@@ -168,7 +168,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
         let newer = newest
             .filter(|newest| compare_versions(newest, name).is_lt())
             .map(|newest| join_api_version(group, newest));
-        let verbatim = single && !has_defaults(strategy.schema.schema());
+        let verbatim = single && !strategy.schema.schema().has_defaults;
         resources.push(Arc::new(Resource {
             info: info(
                 spec,
@@ -178,11 +178,11 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
                 deprecation(version, &api_version, kind, newer.as_deref()),
             ),
             strategy: Arc::clone(strategy) as Arc<dyn Strategy>,
-            conversion: Arc::new(CustomConversion {
-                served: api_version.clone(),
-                versions: Arc::clone(&versions_of),
+            conversion: Arc::new(CustomConversion::new(
+                api_version.clone(),
+                Arc::clone(&versions_of),
                 verbatim,
-            }),
+            )),
             prefix: format!(
                 "/registry/{group}/{}/",
                 names["plural"].as_str().unwrap_or_default()
@@ -205,16 +205,6 @@ fn newest_served<'a>(versions: &[&'a Value]) -> Option<&'a str> {
         .collect();
     names.sort_by(|a, b| compare_versions(a, b));
     names.first().copied()
-}
-
-fn has_defaults(schema: &Schema) -> bool {
-    schema.default.is_some()
-        || schema.properties.values().any(has_defaults)
-        || schema.items.as_deref().is_some_and(has_defaults)
-        || schema
-            .additional_properties
-            .as_deref()
-            .is_some_and(has_defaults)
 }
 
 fn strategy_of(spec: &Value, version: &Value) -> Result<CustomStrategy, String> {

@@ -126,7 +126,7 @@ fn list_bytes(
         if index > 0 {
             body.push(b',');
         }
-        if !resource.conversion.is_identity() {
+        if !resource.is_verbatim(entry) {
             let mut object = resource.read(entry)?;
             if resource.custom.is_none()
                 && let Some(fields) = object.as_object_mut()
@@ -210,7 +210,7 @@ pub(crate) async fn page(
                 let object = entry
                     .object()
                     .map_err(|error| Status::internal(&error.to_string()))?;
-                let matches = if resource.conversion.is_identity() {
+                let matches = if resource.is_verbatim(&entry) {
                     selection.matches(resource, &object)
                 } else {
                     selection.matches(resource, &resource.read(&entry)?)

@@ -121,18 +121,17 @@ impl Edit {
 
     /// What the patch makes of an object, not decoded yet.
     fn make(&self, resource: &Resource, live: &Value) -> Result<Value, Status> {
-        let mut made = live.clone();
-        let outcome = match (&self.kind, resource.strategy.strategic()) {
-            (EditKind::Json(patch), _) => patch.apply(&mut made),
-            (EditKind::Merge(patch), _) => merge_patch(&mut made, patch),
-            (EditKind::Strategic(patch), Some(kind)) => {
-                strategic_merge_patch(live, patch, kind).map(|merged| made = merged)
+        let made = match (&self.kind, resource.strategy.strategic()) {
+            (EditKind::Json(patch), _) => patch.apply(live.clone()),
+            (EditKind::Merge(patch), _) => {
+                let mut made = live.clone();
+                merge_patch(&mut made, patch).map(|()| made)
             }
+            (EditKind::Strategic(patch), Some(kind)) => strategic_merge_patch(live, patch, kind),
             // Refused before by its media type.
-            (EditKind::Strategic(_), None) => Ok(()),
+            (EditKind::Strategic(_), None) => Ok(live.clone()),
         };
-        outcome.map_err(|error| error.status())?;
-        Ok(made)
+        made.map_err(|error| error.status())
     }
 
     /// The answer when what the patch makes is no good. It shows what was made, or the patch itself

@@ -135,7 +135,7 @@ pub(crate) fn stored_response(
     entry: &crate::store::Entry,
 ) -> Result<Response<Body>, Status> {
     let representation = context.representation(resource)?;
-    if representation.shape == Shape::Object && resource.conversion.is_identity() {
+    if representation.shape == Shape::Object && resource.is_verbatim(entry) {
         let bytes: Bytes = entry.value.clone();
         return Ok(respond::json_bytes(
             StatusCode::OK,

@@ -229,9 +229,11 @@ impl ScaleWrite<'_> {
                     meta::set(&mut scale, "managedFields", fields.clone());
                 }
             }
-            (_, JSON_PATCH) => JsonPatch::decode(bytes, false)
-                .and_then(|patch| patch.apply(&mut scale))
-                .map_err(|error| error.status())?,
+            (_, JSON_PATCH) => {
+                scale = JsonPatch::decode(bytes, false)
+                    .and_then(|patch| patch.apply(scale))
+                    .map_err(|error| error.status())?;
+            }
             // A scale has no lists: strategic merge and merge patch are the same here.
             (_, MERGE_PATCH | STRATEGIC_PATCH) => decode_merge_patch(bytes, false)
                 .and_then(|patch| merge_patch(&mut scale, &patch.value))

@@ -232,14 +232,17 @@ impl Watcher {
 
     /// What a change looks like through the selectors; `None` when it cannot be seen.
     fn event_frame(&mut self, event: &Event) -> Option<Bytes> {
-        let verbatim = self.shape == Shape::Object && self.resource.conversion.is_identity();
-        if self.selection.is_everything() && verbatim {
+        if self.selection.is_everything() {
             let kind = match event.kind {
                 EventKind::Put { created: true } => "ADDED",
                 EventKind::Put { created: false } => "MODIFIED",
                 EventKind::Delete => "DELETED",
             };
-            return Some(event_line(kind, &event.entry.value));
+            if self.shape == Shape::Object && self.resource.is_verbatim(&event.entry) {
+                return Some(event_line(kind, &event.entry.value));
+            }
+            let object = self.resource.read(&event.entry).ok()?;
+            return Some(self.frame(kind, object));
         }
         let object = self.resource.read(&event.entry).ok()?;
         let matches = self.selection.matches(&self.resource, &object);

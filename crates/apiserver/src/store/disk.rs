@@ -267,7 +267,7 @@ fn decode(revision: u64, bytes: &[u8]) -> Option<Record> {
     };
     let create = u64::from_le_bytes(*create);
     Some(Record {
-        entry: Entry::new(key, Bytes::copy_from_slice(value), create, revision),
+        entry: Entry::new(key, Bytes::copy_from_slice(value), create, revision, None),
         delete,
     })
 }

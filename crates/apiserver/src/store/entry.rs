@@ -21,6 +21,9 @@ pub struct Entry {
     pub create_revision: u64,
     /// The revision that wrote this version.
     pub mod_revision: u64,
+    /// The form that its writer gave it ([`Write::form`](super::Write::form)); none if it was read from
+    /// the disk.
+    pub form: Option<u64>,
     decoded: Mutex<Weak<Value>>,
 }
 
@@ -30,12 +33,14 @@ impl Entry {
         value: Bytes,
         create_revision: u64,
         mod_revision: u64,
+        form: Option<u64>,
     ) -> Self {
         Self {
             key,
             value,
             create_revision,
             mod_revision,
+            form,
             decoded: Mutex::new(Weak::new()),
         }
     }

@@ -405,7 +405,13 @@ async fn a_closed_store_refuses_writes_and_ends_watches() {
 
 #[test]
 fn content_that_is_not_json_is_an_error_when_read_as_an_object() {
-    let entry = Entry::new("/registry/pods/a/x".into(), Bytes::from_static(b"{"), 2, 2);
+    let entry = Entry::new(
+        "/registry/pods/a/x".into(),
+        Bytes::from_static(b"{"),
+        2,
+        2,
+        None,
+    );
     assert!(matches!(entry.object(), Err(StoreError::Decode { .. })));
 }
 

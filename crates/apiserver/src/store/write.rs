@@ -60,6 +60,9 @@ pub struct Write {
     pub expect: Expect,
     /// What to do.
     pub op: Op,
+    /// A mark of the form that the content has, for readers who know it. It lasts as long as the
+    /// process.
+    pub form: Option<u64>,
 }
 
 impl Write {
@@ -73,6 +76,7 @@ impl Write {
             key: key.into(),
             expect,
             op: Op::Put(Box::new(content)),
+            form: None,
         }
     }
 
@@ -86,6 +90,7 @@ impl Write {
             key: key.into(),
             expect,
             op: Op::Delete(Box::new(content)),
+            form: None,
         }
     }
 

@@ -209,7 +209,7 @@ impl Writer {
                 Some(entry) => (Arc::clone(&entry.key), entry.create_revision),
                 None => (write.key, revision),
             };
-            let entry = Entry::new(key, value, created, revision);
+            let entry = Entry::new(key, value, created, revision, write.form);
             events.push(Arc::new(Event::new(entry, delete, current)));
         }
 

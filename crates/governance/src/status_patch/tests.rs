@@ -71,6 +71,32 @@ fn patched_the_old_status_is_the_new(#[case] old: Value, #[case] new: Value) {
 }
 
 #[test]
+fn of_a_list_that_is_as_long_as_before_no_more_is_written_than_what_changed() {
+    let item = |name: &str, state: &str| {
+        let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name });
+        json!({ "name": name, "targetRef": target, "state": state })
+    };
+    let plan = |state: &str| {
+        let items = [
+            item("a", "Completed"),
+            item("b", state),
+            item("c", "Completed"),
+        ];
+        json!({ "items": items })
+    };
+    let patch = status_patch(
+        &typed(&config(&plan("Pending"))),
+        &status(plan("InProgress")),
+    );
+    let written: Vec<_> = patch
+        .iter()
+        .skip(1)
+        .map(|operation| (&operation["path"], &operation["value"]["name"]))
+        .collect();
+    assert_eq!(json!(written), json!([["/status/items/1", "b"]]));
+}
+
+#[test]
 fn what_is_the_same_is_not_written() {
     let mut new = full();
     new["phase"] = json!("Completed");

@@ -76,23 +76,20 @@ impl JsonPatch {
         self.operations.is_empty()
     }
 
-    /// Applies the operations in turn; if one fails, `doc` stays as it was.
-    pub fn apply(&self, doc: &mut Value) -> Result<(), PatchError> {
-        let mut draft = Draft {
-            doc: doc.clone(),
-            copied: 0,
-        };
+    /// What the operations make of a document, in turn.
+    pub fn apply(&self, doc: Value) -> Result<Value, PatchError> {
+        let mut draft = Draft { doc, copied: 0 };
         for operation in &self.operations {
             draft.run(operation).map_err(PatchError::Unprocessable)?;
         }
-        *doc = draft.doc;
-        Ok(())
+        Ok(draft.doc)
     }
 }
 
-/// Reads and applies a JSON patch in one go, checked as by default.
+/// Reads and applies a JSON patch in one go, checked as by default; if it fails, `doc` stays as it was.
 pub fn json_patch(doc: &mut Value, operations: &[u8]) -> Result<(), PatchError> {
-    JsonPatch::decode(operations, true)?.apply(doc)
+    *doc = JsonPatch::decode(operations, true)?.apply(doc.clone())?;
+    Ok(())
 }
 
 fn cannot_read(found: &Value, into: &str, ty: &str) -> String {

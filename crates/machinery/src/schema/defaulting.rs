@@ -8,6 +8,9 @@ use super::types::Schema;
 /// Gives absent fields their defaults, in every object that is there. A null in a field that is not
 /// nullable counts as absent.
 pub fn default(value: &mut Value, schema: &Schema) {
+    if !schema.has_defaults {
+        return;
+    }
     match value {
         Value::Object(map) => {
             for (name, property) in &schema.properties {

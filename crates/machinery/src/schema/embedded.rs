@@ -42,6 +42,9 @@ impl Coercer {
         path: &Path,
         is_root: bool,
     ) -> Result<(), FieldError> {
+        if !schema.has_embedded && !is_root {
+            return Ok(());
+        }
         match value {
             Value::Object(map) => {
                 if schema.embedded_resource || is_root {
@@ -133,6 +136,9 @@ fn check(
     check_meta: &dyn Fn(&Value, bool, &Path) -> Vec<FieldError>,
     errors: &mut Vec<FieldError>,
 ) {
+    if !schema.has_embedded && !is_root {
+        return;
+    }
     match value {
         Value::Object(map) => {
             if schema.embedded_resource || is_root {

@@ -1,5 +1,7 @@
 //! Reading the JSON of a CRD's schema.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::types::{IntOrStringForm, ListType, MapType, Schema, SchemaType, ValidationRule};
@@ -147,7 +149,7 @@ fn read(json: &Value) -> Result<Schema, String> {
         .into_iter()
         .flatten()
         .map(|(name, value)| Ok((name.clone(), read(value)?)))
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<BTreeMap<_, _>, String>>()?;
     let explicit = int_or_string_pattern(&any_of)
         || all_of
             .first()
@@ -159,12 +161,25 @@ fn read(json: &Value) -> Result<Schema, String> {
         } else {
             IntOrStringForm::Bare
         });
+    let default = fields.get("default").cloned();
+    let embedded_resource = fields.flag("x-kubernetes-embedded-resource")?;
+    let any_below = |holds: fn(&Schema) -> bool| {
+        let further = items.iter().chain(&additional_properties);
+        properties
+            .values()
+            .chain(further.map(|below| &**below))
+            .any(holds)
+    };
+    let has_defaults = default.is_some() || any_below(|below| below.has_defaults);
+    let has_embedded = embedded_resource || any_below(|below| below.has_embedded);
     Ok(Schema {
         schema_type: SchemaType::from_name(&fields.text("type")?),
         description: fields.text("description")?,
         format: fields.text("format")?,
         nullable: fields.flag("nullable")?,
-        default: fields.get("default").cloned(),
+        default,
+        has_defaults,
+        has_embedded,
         properties,
         additional_properties,
         additional_properties_bool,
@@ -188,7 +203,7 @@ fn read(json: &Value) -> Result<Schema, String> {
         one_of: fields.schemas("oneOf")?,
         not: fields.schema("not")?,
         preserve_unknown_fields: fields.flag("x-kubernetes-preserve-unknown-fields")?,
-        embedded_resource: fields.flag("x-kubernetes-embedded-resource")?,
+        embedded_resource,
         int_or_string,
         list_type: match fields.text("x-kubernetes-list-type")?.as_str() {
             "atomic" => Some(ListType::Atomic),

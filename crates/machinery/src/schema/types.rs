@@ -111,6 +111,10 @@ pub struct Schema {
     pub nullable: bool,
     /// Value that an absent field gets.
     pub default: Option<Value>,
+    /// Whether anything in here has a default, itself included.
+    pub has_defaults: bool,
+    /// Whether anything in here is an object of its own, itself included.
+    pub has_embedded: bool,
     /// Declared fields.
     pub properties: BTreeMap<String, Self>,
     /// Schema of undeclared map entries.
