@@ -181,7 +181,12 @@ impl<K: Kind> Cache<K> {
 
     /// Waits until the cache has seen a write, given what the server answered to it.
     pub async fn saw(&self, written: &K) {
-        let Some(revision) = revision(written.meta()) else {
+        self.saw_meta(written.meta()).await;
+    }
+
+    /// The same for an answer that was read as something else than what is cached.
+    pub async fn saw_meta(&self, written: &ObjectMeta) {
+        let Some(revision) = revision(written) else {
             return;
         };
         self.wait(|progress| progress.listed && progress.revision >= revision)

@@ -4,6 +4,7 @@
 
 pub mod governance;
 pub mod health;
+pub mod images;
 mod install;
 mod job;
 
