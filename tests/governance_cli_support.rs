@@ -112,7 +112,7 @@ impl World {
     pub(crate) async fn govern(&self) -> anyhow::Result<()> {
         operator::install(&self.manager.client(), NAMESPACE).await?;
         let options = operator::Options {
-            jobs: operator::Job::ALL.iter().copied().collect(),
+            jobs: operator::Job::STANDARD.iter().copied().collect(),
             namespace: NAMESPACE.to_owned(),
             profiles: Vec::new(),
             version: "v9".to_owned(),

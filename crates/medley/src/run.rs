@@ -34,8 +34,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
 
-    /// The controllers to run, separated by commas.
-    /// [default: all]
+    /// The controllers to run, separated by commas: governance, images-hco, images-ssp, images-vm. Those
+    /// of images do what upstream operators do, so name them only where the others do not run.
+    /// [default: governance]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
 
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let options = Options {
         jobs: match arguments.controllers {
             Some(jobs) => jobs.into_iter().collect(),
-            None => Job::ALL.iter().copied().collect(),
+            None => Job::STANDARD.iter().copied().collect(),
         },
         namespace: arguments.namespace.unwrap_or_else(own_namespace),
         profiles: arguments.enable_profile,

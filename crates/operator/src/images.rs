@@ -15,3 +15,9 @@
 //! What it decides is in the crate `golden`; here it is gathered, carried out and told.
 
 pub mod actions;
+mod agenda;
+mod cluster;
+pub mod hco;
+pub mod ssp;
+mod status;
+pub mod vm;

@@ -34,7 +34,7 @@ pub(crate) struct Options {
 pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
-    /// The check of approvals, until it is stopped.
+    /// The admission checks, until they are stopped.
     check: Mutex<Option<::webhook::Running>>,
     registry: Option<SocketAddr>,
 }
@@ -97,8 +97,8 @@ impl Cluster {
     }
 }
 
-/// Starts what this is all about: the check of approvals, and the controllers, which have the rights
-/// that are shipped with them and no others.
+/// Starts what this is all about: the admission checks, and the controllers, which have the rights that
+/// are shipped with them and no others.
 async fn govern(
     server: &ApiServer,
     admin: &Client,
@@ -113,15 +113,16 @@ async fn govern(
     operator::install(admin, NAMESPACE)
         .await
         .context("installing the kinds of Medley")?;
-    operator::grant(admin, NAMESPACE, &registry)
+    operator::grant(admin, NAMESPACE, &registry, &options.jobs)
         .await
         .context("granting the operator its rights")?;
     let check = ::webhook::start(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
+        &crate::webhook::layers(&options.jobs),
     )
     .await
-    .context("starting the check of approvals")?;
+    .context("starting the admission checks")?;
     let account = format!("system:serviceaccount:{NAMESPACE}:{}", operator::ACCOUNT);
     let groups = ["system:serviceaccounts", "system:authenticated"];
     let medley = Manager::new(named(server, UserInfo::known(&account, &groups), "medley"));

@@ -1,6 +1,7 @@
 //! Our operator has the rights that are shipped with it, and no others: every suite here proves that
 //! they are enough.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -13,7 +14,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client};
-use operator::ACCOUNT;
+use operator::{ACCOUNT, Job};
 use parking_lot::Mutex;
 use testkit::{TestCluster, wait_until};
 
@@ -35,17 +36,18 @@ impl Drop for Forbidden {
     }
 }
 
-/// A client for our operator, when it has these profiles.
+/// A client for our operator, when it has these jobs and these profiles.
 pub(crate) async fn client(
     cluster: &TestCluster,
+    jobs: &BTreeSet<Job>,
     registry: &Registry,
     forbidden: &Forbidden,
 ) -> anyhow::Result<Client> {
-    operator::grant(&cluster.client(), NAMESPACE, registry).await?;
+    operator::grant(&cluster.client(), NAMESPACE, registry, jobs).await?;
     let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
     let client = cluster.client_as(&user, &["system:serviceaccounts", "system:authenticated"])?;
     // A genuine server notices new rights a moment later.
-    let everywhere = roles::operator_rules(registry);
+    let everywhere: Vec<_> = jobs.iter().flat_map(|job| job.rules(registry)).collect();
     let at_home = roles::operator_namespace_rules();
     let rights = questions(&everywhere, None).chain(questions(&at_home, Some(NAMESPACE)));
     for right in rights {
@@ -86,7 +88,10 @@ fn questions<'a>(
                     Some((resource, part)) => (resource, Some(part.to_owned())),
                     None => (resource.as_str(), None),
                 };
+                // One of several names will do.
+                let name = rule.resource_names.as_ref().and_then(|names| names.first());
                 rule.verbs.iter().map(move |verb| ResourceAttributes {
+                    name: name.cloned(),
                     group: Some(group.clone()),
                     resource: Some(resource.to_owned()),
                     subresource: part.clone(),
