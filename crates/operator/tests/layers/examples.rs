@@ -70,11 +70,12 @@ async fn a_template_becomes_an_image_for_every_architecture() -> anyhow::Result<
         registry["platform"] = json!({ "architecture": name });
         assert_eq!(json!(cron.spec), expected);
     }
-    for name in ["amd64", "arm64", "s390x"] {
+    for name in ["arm64", "s390x"] {
         stage
             .import(&format!("centos-stream9-image-cron-{name}"))
             .await?;
     }
+    let volume = stage.import("centos-stream9-image-cron-amd64").await?;
     let pointer = stage
         .points_to("centos-stream9", "centos-stream9-amd64")
         .await?;
@@ -85,7 +86,7 @@ async fn a_template_becomes_an_image_for_every_architecture() -> anyhow::Result<
     let status = pointer.status.clone().unwrap_or_default();
     assert_eq!(
         json!(status.source),
-        json!({ "pvc": { "name": "centos-stream9-amd64-0123456789ab", "namespace": HOME } })
+        json!({ "pvc": { "name": volume, "namespace": HOME } })
     );
     assert_eq!(architecture(&pointer.metadata), None, "a pointer has none");
     stage

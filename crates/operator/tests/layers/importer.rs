@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::stage::{HOME, claim};
@@ -164,14 +164,16 @@ fn labels_of<K: chassis::Kind>(cache: &Cache<K>) -> BTreeMap<Named, Labels> {
         .collect()
 }
 
-/// What CDI does when the import of a DataImportCron has succeeded.
-pub(crate) async fn import(client: &Client, cron: &str) -> anyhow::Result<()> {
+/// What CDI does when the import of a DataImportCron has succeeded: the name of the volume.
+pub(crate) async fn import(client: &Client, cron: &str) -> anyhow::Result<String> {
     let crons: Api<DataImportCron> = Api::namespaced(client.clone(), HOME);
     let sources: Api<DataSource> = Api::namespaced(client.clone(), HOME);
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), HOME);
     let found = crons.get(cron).await?;
     let source = &found.spec.managed_data_source;
-    let volume = format!("{source}-0123456789ab");
+    // A volume that is on its way out still has its name.
+    let digest: String = found.uid().unwrap_or_default().chars().take(8).collect();
+    let volume = format!("{source}-{digest}");
     let mut own = json!({ labels::DATA_IMPORT_CRON: cron });
     if found.spec.cleans_up() {
         own[labels::CLEANUP] = json!("true");
@@ -191,5 +193,5 @@ pub(crate) async fn import(client: &Client, cron: &str) -> anyhow::Result<()> {
             .patch(source, &PatchParams::default(), &Patch::Merge(patch))
             .await?;
     }
-    Ok(())
+    Ok(volume)
 }

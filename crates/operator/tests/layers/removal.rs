@@ -1,9 +1,12 @@
 //! What goes with a HyperConverged: its SSP, everything that was made for it, and what was told.
 
+use anyhow::Context as _;
 use api::hco::SSP_NAME;
+use chassis::Manager;
 use fleet::operators::names;
 use golden::alerts::ALERTS;
 use kube::api::DeleteParams;
+use parking_lot::Mutex;
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
 
@@ -26,6 +29,13 @@ const ENABLED: &str = golden::hco::metrics::ENABLED;
 async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
     let cluster = TestCluster::controlled().await?;
     let stage = Stage::on(cluster, &["amd64", "amd64", "arm64"]).await?;
+    let collector = Manager::new(stage.cluster.client());
+    if !stage.cluster.has_controllers() {
+        let options = controlplane::Options {
+            root_ca: stage.cluster.root_ca().to_owned(),
+        };
+        controlplane::start(&collector, &options).await;
+    }
     stage.work(&IMAGES).await?;
     let templates = [
         template("fedora", Some("amd64,arm64")),
@@ -84,11 +94,15 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
         .hyperconvergeds()
         .delete(names::HYPERCONVERGED, &DeleteParams::default())
         .await?;
-    wait_until("the SSP is gone", PATIENCE, async || {
+    let last = Mutex::new(None);
+    let gone = wait_until("the SSP is gone", PATIENCE, async || {
         let found = stage.ssps().get_opt(SSP_NAME).await?;
-        Ok(found.is_none().then_some(()))
+        let gone = found.is_none();
+        *last.lock() = found;
+        Ok(gone.then_some(()))
     })
-    .await?;
+    .await;
+    gone.with_context(|| format!("it is {:#}", json!(*last.lock())))?;
     stage.has_crons(&[]).await?;
     stage.has_sources(&[]).await?;
     let told = stage.metrics();
@@ -96,5 +110,6 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
         assert_eq!(series(&told, metric), Vec::<String>::new(), "{metric}");
     }
     stage.end().await;
+    collector.stop().await;
     Ok(())
 }

@@ -273,8 +273,9 @@ impl Stage {
         .await
     }
 
-    /// An import of a DataImportCron succeeds; it and its DataSource are waited for.
-    pub(crate) async fn import(&self, cron: &str) -> anyhow::Result<()> {
+    /// An import of a DataImportCron succeeds; it and its DataSource are waited for. The name of the
+    /// volume.
+    pub(crate) async fn import(&self, cron: &str) -> anyhow::Result<String> {
         wait_until(&format!("DataImportCron {cron}"), PATIENCE, async || {
             let Some(found) = self.crons().get_opt(cron).await? else {
                 return Ok(None);

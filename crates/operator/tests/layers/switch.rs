@@ -70,7 +70,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
         .await?;
     stage.has_crons(&["fedora-image-cron"]).await?;
     stage.has_sources(&["fedora"]).await?;
-    stage.import("fedora-image-cron").await?;
+    let old = stage.import("fedora-image-cron").await?;
     let guard = Guard::of(&stage, "fedora").await?;
 
     // On: the old import stays in use until the new one is there.
@@ -81,10 +81,10 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
     stage.has_crons(&all).await?;
     stage.import(BOTH[1]).await?;
     let fedora = stage.source("fedora", "can be used", is_ready).await?;
-    assert_eq!(stands_for(&fedora), Some("fedora-0123456789ab"));
-    stage.import(BOTH[0]).await?;
+    assert_eq!(stands_for(&fedora), Some(old.as_str()));
+    let amd64 = stage.import(BOTH[0]).await?;
     let fedora = stage.points_to("fedora", "fedora-amd64").await?;
-    assert_eq!(stands_for(&fedora), Some("fedora-amd64-0123456789ab"));
+    assert_eq!(stands_for(&fedora), Some(amd64.as_str()));
     stage.has_crons(&BOTH).await?;
 
     // Off: the other way round.
@@ -94,7 +94,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
     stage
         .has_crons(&["fedora-image-cron", "fedora-image-cron-amd64"])
         .await?;
-    stage.import("fedora-image-cron").await?;
+    let new = stage.import("fedora-image-cron").await?;
     stage.has_crons(&["fedora-image-cron"]).await?;
     stage.has_sources(&["fedora"]).await?;
     let fedora = stage
@@ -102,7 +102,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
             it.spec.source.data_source.is_none()
         })
         .await?;
-    assert_eq!(stands_for(&fedora), Some("fedora-0123456789ab"));
+    assert_eq!(stands_for(&fedora), Some(new.as_str()));
     guard.held()?;
     stage.end().await;
     Ok(())
