@@ -273,6 +273,17 @@ impl Stage {
         .await
     }
 
+    /// Waits until a name stands for a volume in the end.
+    pub(crate) async fn stands_for(&self, name: &str, volume: &str) -> anyhow::Result<DataSource> {
+        let what = format!("stands for {volume}");
+        self.source(name, &what, |it| {
+            let status = it.status.as_ref();
+            let found = status.and_then(|status| status.source.pvc.as_ref());
+            found == Some(&here(volume))
+        })
+        .await
+    }
+
     /// An import of a DataImportCron succeeds; it and its DataSource are waited for. The name of the
     /// volume.
     pub(crate) async fn import(&self, cron: &str) -> anyhow::Result<String> {
