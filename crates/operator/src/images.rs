@@ -15,3 +15,4 @@
 //! What it decides is in the crate `golden`; here it is gathered, carried out and told.
 
 pub mod actions;
+pub mod cdi;

@@ -7,13 +7,17 @@ use std::time::Duration;
 use chassis::{Error, until_served};
 use governance::{Registry, roles};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::Job;
 
 /// The account that the controllers run under, and the name of its roles.
 pub const ACCOUNT: &str = "medley-operator";
@@ -38,7 +42,7 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
     }
-    for definition in [api::advisor::definition()] {
+    for definition in [api::advisor::definition(), api::golden::definition()] {
         let name = definition.name_any();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply(MANAGER).force();
@@ -59,6 +63,23 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Gives [`ACCOUNT`] the rights that a job takes besides governing, in a role of its own.
+pub async fn grant_more(
+    client: &Client,
+    namespace: &str,
+    job: Job,
+    rules: Vec<PolicyRule>,
+) -> Result<(), Error> {
+    let name = format!("{ACCOUNT}-{job}");
+    let role = json!({ "rules": rules });
+    apply::<ClusterRole>(&Api::all(client.clone()), &name, role).await?;
+    let binding = json!({
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
+        "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
+    });
+    apply::<ClusterRoleBinding>(&Api::all(client.clone()), &name, binding).await
 }
 
 /// Gives [`ACCOUNT`] the rights that governing with these profiles takes and no others, and makes the

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use chassis::{Error, Manager};
 
 pub use health::Health;
-pub use install::{ACCOUNT, grant, install};
+pub use install::{ACCOUNT, grant, grant_more, install};
 pub use job::Job;
 
 /// What the controllers have to be told.
@@ -27,6 +27,8 @@ pub struct Options {
     pub profiles: Vec<String>,
     /// The version of Medley, as objects tell who wrote them.
     pub version: String,
+    /// Who imports golden images.
+    pub imports: images::cdi::Imports,
 }
 
 /// Starts the controllers asked for; they run until the manager stops.

@@ -65,8 +65,8 @@ enum Body {
     Slow(Bytes, usize, Duration),
     /// The same piece for ever, without a length.
     Endless(Bytes),
-    /// Says that there is something, and sends nothing.
-    Stalled(usize),
+    /// Says that there is something, sends a part of it, and then nothing.
+    Stalled(Bytes, usize),
     /// Never an answer.
     Silent,
     /// The connection is closed instead.
@@ -105,7 +105,12 @@ impl Misdeed {
 
     /// Sends headers that announce `length` bytes, and then nothing.
     pub fn stalled(length: usize) -> Self {
-        Self::new(200, Body::Stalled(length))
+        Self::stalled_after(200, Bytes::new(), length)
+    }
+
+    /// Announces `length` bytes, sends those that are there, and then nothing.
+    pub fn stalled_after(code: u16, body: impl Into<Bytes>, length: usize) -> Self {
+        Self::new(code, Body::Stalled(body.into(), length))
     }
 
     /// Sends nothing at all.
@@ -195,7 +200,7 @@ async fn serve(
     log.lock().push(asked);
     let length = match &answer.body {
         Body::Whole(body) | Body::Slow(body, ..) => Some(body.len()),
-        Body::Cut(_, length) | Body::Stalled(length) => Some(*length),
+        Body::Cut(_, length) | Body::Stalled(_, length) => Some(*length),
         Body::Endless(_) => None,
         Body::Closed => return Ok(()),
         Body::Silent => std::future::pending().await,
@@ -223,7 +228,10 @@ async fn serve(
         Body::Endless(piece) => loop {
             stream.write_all(&piece).await?;
         },
-        Body::Stalled(_) => std::future::pending().await,
+        Body::Stalled(body, _) => {
+            stream.write_all(&body).await?;
+            std::future::pending().await
+        }
         Body::Silent | Body::Closed => {}
     }
     stream.shutdown().await?;
