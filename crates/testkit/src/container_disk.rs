@@ -73,9 +73,8 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 
 /// Says whether two files hold the same, and where they do not.
 pub fn same_bytes(found: &Path, expected: &Path) -> anyhow::Result<()> {
-    let read = |path: &Path| {
-        std::fs::read(path).with_context(|| format!("reading {}", path.display()))
-    };
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("reading {}", path.display()));
     let (found, expected) = (read(found)?, read(expected)?);
     ensure!(
         found.len() == expected.len(),

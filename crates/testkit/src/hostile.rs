@@ -65,8 +65,10 @@ enum Body {
     Slow(Bytes, usize, Duration),
     /// The same piece for ever, without a length.
     Endless(Bytes),
-    /// Says that there is something, sends a part of it, and then nothing.
-    Stalled(Bytes, usize),
+    /// Says that there is something, and sends nothing.
+    Stalled(usize),
+    /// Comes at once up to a place, and from there byte by byte, with pauses.
+    Trickling(Bytes, usize, Duration),
     /// Never an answer.
     Silent,
     /// The connection is closed instead.
@@ -105,12 +107,12 @@ impl Misdeed {
 
     /// Sends headers that announce `length` bytes, and then nothing.
     pub fn stalled(length: usize) -> Self {
-        Self::stalled_after(200, Bytes::new(), length)
+        Self::new(200, Body::Stalled(length))
     }
 
-    /// Announces `length` bytes, sends those that are there, and then nothing.
-    pub fn stalled_after(code: u16, body: impl Into<Bytes>, length: usize) -> Self {
-        Self::new(code, Body::Stalled(body.into(), length))
+    /// Sends `at_once` bytes, and from there one by one, with a pause before each.
+    pub fn trickling(code: u16, body: impl Into<Bytes>, at_once: usize, pause: Duration) -> Self {
+        Self::new(code, Body::Trickling(body.into(), at_once, pause))
     }
 
     /// Sends nothing at all.
@@ -135,6 +137,9 @@ impl Misdeed {
         self
     }
 }
+
+/// What TLS begins with, and HTTP never does.
+const HANDSHAKE: u8 = 0x16;
 
 type Script = dyn Fn(&Asked) -> Misdeed + Send + Sync;
 
@@ -199,8 +204,8 @@ async fn serve(
     let is_head = asked.method == "HEAD";
     log.lock().push(asked);
     let length = match &answer.body {
-        Body::Whole(body) | Body::Slow(body, ..) => Some(body.len()),
-        Body::Cut(_, length) | Body::Stalled(_, length) => Some(*length),
+        Body::Whole(body) | Body::Slow(body, ..) | Body::Trickling(body, ..) => Some(body.len()),
+        Body::Cut(_, length) | Body::Stalled(length) => Some(*length),
         Body::Endless(_) => None,
         Body::Closed => return Ok(()),
         Body::Silent => std::future::pending().await,
@@ -228,10 +233,15 @@ async fn serve(
         Body::Endless(piece) => loop {
             stream.write_all(&piece).await?;
         },
-        Body::Stalled(body, _) => {
-            stream.write_all(&body).await?;
-            std::future::pending().await
+        Body::Trickling(body, at_once, pause) => {
+            let (first, rest) = body.split_at(at_once.min(body.len()));
+            stream.write_all(first).await?;
+            for byte in rest.chunks(1) {
+                tokio::time::sleep(pause).await;
+                stream.write_all(byte).await?;
+            }
         }
+        Body::Stalled(_) => std::future::pending().await,
         Body::Silent | Body::Closed => {}
     }
     stream.shutdown().await?;
@@ -245,6 +255,8 @@ async fn read(stream: &mut TcpStream) -> anyhow::Result<Asked> {
             break at;
         }
         anyhow::ensure!(bytes.len() < 64 * 1024, "a long request");
+        // Who begins with TLS is to know at once that there is none.
+        anyhow::ensure!(bytes.first() != Some(&HANDSHAKE), "TLS");
         anyhow::ensure!(stream.read_buf(&mut bytes).await? > 0, "half a request");
     };
     let head = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned();

@@ -17,11 +17,7 @@ pub fn rules() -> Vec<PolicyRule> {
         rule("cdi.kubevirt.io", &["datavolumes/status"], &["patch"]),
         // What the owner of a claim must be allowed to, where owners are checked.
         rule("cdi.kubevirt.io", &["datavolumes/finalizers"], &["update"]),
-        rule(
-            "cdi.kubevirt.io",
-            &["storageprofiles", "cdiconfigs"],
-            &READ,
-        ),
+        rule("cdi.kubevirt.io", &["storageprofiles", "cdiconfigs"], &READ),
         rule("", &["persistentvolumeclaims", "pods"], &write),
         rule("snapshot.storage.k8s.io", &["volumesnapshots"], &write),
         rule("storage.k8s.io", &["storageclasses"], &READ),

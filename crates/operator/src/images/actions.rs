@@ -151,7 +151,10 @@ impl Actions {
             Step::Patch(patch) => api.patch(&of.name, &params, &Patch::Merge(patch)).await,
             Step::Status(patch) => {
                 let patch = serde_json::from_value(patch.clone()).map_err(|error| {
-                    Error::Invalid(format!("writing the status of {}: {error}", title(kind, of)))
+                    Error::Invalid(format!(
+                        "writing the status of {}: {error}",
+                        title(kind, of)
+                    ))
                 })?;
                 let patch = Patch::Json::<()>(patch);
                 if self.has_status(kind) {

@@ -44,7 +44,9 @@ async fn a_copy_follows_a_pointer_as_soon_as_it_is_ready() -> anyhow::Result<()>
     let url = format!("docker://{}/disks/fedora:1", server.host());
     stage.cron("fedora", "arm64", &url).await?;
     stage
-        .until::<DataVolume>("copied", "machine", |it| it["status"]["phase"] == "Succeeded")
+        .until::<DataVolume>("copied", "machine", |it| {
+            it["status"]["phase"] == "Succeeded"
+        })
         .await?;
     let claim = stage
         .until::<PersistentVolumeClaim>("there", "machine", |_| true)

@@ -178,7 +178,12 @@ async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyho
     let stage = Stage::importing(&[server.host()]).await?;
     let url = format!("docker://{}/disks/fedora:latest", server.host());
     stage
-        .cron_with("fedora", "arm64", &url, &json!({ "spec": { "importsToKeep": 2 } }))
+        .cron_with(
+            "fedora",
+            "arm64",
+            &url,
+            &json!({ "spec": { "importsToKeep": 2 } }),
+        )
         .await?;
     let (first, retry) = (
         library.digest("arm64", 1),

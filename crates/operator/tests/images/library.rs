@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -135,8 +136,8 @@ pub(crate) enum Fault {
     Truncated,
     /// Layers are not what was asked for.
     Corrupted,
-    /// Layers come slowly: so many bytes of them, then nothing more.
-    Stalled(usize),
+    /// So many bytes of a layer come, and the others so slowly that nobody lives to see the end.
+    Trickling(usize),
 }
 
 /// A registry that does wrong as told.
@@ -159,9 +160,7 @@ impl Server {
     pub(crate) fn layers(&self) -> Vec<(String, usize)> {
         let asked = self.server.asked();
         let layers = asked.iter().filter(|it| it.path.contains("/blobs/"));
-        layers
-            .map(|it| (it.path.clone(), it.offset()))
-            .collect()
+        layers.map(|it| (it.path.clone(), it.offset())).collect()
     }
 }
 
@@ -195,7 +194,10 @@ fn answer(folder: &Path, fault: Option<Fault>, asked: &Asked) -> anyhow::Result<
         return Ok(Misdeed::answer(200, "{}"));
     }
     let document: Value = serde_json::from_slice(&bytes)?;
-    let kind = document["mediaType"].as_str().unwrap_or_default().to_owned();
+    let kind = document["mediaType"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     Ok(Misdeed::answer(200, bytes)
         .with("Content-Type", &kind)
         .with("Docker-Content-Digest", digest))
@@ -223,9 +225,15 @@ fn blob(mut bytes: Vec<u8>, fault: Option<Fault>, offset: usize) -> Misdeed {
             let middle = end / 2;
             bytes[middle] ^= 0xff;
         }
-        Some(Fault::Stalled(after)) => {
-            let part = bytes[offset..after.max(offset).min(end)].to_vec();
-            return ranged(Misdeed::stalled_after(code, part, end - offset), offset, end);
+        Some(Fault::Trickling(after)) => {
+            let rest = bytes[offset..].to_vec();
+            let slowly = Misdeed::trickling(
+                code,
+                rest,
+                after.saturating_sub(offset),
+                Duration::from_millis(50),
+            );
+            return ranged(slowly, offset, end);
         }
         _ => {}
     }
@@ -236,5 +244,8 @@ fn ranged(answer: Misdeed, offset: usize, end: usize) -> Misdeed {
     if offset == 0 {
         return answer;
     }
-    answer.with("Content-Range", &format!("bytes {offset}-{}/{end}", end - 1))
+    answer.with(
+        "Content-Range",
+        &format!("bytes {offset}-{}/{end}", end - 1),
+    )
 }

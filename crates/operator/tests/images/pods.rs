@@ -56,7 +56,7 @@ async fn a_pod_imports_and_another_one_tries_again() -> anyhow::Result<()> {
     let failed = r#"{"reason":"RegistryUnavailable","message":"nobody answers"}"#;
     ends(&stage, &pod, "Failed", 1, failed).await?;
     let cron = stage
-        .fails("fedora-image-cron-arm64", "RegistryUnavailable")
+        .fails_for_now("fedora-image-cron-arm64", "RegistryUnavailable")
         .await?;
     let (_, _, message) = condition(&cron, "UpToDate");
     assert!(message.starts_with("nobody answers"), "{message}");

@@ -10,7 +10,7 @@ use api::golden::GoldenImagePolicy;
 use chassis::Manager;
 use fleet::operators::{self, Installed, importer, names};
 use fleet::storage;
-use k8s_openapi::api::core::v1::{Event, Node, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{NamespaceResourceScope, Resource};
@@ -70,6 +70,11 @@ impl Stage {
             ours: Mutex::default(),
             forbidden: Forbidden::default(),
         };
+        let namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } }))?;
+        let namespaces: Api<Namespace> = Api::all(stage.cluster.client());
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
         for architecture in ["amd64", "arm64"] {
             stage.node(architecture).await?;
         }
@@ -254,7 +259,9 @@ impl Stage {
     pub(crate) async fn refresh(&self, cron: &str) -> anyhow::Result<()> {
         let patch = json!({ "metadata": { "annotations": { annotations::LAST_CRON_TIME: null } } });
         let crons: Api<DataImportCron> = self.api();
-        crons.patch(cron, &by("admin"), &Patch::Merge(&patch)).await?;
+        crons
+            .patch(cron, &by("admin"), &Patch::Merge(&patch))
+            .await?;
         Ok(())
     }
 
@@ -332,9 +339,23 @@ impl Stage {
         .await
     }
 
+    /// The same, and when it is tried again.
+    pub(crate) async fn fails_for_now(&self, cron: &str, reason: &str) -> anyhow::Result<Value> {
+        let what = format!("{reason}, for now");
+        self.until::<DataImportCron>(&what, cron, |it| {
+            let (status, said, message) = condition(it, "UpToDate");
+            status == "False" && said == reason && message.contains("; next try at ")
+        })
+        .await
+    }
+
     /// Where the disk of a volume is.
     pub(crate) fn disk(&self, name: &str) -> PathBuf {
-        self.disks.path().join(NAMESPACE).join(name).join("disk.img")
+        self.disks
+            .path()
+            .join(NAMESPACE)
+            .join(name)
+            .join("disk.img")
     }
 
     /// How many DataVolumes there ever were under a name, by the events that tell of it.
@@ -345,7 +366,12 @@ impl Stage {
             .into_iter()
             .filter(|it| it.involved_object.name.as_deref() == Some(about));
         Ok(about
-            .map(|it| (it.reason.unwrap_or_default(), it.message.unwrap_or_default()))
+            .map(|it| {
+                (
+                    it.reason.unwrap_or_default(),
+                    it.message.unwrap_or_default(),
+                )
+            })
             .collect())
     }
 

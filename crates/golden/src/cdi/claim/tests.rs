@@ -73,7 +73,10 @@ fn a_claim_belongs_to_its_data_volume_and_says_what_is_imported() {
     let made = made(spec.clone(), None);
     let metadata = &made["metadata"];
     assert_eq!(metadata["ownerReferences"][0]["uid"], "1");
-    assert_eq!(metadata["labels"]["template.kubevirt.io/architecture"], "arm64");
+    assert_eq!(
+        metadata["labels"]["template.kubevirt.io/architecture"],
+        "arm64"
+    );
     let note = |name: &str| metadata["annotations"][format!("{IMPORT}{name}")].clone();
     assert_eq!(note("source"), "registry");
     assert_eq!(note("endpoint"), "docker://x/y@sha256:1");
@@ -111,7 +114,10 @@ fn a_copy_says_what_of() {
     let expected =
         json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" });
     assert_eq!(made["spec"]["dataSource"], expected);
-    assert_eq!(made["spec"]["resources"]["requests"]["storage"], "1073741824");
+    assert_eq!(
+        made["spec"]["resources"]["requests"]["storage"],
+        "1073741824"
+    );
     let elsewhere = Source::of_pvc("images", "p");
     let made = claim(&volume(spec), &storage, Some((&elsewhere, Some("1Gi")))).unwrap();
     let expected = json!({ "kind": "PersistentVolumeClaim", "name": "p", "namespace": "images" });

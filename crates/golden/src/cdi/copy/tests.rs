@@ -21,7 +21,9 @@ fn source(spec: Value, status: Value) -> DataSource {
 }
 
 fn by_reference() -> DataVolume {
-    volume(json!({ "sourceRef": { "kind": "DataSource", "namespace": "images", "name": "fedora" } }))
+    volume(
+        json!({ "sourceRef": { "kind": "DataSource", "namespace": "images", "name": "fedora" } }),
+    )
 }
 
 fn decided(volume: &DataVolume, source: Option<&DataSource>, claim: Claim) -> Decision {
@@ -45,9 +47,15 @@ fn a_pointer_is_followed_by_its_status_and_others_by_what_they_say() {
     let volume = by_reference();
     let expected = Some(Source::of_snapshot("images", "fedora-arm64-1"));
     let found = source(pointer.clone(), snapshot.clone());
-    assert_eq!(decided(&volume, Some(&found), Claim::Missing).make, expected);
+    assert_eq!(
+        decided(&volume, Some(&found), Claim::Missing).make,
+        expected
+    );
     let found = source(snapshot, json!({}));
-    assert_eq!(decided(&volume, Some(&found), Claim::Missing).make, expected);
+    assert_eq!(
+        decided(&volume, Some(&found), Claim::Missing).make,
+        expected
+    );
     let found = source(pointer, json!({}));
     let decision = decided(&volume, Some(&found), Claim::Missing);
     assert_eq!(decision.make, None);

@@ -27,7 +27,11 @@ fn what_is_written_fits_into_a_termination_message() {
     let State::Failed(read) = Outcome::read(1, &text) else {
         panic!("{text}");
     };
-    assert!(failure.message.starts_with(read.message.trim_end_matches('…')));
+    assert!(
+        failure
+            .message
+            .starts_with(read.message.trim_end_matches('…'))
+    );
     let many = (0..200).map(|it| (format!("a.kubevirt.io/{it}"), "x".repeat(63)));
     let outcome = Outcome {
         labels: many.collect(),
@@ -49,7 +53,11 @@ fn what_is_written_fits_into_a_termination_message() {
 )]
 #[case::killed(137, "", Reason::ImportFailed)]
 #[case::odd(0, r#"{"reason":"NoDisk"}"#, Reason::NoDisk)]
-#[case::later_version(1, r#"{"reason":"Unheard","message":"unauthorized"}"#, Reason::PullUnauthorized)]
+#[case::later_version(
+    1,
+    r#"{"reason":"Unheard","message":"unauthorized"}"#,
+    Reason::PullUnauthorized
+)]
 fn what_others_leave_behind_is_read(#[case] code: i32, #[case] text: &str, #[case] reason: Reason) {
     let State::Failed(failure) = Outcome::read(code, text) else {
         panic!("{text}");

@@ -47,7 +47,10 @@ fn a_pod_is_told_everything_by_its_environment() {
         .collect();
     for expected in [
         ("IMPORTER_SOURCE", Some("registry")),
-        ("IMPORTER_ENDPOINT", Some("docker://r.example:5000/x@sha256:1")),
+        (
+            "IMPORTER_ENDPOINT",
+            Some("docker://r.example:5000/x@sha256:1"),
+        ),
         ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", Some("arm64")),
         ("IMPORTER_IMAGE_SIZE", Some("7")),
         ("IMPORTER_CERT_DIR", Some("/certs")),
@@ -60,10 +63,19 @@ fn a_pod_is_told_everything_by_its_environment() {
     ] {
         assert!(env.contains(&expected), "{expected:?} in {env:?}");
     }
-    assert_eq!(container.args, Some(vec!["importer".into(), "--to".into(), DISK.into()]));
+    assert_eq!(
+        container.args,
+        Some(vec!["importer".into(), "--to".into(), DISK.into()])
+    );
     assert_eq!(spec.restart_policy.as_deref(), Some("Never"));
     assert_eq!(pod.metadata.name.as_deref(), Some("importer-v"));
-    assert_eq!(read(&pod), Importer { attempt: 3, state: State::Scheduled });
+    assert_eq!(
+        read(&pod),
+        Importer {
+            attempt: 3,
+            state: State::Scheduled
+        }
+    );
 }
 
 #[test]
@@ -137,8 +149,14 @@ fn names_of_pods_fit() {
 }
 
 #[rstest]
-#[case("# HELP x\nkubevirt_cdi_import_progress_total{ownerUID=\"u\"} 42.17\n# EOF\n", Some(4217))]
-#[case("kubevirt_cdi_import_progress_total{ownerUID=\"u\"} 100.0", Some(10_000))]
+#[case(
+    "# HELP x\nkubevirt_cdi_import_progress_total{ownerUID=\"u\"} 42.17\n# EOF\n",
+    Some(4217)
+)]
+#[case(
+    "kubevirt_cdi_import_progress_total{ownerUID=\"u\"} 100.0",
+    Some(10_000)
+)]
 #[case("kubevirt_cdi_import_progress_total{ownerUID=\"u\"} NaN", None)]
 #[case("kubevirt_cdi_import_progress_total{ownerUID=\"u\"} 1e9", None)]
 #[case("other 1", None)]

@@ -57,12 +57,7 @@ impl Executor {
     }
 
     /// Pods of an image.
-    pub(super) fn pods(
-        manager: &Manager,
-        world: World,
-        image: &str,
-        volumes: &Queue<Key>,
-    ) -> Self {
+    pub(super) fn pods(manager: &Manager, world: World, image: &str, volumes: &Queue<Key>) -> Self {
         Self::Pods(Pods::new(manager, world, image, volumes))
     }
 

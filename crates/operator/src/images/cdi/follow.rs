@@ -149,9 +149,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
             }
         });
     let told = changes.clone();
-    world
-        .classes
-        .on_change(move |_| told.add(Change::Settings));
+    world.classes.on_change(move |_| told.add(Change::Settings));
     let told = changes.clone();
     world
         .profiles

@@ -51,9 +51,10 @@ impl Registries {
 
     /// How the image of a question is reached.
     pub(super) async fn reach(&self, question: &Question) -> Result<Reached, Failure> {
-        let source: Source = question.url.parse().map_err(|error| {
-            Failure::new(Reason::ImportFailed, told(&error))
-        })?;
+        let source: Source = question
+            .url
+            .parse()
+            .map_err(|error| Failure::new(Reason::ImportFailed, told(&error)))?;
         let host = source.reference().map(|it| it.host().to_string());
         let keyring = self.keyring(question, host.as_deref()).await?;
         let certificates = self.certificates(question).await?;
@@ -111,15 +112,22 @@ impl Registries {
             return Ok(keyring);
         };
         let namespace = &question.namespace;
-        let denied =
-            |why: &str| Failure::new(Reason::PullUnauthorized, format!("secret {namespace}/{name} {why}"));
+        let denied = |why: &str| {
+            Failure::new(
+                Reason::PullUnauthorized,
+                format!("secret {namespace}/{name} {why}"),
+            )
+        };
         let secrets: Api<Secret> = Api::namespaced(self.world.manager.client(), namespace);
         let secret = secrets.get_opt(name).await.map_err(unavailable)?;
         let Some(secret) = secret else {
             return Err(denied("is not there"));
         };
         let data = secret.data.unwrap_or_default();
-        let data = data.into_iter().map(|(key, value)| (key, value.0)).collect();
+        let data = data
+            .into_iter()
+            .map(|(key, value)| (key, value.0))
+            .collect();
         let kind = secret.type_.unwrap_or_default();
         match keyring.add_secret(&kind, &data, host) {
             Ok(true) => Ok(keyring),

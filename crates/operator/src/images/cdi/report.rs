@@ -92,9 +92,7 @@ impl Report {
         }
         let name = volume.metadata.name.as_deref().unwrap_or_default();
         let (reason, message) = match after {
-            Some(reason @ "ImportScheduled") => {
-                (reason, format!("Import into {name} scheduled"))
-            }
+            Some(reason @ "ImportScheduled") => (reason, format!("Import into {name} scheduled")),
             Some(reason @ "ImportInProgress") => {
                 (reason, format!("Import into {name} in progress"))
             }

@@ -38,9 +38,10 @@ impl Reconcile for Controller {
         };
         let claim = context.world.claims.find(key);
         let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());
-        let is_over = volume.status.as_ref().is_some_and(|status| {
-            matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
-        });
+        let is_over = volume
+            .status
+            .as_ref()
+            .is_some_and(|status| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")));
         if let Some(claim) = &claim
             && !is_of(claim, &volume)
             && !is_over
@@ -131,10 +132,18 @@ impl Controller {
                 }
             }
         }
-        context.actions.carry_out(&actions).await?;
+        let (kind, status) = (Kind::DataVolume, &decision.status);
+        // What was imported is described before it is said to be there; what went wrong is said before
+        // it is counted. Whoever looks in between sees nothing that makes no sense.
+        let described = decision.claim.is_some();
+        if described {
+            context.actions.carry_out(&actions).await?;
+        }
         if decision.status_changed {
-            let (kind, status) = (Kind::DataVolume, &decision.status);
             context.actions.write_status(kind, &of, status).await?;
+        }
+        if !described {
+            context.actions.carry_out(&actions).await?;
         }
         let before = volume.status.as_ref().and_then(|it| it.phase.as_deref());
         let after_phase = decision.status.phase.as_deref();
@@ -286,7 +295,9 @@ fn refuse(volume: &DataVolume, status: &mut DataVolumeStatus, failure: &Failure)
     status.conditions.extend(before.cloned());
     let (reason, message) = (failure.reason.as_str(), failure.message.clone());
     Said::new(RUNNING, false, reason, message).put(&mut status.conditions, Timestamp::now());
-    status.conditions.sort_by(|one, other| one.kind.cmp(&other.kind));
+    status
+        .conditions
+        .sort_by(|one, other| one.kind.cmp(&other.kind));
 }
 
 /// What the claim has to know of what was imported into it; what it says already stays.

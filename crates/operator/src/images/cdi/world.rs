@@ -26,7 +26,12 @@ use tokio::sync::Notify;
 use crate::images::actions::gvk;
 
 /// The kinds without which there is nothing to do.
-const NEEDED: [&str; 4] = ["DataImportCron", "DataSource", "DataVolume", "StorageProfile"];
+const NEEDED: [&str; 4] = [
+    "DataImportCron",
+    "DataSource",
+    "DataVolume",
+    "StorageProfile",
+];
 /// The one object with settings for all imports.
 const CONFIG: &str = "config";
 /// Marks the storage class for virtual machines.
@@ -230,7 +235,8 @@ impl World {
 
     /// DataSources that point to a DataSource.
     pub(super) fn pointing_to(&self, key: &Key) -> Vec<Arc<DataSource>> {
-        self.standing.find(&term(POINTER, &key.namespace, &key.name))
+        self.standing
+            .find(&term(POINTER, &key.namespace, &key.name))
     }
 
     /// DataVolumes that are copies of what a DataSource stands for.

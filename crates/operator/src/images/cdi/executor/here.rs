@@ -25,8 +25,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
 use super::Task;
-use crate::images::cdi::{Folder, disks};
 use crate::images::cdi::registries::Registries;
+use crate::images::cdi::{Folder, disks};
 
 /// How many imports run at the same time; the others wait for their turn.
 const AT_A_TIME: usize = 2;

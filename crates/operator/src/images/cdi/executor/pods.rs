@@ -38,12 +38,7 @@ fn volume_of(pod: &Pod) -> Option<Key> {
 }
 
 impl Pods {
-    pub(super) fn new(
-        manager: &Manager,
-        world: World,
-        image: &str,
-        volumes: &Queue<Key>,
-    ) -> Self {
+    pub(super) fn new(manager: &Manager, world: World, image: &str, volumes: &Queue<Key>) -> Self {
         let pods = manager.cache::<Pod>();
         let told = volumes.clone();
         pods.on_change(move |change| {
