@@ -1,5 +1,7 @@
 //! `medley image inspect` and `medley images import` as people and programs use them, against a real
 //! registry, and one that misbehaves.
+#[path = "images_cli_importer.rs"]
+mod importer;
 #[path = "images_cli_support.rs"]
 mod support;
 
@@ -8,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use support::{Fixture, MEDLEY, Said, has, medley, path, same_bytes};
-use testkit::{Misdeed, Registry, RegistryOptions, wait_until};
+use support::{Fixture, MEDLEY, Said, has, medley, path};
+use testkit::{Misdeed, Registry, RegistryOptions, same_bytes, wait_until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_architecture_gets_its_own_disk() -> anyhow::Result<()> {

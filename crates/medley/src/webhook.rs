@@ -64,6 +64,7 @@ pub(crate) fn layers(jobs: &BTreeSet<Job>) -> Vec<Layer> {
         Job::Governance => None,
         Job::ImagesHco => Some(Layer::Hco),
         Job::ImagesSsp => Some(Layer::Ssp),
+        Job::ImagesCdi => Some(Layer::Cdi),
         Job::ImagesVm => Some(Layer::Vm),
     };
     jobs.iter().filter_map(layer).collect()

@@ -16,6 +16,7 @@
 
 pub mod actions;
 mod agenda;
+pub mod cdi;
 mod cluster;
 pub mod hco;
 pub mod ssp;

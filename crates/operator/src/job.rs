@@ -18,6 +18,8 @@ pub enum Job {
     ImagesHco,
     /// Golden images, from an SSP to DataImportCrons, DataSources and templates.
     ImagesSsp,
+    /// Golden images, from DataImportCrons to disks.
+    ImagesCdi,
     /// The architecture of virtual machines, from what they start from.
     ImagesVm,
 }
@@ -28,6 +30,7 @@ impl Job {
         Self::Governance,
         Self::ImagesHco,
         Self::ImagesSsp,
+        Self::ImagesCdi,
         Self::ImagesVm,
     ];
 
@@ -41,6 +44,7 @@ impl Job {
             Self::Governance => "governance",
             Self::ImagesHco => "images-hco",
             Self::ImagesSsp => "images-ssp",
+            Self::ImagesCdi => "images-cdi",
             Self::ImagesVm => "images-vm",
         }
     }
@@ -53,6 +57,10 @@ impl Job {
             }
             Self::ImagesHco => images::hco::start(manager).await,
             Self::ImagesSsp => images::ssp::start(manager).await,
+            Self::ImagesCdi => {
+                images::cdi::start(manager, &options.imports).await;
+                Ok(())
+            }
             Self::ImagesVm => images::vm::start(manager).await,
         }
     }
@@ -63,6 +71,7 @@ impl Job {
             Self::Governance => ::governance::roles::operator_rules(registry),
             Self::ImagesHco => golden::roles::hco_rules(),
             Self::ImagesSsp => golden::roles::ssp_rules(),
+            Self::ImagesCdi => golden::cdi::roles::rules(),
             Self::ImagesVm => golden::roles::vm_rules(),
         }
     }

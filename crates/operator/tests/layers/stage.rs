@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use operator::Job;
+use operator::images::cdi::Imports;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
@@ -106,6 +107,9 @@ impl Stage {
             namespace: NAMESPACE.to_owned(),
             profiles: Vec::new(),
             version: "v9".to_owned(),
+            imports: Imports::Pods {
+                image: "nobody imports".to_owned(),
+            },
         };
         operator::start(&manager, &options).await?;
         *self.ours.lock() = Some(manager);
