@@ -81,3 +81,13 @@ fn the_phase_follows_the_claim(#[case] claim: Claim, #[case] phase: &str) {
     volume.status = Some(decision.status);
     assert!(!decided(&volume, None, claim).status_changed);
 }
+
+#[test]
+fn a_copy_from_another_namespace_says_what_that_takes() {
+    let snapshot = json!({ "snapshot": { "namespace": "images", "name": "s" } });
+    let found = source(snapshot, json!({}));
+    let decision = decided(&by_reference(), Some(&found), Claim::Pending);
+    assert!(message(&decision).contains("namespace images"));
+    let here = volume(json!({ "source": { "snapshot": { "name": "s" } } }));
+    assert_eq!(message(&decided(&here, None, Claim::Pending)), "");
+}
