@@ -166,13 +166,12 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let client = Client::new(settings, routes);
     let keyring = Arc::new(keyring);
     let asked = arguments.arch.clone().filter(|it| !it.is_empty());
-    let architecture = match &asked {
-        Some(architecture) => architecture.clone(),
-        None => {
-            let image = Image::open(&source, &client, Arc::clone(&keyring)).await;
-            let image = image.map_err(::importer::Error::from)?;
-            ::importer::usual_architecture(&image, &arguments.image).await?
-        }
+    let architecture = if let Some(architecture) = &asked {
+        architecture.clone()
+    } else {
+        let image = Image::open(&source, &client, Arc::clone(&keyring)).await;
+        let image = image.map_err(::importer::Error::from)?;
+        ::importer::usual_architecture(&image, &arguments.image).await?
     };
     let mut request = Request::new(source, client, &architecture, arguments.to.clone());
     request.keyring = keyring;
