@@ -349,7 +349,7 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
     assert_eq!(all["complete"], true);
     assert_eq!(all["platforms"][1]["platform"]["architecture"], "arm64");
     assert_eq!(all["platforms"][1]["digest"], fixture.digest("arm64"));
-    let layer = std::fs::metadata(fixture.folder().join("arm64.tar"))?.len();
+    let layer = std::fs::metadata(fixture.folder().join("arm64/layer.tar"))?.len();
     assert_eq!(all["platforms"][1]["details"]["size"], layer);
     let yaml = inspect("all", &["-o", "yaml"]).await?.ok()?;
     has(&yaml, &["isIndex: true\n", &fixture.digest("arm64")]);

@@ -21,7 +21,6 @@ use golden::cdi::pod::{self, environment};
 use oci::{Client, Credential, Image, Keyring, Origin, Roots, Routes, Settings, Tls};
 use parking_lot::Mutex;
 use platform::Source;
-use prometheus_client::encoding::EncodeLabelSet;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -77,11 +76,8 @@ pub(crate) struct Arguments {
     termination_log: PathBuf,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Owner {
-    #[expect(non_snake_case, reason = "the name that CDI gave it")]
-    ownerUID: String,
-}
+/// The label of metrics that says whose import it is, as CDI calls it.
+type Owner = [(&'static str, String); 1];
 
 fn sniffing(text: &str) -> Result<Sniffing, String> {
     serde_json::from_value(json!(text)).map_err(|_| "Refuse, Warn or Off is expected".to_owned())
@@ -132,9 +128,7 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     let watch = Onlooker {
         teller: Teller::lines(),
         progress,
-        owner: Owner {
-            ownerUID: arguments.owner.clone(),
-        },
+        owner: [("ownerUID", arguments.owner.clone())],
         labels: Arc::clone(&labels),
     };
     let stop = runtime::stop_signal();
@@ -172,13 +166,12 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let client = Client::new(settings, routes);
     let keyring = Arc::new(keyring);
     let asked = arguments.arch.clone().filter(|it| !it.is_empty());
-    let architecture = match &asked {
-        Some(architecture) => architecture.clone(),
-        None => {
-            let image = Image::open(&source, &client, Arc::clone(&keyring)).await;
-            let image = image.map_err(::importer::Error::from)?;
-            ::importer::usual_architecture(&image, &arguments.image).await?
-        }
+    let architecture = if let Some(architecture) = &asked {
+        architecture.clone()
+    } else {
+        let image = Image::open(&source, &client, Arc::clone(&keyring)).await;
+        let image = image.map_err(::importer::Error::from)?;
+        ::importer::usual_architecture(&image, &arguments.image).await?
     };
     let mut request = Request::new(source, client, &architecture, arguments.to.clone());
     request.keyring = keyring;
@@ -239,7 +232,7 @@ impl Watch for Onlooker {
 
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
         if let Some(percent) = progress.percent() {
-            let key = Key::new("", &self.owner.ownerUID);
+            let key = Key::new("", "import");
             self.progress.set(&key, [(self.owner.clone(), percent)]);
         }
         self.teller.progress(progress)

@@ -96,6 +96,21 @@ fn original(facts: &Facts<'_>) -> Result<Source, String> {
     }
 }
 
+/// What a copy from another namespace waits for, if it is one: not every storage can do that.
+fn elsewhere(original: &Source, volume: &DataVolume) -> String {
+    let Some(DataSourceRef::Pvc(of) | DataSourceRef::Snapshot(of)) = original.which() else {
+        return String::new();
+    };
+    let home = name_of(&volume.metadata).namespace;
+    if of.namespace.is_empty() || of.namespace == home {
+        return String::new();
+    }
+    format!(
+        "the storage has to copy from namespace {}, which takes the feature CrossNamespaceVolumeDataSource and a ReferenceGrant there",
+        of.namespace
+    )
+}
+
 /// Decides about a DataVolume that is a copy.
 pub fn decide(facts: &Facts<'_>) -> Decision {
     let volume = facts.volume;
@@ -119,10 +134,12 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             ("CloneScheduled", String::new())
         }
         (Claim::WaitsForConsumer, _) => ("WaitForFirstConsumer", String::new()),
-        (Claim::Pending, Ok(Source { snapshot, .. })) if snapshot.is_some() => {
-            ("CloneFromSnapshotSourceInProgress", String::new())
-        }
-        (Claim::Pending, _) => ("CSICloneInProgress", String::new()),
+        (Claim::Pending, Ok(original @ Source { snapshot, .. })) if snapshot.is_some() => (
+            "CloneFromSnapshotSourceInProgress",
+            elsewhere(original, volume),
+        ),
+        (Claim::Pending, Ok(original)) => ("CSICloneInProgress", elsewhere(original, volume)),
+        (Claim::Pending, Err(_)) => ("CSICloneInProgress", String::new()),
     };
     let done = phase == "Succeeded";
     status.phase = Some(phase.to_owned());

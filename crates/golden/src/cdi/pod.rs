@@ -242,7 +242,7 @@ pub fn progress(metrics: &str) -> Option<u16> {
         clippy::cast_sign_loss,
         reason = "from 0 to 10000, as was just seen"
     )]
-    is_percent.then(|| (percent * 100.0) as u16)
+    is_percent.then_some((percent * 100.0) as u16)
 }
 
 /// What is seen of the importer in a pod.
@@ -260,23 +260,20 @@ fn state(pod: &Pod) -> State {
     };
     let containers = status.container_statuses.iter().flatten();
     let mut containers = containers.filter(|it| it.name == CONTAINER);
-    let ended = containers
-        .find_map(|it: &ContainerStatus| Some((it, it.state.as_ref()?.terminated.as_ref()?)));
-    match status.phase.as_deref() {
-        Some("Succeeded" | "Failed") => match ended {
-            Some((_, ended)) => {
-                let said = ended.message.as_deref().unwrap_or_default();
-                Outcome::read(ended.exit_code, said)
-            }
-            // Evicted, or its node is gone.
-            None => {
-                let said = [status.reason.as_deref(), status.message.as_deref()];
-                let said: Vec<&str> = said.into_iter().flatten().collect();
-                let message = format!("the importer's pod failed: {}", said.join(": "));
-                State::Failed(Failure::new(Reason::ImportFailed, message))
-            }
-        },
-        Some("Running") => State::Running(None),
+    let ended = containers.find_map(|it: &ContainerStatus| it.state.as_ref()?.terminated.as_ref());
+    match (status.phase.as_deref(), ended) {
+        (Some("Succeeded" | "Failed"), Some(ended)) => {
+            let said = ended.message.as_deref().unwrap_or_default();
+            Outcome::read(ended.exit_code, said)
+        }
+        // Evicted, or its node is gone.
+        (Some("Succeeded" | "Failed"), None) => {
+            let said = [status.reason.as_deref(), status.message.as_deref()];
+            let said: Vec<&str> = said.into_iter().flatten().collect();
+            let message = format!("the importer's pod failed: {}", said.join(": "));
+            State::Failed(Failure::new(Reason::ImportFailed, message))
+        }
+        (Some("Running"), _) => State::Running(None),
         _ => waiting(pod),
     }
 }

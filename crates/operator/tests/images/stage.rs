@@ -326,7 +326,7 @@ impl Stage {
             let source = &it["status"]["source"];
             let found = source["snapshot"]["name"].as_str();
             condition(it, "Ready").0 == "True"
-                && found.or(source["pvc"]["name"].as_str()) == Some(&name)
+                && found.or_else(|| source["pvc"]["name"].as_str()) == Some(&name)
         })
         .await?;
         Ok(found)

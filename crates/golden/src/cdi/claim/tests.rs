@@ -2,7 +2,7 @@ use rstest::rstest;
 
 use super::*;
 
-fn volume(spec: Value) -> DataVolume {
+fn volume(spec: &Value) -> DataVolume {
     serde_json::from_value(json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
         "metadata": {
@@ -26,7 +26,7 @@ fn profile() -> StorageProfile {
     .unwrap()
 }
 
-fn made(spec: Value, profile: Option<&StorageProfile>) -> Value {
+fn made(spec: &Value, profile: Option<&StorageProfile>) -> Value {
     let storage = Storage {
         class: Some("fast"),
         profile,
@@ -47,7 +47,7 @@ fn sizes_and_modes_come_from_what_is_asked_and_from_the_profile(
     #[case] mode: &str,
     #[case] access: &str,
 ) {
-    let made = made(spec, Some(&profile()));
+    let made = made(&spec, Some(&profile()));
     assert_eq!(made["spec"]["resources"]["requests"]["storage"], size);
     assert_eq!(made["spec"]["volumeMode"], mode);
     assert_eq!(made["spec"]["accessModes"], json!([access]));
@@ -70,7 +70,7 @@ fn a_claim_belongs_to_its_data_volume_and_says_what_is_imported() {
         } },
         "storage": { "resources": { "requests": { "storage": "1Gi" } } },
     });
-    let made = made(spec.clone(), None);
+    let made = made(&spec, None);
     let metadata = &made["metadata"];
     assert_eq!(metadata["ownerReferences"][0]["uid"], "1");
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_claim_belongs_to_its_data_volume_and_says_what_is_imported() {
     assert_eq!(note("registryImageArchitecture"), "arm64");
     assert_eq!(note("certConfigMap"), Value::Null);
     let claim = serde_json::from_value(made.clone()).unwrap();
-    assert!(is_of(&claim, &volume(spec)));
+    assert!(is_of(&claim, &volume(&spec)));
 }
 
 #[rstest]
@@ -97,7 +97,7 @@ fn a_volume_that_nobody_can_make_is_refused(#[case] spec: Value, #[case] said: &
         profile: None,
         overhead: Overhead::DEFAULT,
     };
-    let failure = claim(&volume(spec), &storage, None).unwrap_err();
+    let failure = claim(&volume(&spec), &storage, None).unwrap_err();
     assert!(failure.message.contains(said), "{failure}");
 }
 
@@ -110,7 +110,7 @@ fn a_copy_says_what_of() {
         overhead: Overhead::NONE,
     };
     let here = Source::of_snapshot("n", "s");
-    let made = claim(&volume(spec.clone()), &storage, Some((&here, Some("1Gi")))).unwrap();
+    let made = claim(&volume(&spec), &storage, Some((&here, Some("1Gi")))).unwrap();
     let expected =
         json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" });
     assert_eq!(made["spec"]["dataSource"], expected);
@@ -119,7 +119,7 @@ fn a_copy_says_what_of() {
         "1073741824"
     );
     let elsewhere = Source::of_pvc("images", "p");
-    let made = claim(&volume(spec), &storage, Some((&elsewhere, Some("1Gi")))).unwrap();
+    let made = claim(&volume(&spec), &storage, Some((&elsewhere, Some("1Gi")))).unwrap();
     let expected = json!({ "kind": "PersistentVolumeClaim", "name": "p", "namespace": "images" });
     assert_eq!(made["spec"]["dataSourceRef"], expected);
 }

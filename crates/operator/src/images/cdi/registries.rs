@@ -153,7 +153,7 @@ impl Registries {
         };
         let mut all = Vec::new();
         for (key, text) in map.data.unwrap_or_default() {
-            if key.ends_with(".crt") || key.ends_with(".pem") {
+            if matches!(key.rsplit_once('.'), Some((_, "crt" | "pem"))) {
                 all.extend_from_slice(text.as_bytes());
                 all.push(b'\n');
             }
@@ -164,7 +164,7 @@ impl Registries {
 
 fn routes(insecure: &[String]) -> Routes {
     let all = insecure.iter();
-    all.fold(Routes::direct(), |routes, host| routes.with_insecure(host))
+    all.fold(Routes::direct(), Routes::with_insecure)
 }
 
 /// The cluster did not answer: as good as no registry.

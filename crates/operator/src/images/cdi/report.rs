@@ -11,7 +11,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use super::COMPONENT;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Cron {
+struct Outdated {
     namespace: String,
     cron_name: String,
     pending: String,
@@ -32,7 +32,7 @@ struct Outcome {
 #[derive(Clone)]
 pub(super) struct Report {
     events: Events,
-    outdated: Gauges<Cron>,
+    outdated: Gauges<Outdated>,
     progress: Gauges<Volume>,
     polls: Family<Outcome, Counter>,
     imports: Family<Outcome, Counter>,
@@ -70,7 +70,7 @@ impl Report {
         }
         let key = Key::of(&cron.metadata);
         let series = decision.outdated.map(|it| {
-            let labels = Cron {
+            let labels = Outdated {
                 namespace: key.namespace.clone(),
                 cron_name: key.name.clone(),
                 pending: it.pending.to_string(),

@@ -175,21 +175,20 @@ impl Shared {
         let question = Question {
             namespace: meta.namespace.clone().unwrap_or_default(),
             url: url.clone(),
-            secret: filled(&task.registry.secret_ref),
-            certificates: filled(&task.registry.cert_config_map),
+            secret: filled(task.registry.secret_ref.as_ref()),
+            certificates: filled(task.registry.cert_config_map.as_ref()),
         };
         let reached = self.registries.reach(&question).await?;
         let platform = task.registry.platform.as_ref();
-        let asked = platform.and_then(|it| filled(&it.architecture));
-        let architecture = match &asked {
-            Some(architecture) => architecture.clone(),
-            None => {
-                let keyring = Arc::clone(&reached.keyring);
-                let image = oci::Image::open(&reached.source, &reached.client, keyring).await;
-                let image = image.map_err(|error| importer::Error::from(error).failure())?;
-                let usual = importer::usual_architecture(&image, &url).await;
-                usual.map_err(|error| error.failure())?
-            }
+        let asked = platform.and_then(|it| filled(it.architecture.as_ref()));
+        let architecture = if let Some(architecture) = &asked {
+            architecture.clone()
+        } else {
+            let keyring = Arc::clone(&reached.keyring);
+            let image = oci::Image::open(&reached.source, &reached.client, keyring).await;
+            let image = image.map_err(|error| importer::Error::from(error).failure())?;
+            let usual = importer::usual_architecture(&image, &url).await;
+            usual.map_err(|error| error.failure())?
         };
         let mut request = Request::new(
             reached.source,
@@ -239,8 +238,8 @@ impl Shared {
     }
 }
 
-fn filled(text: &Option<String>) -> Option<String> {
-    text.clone().filter(|text| !text.is_empty())
+fn filled(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
 }
 
 /// What came of an import whose disk is there.

@@ -24,7 +24,7 @@ use crate::images::cdi::world::World;
 pub(in crate::images::cdi) struct Pods {
     world: World,
     image: String,
-    pods: Cache<Pod>,
+    there: Cache<Pod>,
     /// How far pods say that they are, by uid.
     progress: Arc<Mutex<HashMap<String, u16>>>,
 }
@@ -52,19 +52,19 @@ impl Pods {
         Self {
             world,
             image: image.to_owned(),
-            pods,
+            there: pods,
             progress,
         }
     }
 
     pub(super) async fn synced(&self) {
-        self.pods.synced().await;
+        self.there.synced().await;
     }
 
     /// The pod of a DataVolume, unless it is on its way out.
     fn of(&self, volume: &DataVolume) -> Option<Arc<Pod>> {
         let key = Key::of(&volume.metadata);
-        let found = self.pods.get(&key.namespace, &pod::name(&key.name))?;
+        let found = self.there.get(&key.namespace, &pod::name(&key.name))?;
         let mut owners = found.metadata.owner_references.iter().flatten();
         let own = owners.any(|it| Some(&it.uid) == volume.metadata.uid.as_ref());
         (own && found.metadata.deletion_timestamp.is_none()).then_some(found)
@@ -105,7 +105,7 @@ impl Pods {
         };
         let made = self.api(&task.volume).create(&params, &object).await;
         let made = made.map_err(Error::api(format!("creating the importer of {key}")))?;
-        self.pods.saw(&made).await;
+        self.there.saw(&made).await;
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Pods {
             .await
             .or_absent()
             .map_err(Error::api(format!("deleting the importer pod {name}")))?;
-        self.pods.saw_deletion(&found.metadata).await;
+        self.there.saw_deletion(&found.metadata).await;
         Ok(true)
     }
 }
