@@ -112,10 +112,13 @@ impl World {
     pub(crate) async fn govern(&self) -> anyhow::Result<()> {
         operator::install(&self.manager.client(), NAMESPACE).await?;
         let options = operator::Options {
-            jobs: operator::Job::ALL.iter().copied().collect(),
+            jobs: [operator::Job::Governance].into(),
             namespace: NAMESPACE.to_owned(),
             profiles: Vec::new(),
             version: "v9".to_owned(),
+            imports: operator::images::cdi::Imports::Pods {
+                image: String::new(),
+            },
         };
         operator::start(&self.manager, &options).await?;
         Ok(())

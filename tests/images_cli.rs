@@ -1,5 +1,7 @@
 //! `medley image inspect` and `medley images import` as people and programs use them, against a real
 //! registry, and one that misbehaves.
+#[path = "images_cli_importer.rs"]
+mod importer;
 #[path = "images_cli_support.rs"]
 mod support;
 
@@ -8,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use support::{Fixture, MEDLEY, Said, has, medley, path, same_bytes};
-use testkit::{Misdeed, Registry, RegistryOptions, wait_until};
+use support::{Fixture, MEDLEY, Said, has, medley, path};
+use testkit::{Misdeed, Registry, RegistryOptions, same_bytes, wait_until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_architecture_gets_its_own_disk() -> anyhow::Result<()> {
@@ -347,7 +349,7 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
     assert_eq!(all["complete"], true);
     assert_eq!(all["platforms"][1]["platform"]["architecture"], "arm64");
     assert_eq!(all["platforms"][1]["digest"], fixture.digest("arm64"));
-    let layer = std::fs::metadata(fixture.folder().join("arm64.tar"))?.len();
+    let layer = std::fs::metadata(fixture.folder().join("arm64/layer.tar"))?.len();
     assert_eq!(all["platforms"][1]["details"]["size"], layer);
     let yaml = inspect("all", &["-o", "yaml"]).await?.ok()?;
     has(&yaml, &["isIndex: true\n", &fixture.digest("arm64")]);

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{HostileServer, Layout, Misdeed};
+use testkit::{ContainerDisk, HostileServer, Layout, Misdeed};
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
@@ -75,14 +75,6 @@ pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-pub(crate) fn same_bytes(found: &Path, expected: &Path) -> anyhow::Result<()> {
-    let (found, expected) = (std::fs::read(found)?, std::fs::read(expected)?);
-    ensure!(found.len() == expected.len(), "{} bytes", found.len());
-    let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
-    ensure!(differs.is_none(), "they differ at {differs:?}");
-    Ok(())
-}
-
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new(program)
         .args(arguments)
@@ -91,18 +83,6 @@ fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{program} {arguments:?}: {said}");
     Ok(())
-}
-
-/// Bytes that do not repeat and are others for every seed.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        state.to_be_bytes()[0]
-    };
-    (0..length).map(|_| next()).collect()
 }
 
 /// A layout with images under the names `all`, `single`, `liar`, `empty` and `bootc`.
@@ -120,8 +100,8 @@ impl Fixture {
         let mut images = Vec::new();
         let labels = json!({ "instancetype": "u1.small" });
         for (seed, architecture) in [(1, "amd64"), (2, "arm64")] {
-            let layer = disk(folder.path(), architecture, seed)?;
-            let image = layout.image(architecture, &[&layer], &labels)?;
+            let disk = ContainerDisk::make(folder.path(), architecture, seed)?;
+            let image = layout.image(architecture, &[&disk.layer], &labels)?;
             digests.insert(architecture, image["digest"].as_str().unwrap().to_owned());
             images.push(image);
         }
@@ -242,25 +222,4 @@ impl Fixture {
         })
         .await
     }
-}
-
-/// A layer with a qcow2 of 8 MiB, and beside it what it is as a raw disk.
-fn disk(folder: &Path, architecture: &str, seed: u64) -> anyhow::Result<Vec<u8>> {
-    let own = folder.join(architecture);
-    std::fs::create_dir_all(own.join("disk"))?;
-    let mut raw = vec![0; 8 << 20];
-    let noise = noise(seed, 3 << 20);
-    raw[1 << 20..4 << 20].copy_from_slice(&noise);
-    let source = own.join("source.raw");
-    std::fs::write(&source, raw)?;
-    let qcow2 = own.join("disk/disk.img");
-    let convert = |from: &str, to: &str, source: &Path, target: &Path| {
-        let line = ["convert", "-f", from, "-O", to, path(source), path(target)];
-        run("qemu-img", &line)
-    };
-    convert("raw", "qcow2", &source, &qcow2)?;
-    convert("qcow2", "raw", &qcow2, &own.join("expected.raw"))?;
-    let tar = folder.join(format!("{architecture}.tar"));
-    run("tar", &["-C", path(&own), "-cf", path(&tar), "disk"])?;
-    Ok(std::fs::read(tar)?)
 }

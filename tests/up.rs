@@ -440,3 +440,52 @@ fn boot_images_of_the_demo_are_published_and_survive_a_restart() {
     assert_eq!(digest("latest"), Some(after));
     assert_eq!(digest("latest-1"), Some(before));
 }
+
+#[test]
+fn boot_images_are_asked_for_every_architecture() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = up(folder.path(), &[]);
+    let images = ["-n", "kubevirt-os-images"];
+    let names = |kind: &str| -> BTreeSet<String> {
+        let objects = list(&cluster, &[kind, images[0], images[1]]);
+        let name = |it: &Value| it["metadata"]["name"].as_str().unwrap().to_owned();
+        objects.iter().map(name).collect()
+    };
+    until("there is one import of each image", || {
+        let crons = names("dataimportcrons");
+        (crons.contains("fedora-image-cron") && crons.contains("debian-image-cron")).then_some(())
+    });
+    cluster.ask(&[
+        "patch",
+        "hyperconverged",
+        "kubevirt-hyperconverged",
+        "-n",
+        "openshift-cnv",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"workloadSources":{"enableMultiArchBootImageImport":true}}}"#,
+    ]);
+    until("there is one for every architecture", || {
+        let crons = names("dataimportcrons");
+        let all = ["amd64", "arm64", "s390x"];
+        all.iter()
+            .all(|it| crons.contains(&format!("fedora-image-cron-{it}")))
+            .then_some(())
+    });
+    // The image that does not say what it is made for is as it was.
+    assert!(names("dataimportcrons").contains("debian-image-cron"));
+    let templates = until("templates of machines name the image of theirs", || {
+        let all = list(&cluster, &["templates", "-n", "openshift"]);
+        let all: BTreeMap<String, Value> = all
+            .into_iter()
+            .map(|it| (it["metadata"]["name"].as_str().unwrap().to_owned(), it))
+            .collect();
+        all.contains_key("fedora-server-small-s390x").then_some(all)
+    });
+    let arm64 = &templates["fedora-server-small-arm64"];
+    let parameters = arm64["parameters"].as_array().unwrap();
+    assert!(parameters.iter().any(|it| it["value"] == "fedora-arm64"));
+    let seen = list(&cluster, &["hyperconvergeds", "-n", "openshift-cnv"]);
+    let nodes = &seen[0]["status"]["nodeInfo"];
+    assert_eq!(nodes["workloadsArchitectures"][2], "s390x");
+}

@@ -26,6 +26,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const PLURAL: &str = "goldenimagepolicies";
 /// The one object that counts.
 pub const NAME: &str = "default";
+/// The registration of what checks the objects that images are made of.
+pub const WEBHOOK: &str = "medley-images";
 
 /// Annotations that Medley puts on objects of others.
 pub mod names {

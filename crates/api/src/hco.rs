@@ -21,6 +21,12 @@ use crate::cdi::DataImportCronSpec;
 pub const GROUP: &str = "hco.kubevirt.io";
 /// What the one SSP is called that follows from a HyperConverged.
 pub const SSP_NAME: &str = "ssp-kubevirt-hyperconverged";
+/// The ConfigMap beside a HyperConverged that holds the templates which are built in.
+pub const TEMPLATES: &str = "data-import-cron-templates";
+/// Its entry with templates of images: a list in YAML.
+pub const TEMPLATES_KEY: &str = "dataImportCronTemplates.yaml";
+/// Its entry with templates of virtual machines: a list in YAML.
+pub const MACHINES_KEY: &str = "virtualMachineTemplates.yaml";
 /// The switch: a field, and before that a feature gate.
 pub const MULTI_ARCH: &str = "enableMultiArchBootImageImport";
 /// What the switch was called when it was proposed.

@@ -64,6 +64,8 @@ struct Progress {
     changes: u64,
     /// Whether nothing will be seen any more.
     ended: bool,
+    /// Whether the kind was not served when it was last asked for.
+    absent: bool,
 }
 
 /// The objects of one kind; clones share them.
@@ -94,9 +96,28 @@ impl<K: Kind> Cache<K> {
         Self::follow_with(api, |object| object.meta_mut().managed_fields = None)
     }
 
+    /// The same for the objects of one name. Somebody may be allowed to see these and no others.
+    pub fn follow_named(
+        api: Api<K>,
+        name: &str,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let fields = Some(format!("metadata.name={name}"));
+        Self::follow_selected(api, fields, |object| {
+            object.meta_mut().managed_fields = None
+        })
+    }
+
     /// The same, with a say in what is kept of an object.
     pub(crate) fn follow_with(
         api: Api<K>,
+        trim: impl Fn(&mut K) + Send + Sync + 'static,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::follow_selected(api, None, trim)
+    }
+
+    fn follow_selected(
+        api: Api<K>,
+        fields: Option<String>,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let cache = Self {
@@ -105,7 +126,7 @@ impl<K: Kind> Cache<K> {
                 progress: watch::Sender::new(Progress::default()),
             }),
         };
-        let running = reflect::run(cache.clone(), api, trim);
+        let running = reflect::run(cache.clone(), api, fields, trim);
         (cache, running)
     }
 
@@ -166,6 +187,11 @@ impl<K: Kind> Cache<K> {
     /// Whether everything has been listed once.
     pub fn is_synced(&self) -> bool {
         self.shared.progress.borrow().listed
+    }
+
+    /// Whether the kind was not served when it was last asked for: there is nothing to list.
+    pub fn is_absent(&self) -> bool {
+        self.shared.progress.borrow().absent
     }
 
     /// Whether nothing will be seen any more: the kind is not served. Who waits for such a cache

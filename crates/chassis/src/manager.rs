@@ -84,13 +84,13 @@ impl Manager {
         let cached = Cached {
             cache: Box::new(cache.clone()),
             kind: K::kind(&()).into_owned(),
-            is_synced: Box::new(move || asked.is_synced()),
+            is_synced: Box::new(move || asked.is_synced() || asked.is_absent()),
         };
         caches.insert(TypeId::of::<K>(), cached);
         cache
     }
 
-    /// The kinds whose objects have not all been listed yet, by name.
+    /// The kinds whose objects have not all been listed yet, by name. One that is not installed has none.
     pub fn unsynced(&self) -> BTreeSet<String> {
         let caches = self.shared.caches.lock();
         let mut kinds: BTreeSet<String> = caches

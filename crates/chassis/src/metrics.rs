@@ -1,7 +1,8 @@
 //! Numbers about the work, for Prometheus.
 //!
-//! Every name begins with `medley_`. A family of series is made once; what is said of an object is
-//! taken back when the object goes, or it would be told forever.
+//! Every name begins with `medley_`, but for those that have another meaning elsewhere already: whoever
+//! takes over the work of another operator keeps its names. A family of series is made once; what is
+//! said of an object is taken back when the object goes, or it would be told forever.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -34,6 +35,8 @@ pub type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
+    /// What goes by the names of others.
+    adopted: Arc<Mutex<Registry>>,
     queues: Queues,
     reconciles: Family<Outcome, Counter>,
     durations: Histograms<Controller>,
@@ -57,6 +60,7 @@ impl Default for Metrics {
         registry.register_collector(Box::new(queues.clone()));
         let metrics = Self {
             registry: Arc::new(Mutex::new(registry)),
+            adopted: Arc::default(),
             queues,
             reconciles: Family::default(),
             durations: Family::new_with_constructor(seconds),
@@ -97,11 +101,16 @@ impl Metrics {
 
     /// Values of objects, by labels. Make it once.
     pub fn gauges<L: Labels>(&self, name: &str, help: &str) -> Gauges<L> {
-        let gauges = Gauges {
-            family: Family::default(),
-            of: Arc::default(),
-        };
+        let gauges = Gauges::new();
         self.register(name, help, gauges.family.clone());
+        gauges
+    }
+
+    /// Values of objects under the name that another operator gave them. Make it once.
+    pub fn adopted_gauges<L: Labels>(&self, name: &str, help: &str) -> Gauges<L> {
+        let gauges = Gauges::new();
+        let mut adopted = self.adopted.lock();
+        adopted.register(name, help, gauges.family.clone());
         gauges
     }
 
@@ -113,6 +122,7 @@ impl Metrics {
     pub fn render(&self) -> String {
         let mut text = String::new();
         // Fails only where writing to a string does.
+        let _ = text::encode_registry(&mut text, &self.adopted.lock());
         let _ = text::encode(&mut text, &self.registry.lock());
         text
     }
@@ -179,6 +189,13 @@ impl<L> Clone for Gauges<L> {
 }
 
 impl<L: Labels> Gauges<L> {
+    fn new() -> Self {
+        Self {
+            family: Family::default(),
+            of: Arc::default(),
+        }
+    }
+
     /// Says all there is to say of an object: series said before and not now are gone.
     pub fn set(&self, object: &Key, series: impl IntoIterator<Item = (L, f64)>) {
         let series: HashMap<L, f64> = series.into_iter().collect();

@@ -36,7 +36,7 @@ pub use catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
 pub use holdings::{HoldingsError, KEPT, Publication, Revision, Revisions, Version};
 pub use machines::machine_templates;
 pub use state::{CONFIG_MAP, NAMESPACE, publish};
-pub use templates::{MACHINES_KEY, TEMPLATES, TEMPLATES_KEY, templates};
+pub use templates::templates;
 
 use holdings::Holdings;
 use library::Library;

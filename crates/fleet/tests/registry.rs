@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
+use api::hco;
 use chassis::Manager;
 use fleet::operators::{self, Installed, importer, names};
 use fleet::registry::{self, Architecture, IMAGES, Publication};
@@ -229,11 +230,11 @@ async fn the_cluster_knows_what_to_import() -> anyhow::Result<()> {
     let world = World::start().await?;
     let client = world.cluster.client();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), names::VIRTUALIZATION_NAMESPACE);
-    let map = maps.get(registry::TEMPLATES).await?;
+    let map = maps.get(hco::TEMPLATES).await?;
     let data = map.data.unwrap_or_default();
-    let templates: Vec<Value> = serde_saphyr::from_str(&data[registry::TEMPLATES_KEY])?;
+    let templates: Vec<Value> = serde_saphyr::from_str(&data[hco::TEMPLATES_KEY])?;
     assert_eq!(templates, registry::templates(world.address));
-    let machines: Vec<Value> = serde_saphyr::from_str(&data[registry::MACHINES_KEY])?;
+    let machines: Vec<Value> = serde_saphyr::from_str(&data[hco::MACHINES_KEY])?;
     let api: Api<DynamicObject> = Api::namespaced_with(
         client.clone(),
         names::TEMPLATE_NAMESPACE,

@@ -81,3 +81,19 @@ impl Alert {
         })
     }
 }
+
+/// All alerts, as the operator of Prometheus takes them. They have the names of upstream: where its
+/// operators run, they bring their own.
+pub fn prometheus_rule(namespace: &str) -> Value {
+    let rules: Vec<_> = ALERTS.iter().map(Alert::rule).collect();
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {
+            "name": "medley-golden-images",
+            "namespace": namespace,
+            "labels": { "app.kubernetes.io/part-of": "medley" },
+        },
+        "spec": { "groups": [{ "name": "medley-golden-images", "rules": rules }] },
+    })
+}

@@ -8,6 +8,7 @@ mod tests;
 use api::cdi;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
 
 /// How many characters a message may have.
 const LONGEST: usize = 2048;
@@ -63,6 +64,21 @@ impl Said {
             last_transition_time: same
                 .map_or_else(|| Time(whole(now)), |it| it.last_transition_time.clone()),
             observed_generation: generation,
+        }
+    }
+
+    /// Puts the condition, as `metav1` has it, among those of others, which are left as they are.
+    pub fn place(&self, conditions: &mut Vec<Value>, now: Timestamp, generation: Option<i64>) {
+        let own = conditions
+            .iter_mut()
+            .find(|known| known["type"] == self.kind);
+        let before: Option<Condition> = own
+            .as_ref()
+            .and_then(|own| serde_json::from_value((**own).clone()).ok());
+        let condition = json!(self.standard(before.as_slice(), now, generation));
+        match own {
+            Some(own) => *own = condition,
+            None => conditions.push(condition),
         }
     }
 

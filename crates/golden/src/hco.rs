@@ -21,7 +21,11 @@ pub use metrics::Sample;
 pub use switch::{Said, Switch};
 
 use crate::architectures::Architectures;
+use crate::conditions;
 use crate::policy::Policy;
+
+/// The condition of a HyperConverged that says whether its images are as it asks for.
+pub const ACCEPTED: &str = "GoldenImagesAccepted";
 
 /// What is known.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +40,8 @@ pub struct Facts<'a> {
     pub policy: &'a Policy,
     /// The architectures that images really have, by the name of their template.
     pub discovered: &'a BTreeMap<String, BTreeSet<String>>,
+    /// Whether there can be an SSP.
+    pub ssp_installed: bool,
     /// The SSP as it is.
     pub ssp: Option<&'a SSP>,
     /// Something random: it only matters the first time.
@@ -96,6 +102,9 @@ pub enum Problem {
         "images for every architecture were asked for, but the cluster has a single node; there are images for that node"
     )]
     SingleNode,
+    /// There is no kind to pass it on with.
+    #[error("kind SSP of ssp.kubevirt.io is not installed; images wait for it")]
+    NoSsp,
 }
 
 impl Problem {
@@ -109,6 +118,7 @@ impl Problem {
             Self::UnknownNodes(_) => "UnsupportedNodeArchitectures",
             Self::Placement(_) => "InvalidPlacement",
             Self::SingleNode => "SingleNode",
+            Self::NoSsp => "NotInstalled",
         }
     }
 }
@@ -118,6 +128,9 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     let architectures = facts.architectures;
     let switch = Switch::decide(facts.images, architectures.is_single_node());
     let mut problems = Vec::new();
+    if !facts.ssp_installed {
+        problems.push(Problem::NoSsp);
+    }
     if switch.single_node && switch.asked {
         problems.push(Problem::SingleNode);
     }
@@ -137,6 +150,8 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         .iter()
         .filter_map(|image| image.deployed.clone())
         .collect();
+    let mut rest = facts.images.status.rest.clone();
+    rest.insert("conditions".to_owned(), told(facts, switch, &problems));
     let status = HyperConvergedStatus {
         node_info: Some(node_info(architectures)),
         infrastructure_highly_available: Some(architectures.is_highly_available()),
@@ -145,16 +160,35 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             .into_iter()
             .map(|image| image.reported)
             .collect::<Vec<TemplateWithStatus>>(),
-        rest: facts.images.status.rest.clone(),
+        rest,
     };
     Decision {
         status_changed: status != facts.images.status,
-        ssp: project(facts, switch, &templates),
+        ssp: project(facts, switch, &templates).filter(|_| facts.ssp_installed),
         switch,
         status,
         problems,
         samples,
     }
+}
+
+/// The conditions of a HyperConverged with what is to be said about its images. Those of others stay.
+fn told(facts: &Facts<'_>, switch: Switch, problems: &[Problem]) -> Value {
+    let said = match problems.first() {
+        None => {
+            let on = if switch.is_on() { "on" } else { "off" };
+            let message = format!("images for every architecture are {on} ({})", switch.said);
+            conditions::Said::new(ACCEPTED, true, "Accepted", message)
+        }
+        Some(first) => {
+            let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            conditions::Said::new(ACCEPTED, false, first.reason(), messages.join("; "))
+        }
+    };
+    let known = facts.images.status.rest.get("conditions");
+    let mut all = known.and_then(Value::as_array).cloned().unwrap_or_default();
+    said.place(&mut all, facts.now, facts.images.generation);
+    Value::Array(all)
 }
 
 fn node_info(architectures: &Architectures) -> NodeInfo {
@@ -197,6 +231,7 @@ fn project(
             && spec.cluster == cluster
             && common.namespace.as_ref() == Some(namespace)
             && common.data_import_cron_templates == templates
+            && belongs(ssp, facts.images)
         {
             return None;
         }
@@ -208,10 +243,29 @@ fn project(
     if let Some(cluster) = cluster {
         spec["cluster"] = json!(cluster);
     }
+    let mut metadata = json!({ "name": api::hco::SSP_NAME, "namespace": facts.images.namespace });
+    if let Some(uid) = &facts.images.uid {
+        // It goes with the HyperConverged.
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": format!("{}/{}", api::hco::GROUP, facts.images.version.name()),
+            "kind": "HyperConverged",
+            "name": facts.images.name,
+            "uid": uid,
+        }]);
+    }
     Some(json!({
         "apiVersion": "ssp.kubevirt.io/v1beta3",
         "kind": "SSP",
-        "metadata": { "name": api::hco::SSP_NAME, "namespace": facts.images.namespace },
+        "metadata": metadata,
         "spec": spec,
     }))
+}
+
+/// Whether an SSP goes with a HyperConverged.
+fn belongs(ssp: &SSP, images: &Images) -> bool {
+    let Some(uid) = &images.uid else {
+        return true;
+    };
+    let mut owners = ssp.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.uid == *uid)
 }

@@ -22,6 +22,7 @@ pub mod history;
 pub mod list;
 pub mod names;
 pub mod policy;
+pub mod roles;
 pub mod ssp;
 pub mod vm;
 

@@ -94,7 +94,7 @@ pub fn fnv1a(bytes: &[u8]) -> u32 {
 }
 
 /// FNV-1a with 64 bits, to spread what would otherwise happen at once.
-pub(crate) fn fnv1a_64(bytes: &[u8]) -> u64 {
+pub fn fnv1a_64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -1,6 +1,7 @@
 //! What a GoldenImagePolicy means: numbers and times instead of texts, and defaults where it says
 //! nothing.
 
+pub mod status;
 #[cfg(test)]
 mod tests;
 

@@ -10,11 +10,13 @@ mod crons;
 mod image;
 mod machines;
 mod slots;
+pub mod status;
 #[cfg(test)]
 mod tests;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use api::cdi::{DataImportCron, DataSource, Named};
 use api::golden::ImageState;
@@ -100,6 +102,20 @@ pub enum Until {
     Gone,
 }
 
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, of) = (self.kind.type_of().1, &self.of);
+        write!(f, "{kind} {}/{} ", of.namespace, of.name)?;
+        match &self.until {
+            Until::Ready(name) => write!(f, "stays as it is until DataSource {name} can be used"),
+            Until::Released(name) => write!(f, "stays while DataSource {name} is in use"),
+            Until::Grace(end) => write!(f, "stays until {end} for want of nodes"),
+            Until::Detached => f.write_str("waits until its imports can outlive it"),
+            Until::Gone => f.write_str("is being deleted"),
+        }
+    }
+}
+
 /// Something that is wrong. Everything else goes on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -139,6 +155,9 @@ pub enum Problem {
         "DataImportCron {}/{} is wanted, but there is one that does not belong to this SSP; it is left alone", .0.namespace, .0.name
     )]
     NotOurs(Named),
+    /// There is no kind to make images with.
+    #[error("kind {0} of cdi.kubevirt.io is not installed; images wait for it")]
+    NotInstalled(String),
     /// A policy asks for what cannot be had.
     #[error("image {image:?}: {architecture} was asked for as the default, but is not supported")]
     DefaultRefused {
@@ -159,6 +178,7 @@ impl Problem {
             Self::UnknownArchitectures { .. } => "UnknownArchitectures",
             Self::UnknownNodes(_) => "UnsupportedNodeArchitectures",
             Self::NotOurs(_) => "NotOurs",
+            Self::NotInstalled(_) => "NotInstalled",
             Self::DefaultRefused { .. } => "DefaultArchitectureRefused",
         }
     }
@@ -309,6 +329,12 @@ fn leave(scene: &Scene<'_>, decision: &mut Decision) {
                 kind: Kind::DataImportCron,
                 of: name.clone(),
                 why: "the SSP is being deleted",
+            });
+        } else {
+            decision.waiting.push(Waiting {
+                kind: Kind::DataImportCron,
+                of: name.clone(),
+                until: Until::Gone,
             });
         }
     }

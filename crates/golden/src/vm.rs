@@ -7,6 +7,7 @@
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use api::cdi::{DataSource, DataSourceRef, Named, labels};
 use serde_json::Value;
@@ -97,6 +98,30 @@ pub enum Warning {
     NoNode(String),
 }
 
+impl Warning {
+    /// A word for it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Mismatch { .. } => "ArchitectureMismatch",
+            Self::Unknown { .. } => "UnknownArchitecture",
+            Self::Missing(_) => "DataSourceNotFound",
+            Self::NoNode(_) => "NoMatchingNode",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named => f.write_str("the virtual machine"),
+            Self::DataSource(of) => write!(f, "DataSource {}/{}", of.namespace, of.name),
+            Self::Volume(of) => write!(f, "volume {}/{}", of.namespace, of.name),
+            Self::Default => f.write_str("the default of the cluster"),
+            Self::Unknown => f.write_str("nothing"),
+        }
+    }
+}
+
 /// A disk whose architecture is known.
 struct Disk {
     kind: &'static str,
@@ -148,13 +173,22 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     decision
 }
 
-/// The disks of a machine whose architecture is known: what it clones first, then what it uses.
-fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
+/// What a machine starts from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct References {
+    /// DataSources that it clones.
+    pub sources: Vec<Named>,
+    /// Volumes and DataVolumes that it uses and does not make itself.
+    pub volumes: Vec<Named>,
+}
+
+/// What a machine in a namespace starts from.
+pub fn references(machine: &Value, namespace: &str) -> References {
     let list = |path| {
-        let list = facts.machine.pointer(path).and_then(Value::as_array);
+        let list = machine.pointer(path).and_then(Value::as_array);
         list.into_iter().flatten().take(MOST)
     };
-    let mut found = Vec::new();
+    let mut found = References::default();
     let mut made = BTreeSet::new();
     for template in list("/spec/dataVolumeTemplates") {
         if let Some(name) = template.pointer("/metadata/name").and_then(Value::as_str) {
@@ -168,10 +202,28 @@ fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
             text.filter(|text| !text.is_empty())
         };
         let is_source = text("kind").is_some_and(|kind| kind.eq_ignore_ascii_case("DataSource"));
-        let Some(name) = text("name").filter(|_| is_source) else {
-            continue;
-        };
-        let of = named(text("namespace").unwrap_or(facts.namespace), name);
+        if let Some(name) = text("name").filter(|_| is_source) {
+            let home = text("namespace").unwrap_or(namespace);
+            found.sources.push(named(home, name));
+        }
+    }
+    for volume in list("/spec/template/spec/volumes") {
+        let name = volume
+            .pointer("/dataVolume/name")
+            .or_else(|| volume.pointer("/persistentVolumeClaim/claimName"))
+            .and_then(Value::as_str);
+        if let Some(name) = name.filter(|name| !made.contains(name)) {
+            found.volumes.push(named(namespace, name));
+        }
+    }
+    found
+}
+
+/// The disks of a machine whose architecture is known: what it clones first, then what it uses.
+fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
+    let references = references(facts.machine, facts.namespace);
+    let mut found = Vec::new();
+    for of in references.sources {
         match architecture(facts, &of) {
             None => warnings.push(Warning::Missing(of)),
             Some("") => {}
@@ -186,15 +238,7 @@ fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
             }),
         }
     }
-    for volume in list("/spec/template/spec/volumes") {
-        let name = volume
-            .pointer("/dataVolume/name")
-            .or_else(|| volume.pointer("/persistentVolumeClaim/claimName"))
-            .and_then(Value::as_str);
-        let Some(name) = name.filter(|name| !made.contains(name)) else {
-            continue;
-        };
-        let of = named(facts.namespace, name);
+    for of in references.volumes {
         if let Some(text) = (facts.volumes)(&of).filter(|text| list::is_known(text)) {
             found.push(Disk {
                 kind: "volume",

@@ -13,6 +13,7 @@ mod choose;
 mod error;
 mod import;
 mod inspect;
+mod pipeline;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -22,3 +23,4 @@ pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use import::{Imported, Request, Unfinished, Watch, import};
 pub use inspect::{Details, Entry, Inspection, inspect};
+pub use pipeline::{boots_on, told, usual_architecture};

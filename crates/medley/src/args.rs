@@ -6,7 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, envtest, fleet, governance, images, run, snapshot, up, version, webhook,
+    apiserver, completion, envtest, fleet, governance, images, importer, run, snapshot, up,
+    version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Eject(governance::eject::Arguments),
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
+    Importer(importer::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),

@@ -164,6 +164,11 @@ impl Embedded {
         &self.place.kubeconfig
     }
 
+    /// Where things are kept; `None` if in memory.
+    pub(crate) fn data(&self) -> Option<&Path> {
+        self.place.data.as_deref()
+    }
+
     /// Writes a kubeconfig for an administrator.
     pub(crate) fn write_kubeconfig(&self) -> anyhow::Result<()> {
         let admin = self

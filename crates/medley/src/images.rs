@@ -2,7 +2,7 @@
 
 mod import;
 mod inspect;
-mod progress;
+pub(crate) mod progress;
 mod registry;
 
 use clap::{Args, Subcommand};

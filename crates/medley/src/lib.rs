@@ -14,6 +14,7 @@ mod fleet;
 mod governance;
 mod host;
 mod images;
+mod importer;
 mod logging;
 mod reference;
 mod run;
@@ -65,6 +66,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Eject(arguments) => governance::eject::run(&arguments),
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
+        Command::Importer(arguments) => importer::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -10,6 +10,7 @@ use chassis::leader::{Election, Leadership, Timing};
 use chassis::{Error, Manager};
 use clap::{ArgAction, Args};
 use operator::health::Phase;
+use operator::images::cdi::Imports;
 use operator::{Health, Job, Options};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
@@ -34,10 +35,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
 
-    /// The controllers to run, separated by commas.
-    /// [default: all]
+    /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
+    /// images-cdi, images-vm. Those of images do what upstream operators do, so name them only where the
+    /// others do not run.
+    /// [default: governance]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
+
+    /// The image of the pods that import golden images: one of this program.
+    #[arg(long, value_name = "IMAGE", env = "MEDLEY_IMPORTER_IMAGE", default_value = version::IMAGE)]
+    importer_image: String,
 
     /// Profiles of governance to switch on that are off otherwise, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -70,11 +77,14 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let options = Options {
         jobs: match arguments.controllers {
             Some(jobs) => jobs.into_iter().collect(),
-            None => Job::ALL.iter().copied().collect(),
+            None => Job::STANDARD.iter().copied().collect(),
         },
         namespace: arguments.namespace.unwrap_or_else(own_namespace),
         profiles: arguments.enable_profile,
         version: version::OPERATOR.to_owned(),
+        imports: Imports::Pods {
+            image: arguments.importer_image,
+        },
     };
     let election = arguments.leader_elect.then(|| Election {
         namespace: options.namespace.clone(),

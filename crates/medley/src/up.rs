@@ -4,11 +4,13 @@ mod cluster;
 mod fleet;
 mod welcome;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ::apiserver::auth::StaticTokens;
 use ::fleet::operators::Installed;
+use anyhow::Context as _;
 use clap::Args;
+use tempfile::TempDir;
 
 use crate::embedded::{Embedded, PlaceArguments};
 use crate::{exit, runtime, snapshot};
@@ -17,8 +19,9 @@ use fleet::FleetChoice;
 
 /// Run a whole cluster on this machine: API server, controllers and a simulated fleet.
 ///
-/// Everything is kept under the data folder; the next `up` continues where this one stopped. Prints
-/// what to try and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
+/// Everything is kept under the data folder; the next `up` continues where this one stopped. Golden
+/// images are really imported: their disks are in `disks` there, and with --memory in a temporary
+/// folder. Prints what to try and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -50,6 +53,35 @@ fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && (0.001..=1e6).contains(&speed) => Ok(speed),
         _ => Err("a number from 0.001 to 1000000 is needed, 1 for real time".to_owned()),
+    }
+}
+
+/// Where the disks of golden images are.
+enum Disks {
+    /// Under the data folder, for the next time.
+    Kept(PathBuf),
+    /// In a folder that goes with the cluster, which is in memory.
+    Temporary(TempDir),
+}
+
+impl Disks {
+    fn new(data: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(match data {
+            Some(data) => Self::Kept(data.join("disks")),
+            None => Self::Temporary(
+                tempfile::Builder::new()
+                    .prefix("medley-disks-")
+                    .tempdir()
+                    .context("making a temporary folder for the disks of golden images")?,
+            ),
+        })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
     }
 }
 
@@ -93,6 +125,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                 },
                 None => None,
             };
+            let disks = Disks::new(embedded.data())?;
             let cluster = Cluster::start(
                 embedded.server(),
                 embedded.root_ca(),
@@ -101,13 +134,14 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                     operators,
                     registry,
                     speed: arguments.speed,
+                    disks: disks.path().to_owned(),
                 },
             )
             .await?;
             embedded.write_kubeconfig()?;
-            anyhow::Ok((embedded, cluster, copied))
+            anyhow::Ok((embedded, cluster, copied, disks))
         };
-        let (embedded, cluster, copied) = tokio::select! {
+        let (embedded, cluster, copied, _disks) = tokio::select! {
             started = starting => started?,
             () = &mut stop => return Ok(()),
         };

@@ -9,6 +9,9 @@ use crate::exit;
 /// The version as statuses of objects tell it.
 pub(crate) const OPERATOR: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
+/// The image of this very version, as the manifests name it.
+pub(crate) const IMAGE: &str = concat!("ghcr.io/medley-dev/medley:", env!("CARGO_PKG_VERSION"));
+
 /// Print the version of this program and of the Kubernetes API it serves.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

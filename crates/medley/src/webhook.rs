@@ -1,12 +1,14 @@
-//! `medley webhook`: the admission check of VirtPlatformConfigs, in a cluster or beside one.
+//! `medley webhook`: the admission checks, in a cluster or beside one.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Certificates, Reach, SelfMade};
+use ::webhook::{Certificates, Layer, Reach, SelfMade};
 use anyhow::{Context as _, bail};
 use clap::Args;
+use operator::Job;
 
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
@@ -14,11 +16,12 @@ use crate::{exit, runtime};
 /// How often certificates are looked at; whoever renews them does so long before they expire.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Check who may approve plans, and record who did.
+/// Check who may approve plans, and record who did; check what images are made of.
 ///
 /// The API server asks before every change of a VirtPlatformConfig. With --register it is told to;
-/// while this does not run, it then refuses such changes. Certificates are made anew at every start
-/// unless files are named; several replicas need files.
+/// while this does not run, it then refuses such changes. About images it asks where --controllers
+/// names their layers, and goes on if nobody answers. Certificates are made anew at every start unless
+/// files are named; several replicas need files.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -43,6 +46,28 @@ pub(crate) struct Arguments {
     /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
     #[arg(long, value_name = "WHERE")]
     register: Option<Reach>,
+
+    /// What to register the check for, separated by commas, as `medley run` names it.
+    /// [default: governance]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "register"
+    )]
+    controllers: Option<Vec<Job>>,
+}
+
+/// The layers of images among jobs.
+pub(crate) fn layers(jobs: &BTreeSet<Job>) -> Vec<Layer> {
+    let layer = |job: &Job| match job {
+        Job::Governance => None,
+        Job::ImagesHco => Some(Layer::Hco),
+        Job::ImagesSsp => Some(Layer::Ssp),
+        Job::ImagesCdi => Some(Layer::Cdi),
+        Job::ImagesVm => Some(Layer::Vm),
+    };
+    jobs.iter().filter_map(layer).collect()
 }
 
 /// Checks until it is asked to stop.
@@ -53,7 +78,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let client = arguments.cluster.client().await?;
         let running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
         if let Some(reach) = &arguments.register {
-            ::webhook::register(&client, &authority, reach).await?;
+            let standard = || Job::STANDARD.to_vec();
+            let jobs = arguments.controllers.clone().unwrap_or_else(standard);
+            let jobs: BTreeSet<Job> = jobs.into_iter().collect();
+            if jobs.contains(&Job::Governance) {
+                ::webhook::register(&client, &authority, reach).await?;
+            }
+            let layers = layers(&jobs);
+            if !layers.is_empty() {
+                ::webhook::register_images(&client, &authority, reach, &layers).await?;
+            }
         }
         exit::print("ready\n")?;
         stop.await;

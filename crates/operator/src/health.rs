@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chassis::metrics::Metrics;
 use chassis::{Manager, metrics};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
@@ -77,22 +78,7 @@ impl Health {
 
     /// Answers on a socket for as long as it runs.
     pub async fn serve(self, listener: TcpListener) {
-        let mut clients = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if clients.len() < CLIENTS => match accepted {
-                    Ok((stream, _)) => {
-                        clients.spawn(client(stream, self.clone()));
-                    }
-                    Err(error) => {
-                        // Out of file handles, most likely; they come back.
-                        warn!(%error, "accepting a connection failed");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                },
-                Some(_) = clients.join_next() => {}
-            }
-        }
+        serve(listener, move |method, path| self.answer(method, path)).await;
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
@@ -108,18 +94,52 @@ impl Health {
                 None => text(StatusCode::OK, "ok"),
                 Some(missing) => text(StatusCode::SERVICE_UNAVAILABLE, missing + "\n"),
             },
-            "/metrics" => {
-                let mut answer = text(StatusCode::OK, self.manager.metrics().render());
-                let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
-                answer.headers_mut().insert(CONTENT_TYPE, kind);
-                answer
-            }
+            "/metrics" => told(self.manager.metrics()),
             _ => text(
                 StatusCode::NOT_FOUND,
                 "there are /healthz, /readyz and /metrics\n",
             ),
         }
     }
+}
+
+/// Shows metrics on a socket for as long as it runs: for programs that have nothing else to show.
+pub async fn serve_metrics(listener: TcpListener, metrics: Metrics) {
+    serve(listener, move |method, path| match (method, path) {
+        (&Method::GET | &Method::HEAD, "/metrics") => told(&metrics),
+        _ => text(StatusCode::NOT_FOUND, "there is GET /metrics\n"),
+    })
+    .await;
+}
+
+async fn serve(
+    listener: TcpListener,
+    answer: impl Fn(&Method, &str) -> Response<Full<Bytes>> + Send + Sync + 'static,
+) {
+    let answer = Arc::new(answer);
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if clients.len() < CLIENTS => match accepted {
+                Ok((stream, _)) => {
+                    clients.spawn(client(stream, Arc::clone(&answer)));
+                }
+                Err(error) => {
+                    // Out of file handles, most likely; they come back.
+                    warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = clients.join_next() => {}
+        }
+    }
+}
+
+fn told(metrics: &Metrics) -> Response<Full<Bytes>> {
+    let mut answer = text(StatusCode::OK, metrics.render());
+    let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
 }
 
 fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
@@ -130,9 +150,12 @@ fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     response
 }
 
-async fn client(stream: TcpStream, health: Health) {
+async fn client(
+    stream: TcpStream,
+    answer: Arc<impl Fn(&Method, &str) -> Response<Full<Bytes>> + Send + Sync + 'static>,
+) {
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let answer = health.answer(request.method(), request.uri().path());
+        let answer = answer(request.method(), request.uri().path());
         async move { Ok::<_, Infallible>(answer) }
     });
     let served = hyper::server::conn::http1::Builder::new()

@@ -2,6 +2,7 @@
 //!
 //! In a real cluster this comes with the manifests, so that the operator need not be allowed to do it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chassis::{Error, until_served};
@@ -14,6 +15,8 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::Job;
 
 /// The account that the controllers run under, and the name of its roles.
 pub const ACCOUNT: &str = "medley-operator";
@@ -38,7 +41,7 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
     }
-    for definition in [api::advisor::definition()] {
+    for definition in [api::advisor::definition(), api::golden::definition()] {
         let name = definition.name_any();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply(MANAGER).force();
@@ -61,16 +64,22 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives [`ACCOUNT`] the rights that governing with these profiles takes and no others, and makes the
-/// roles of people.
-pub async fn grant(client: &Client, namespace: &str, registry: &Registry) -> Result<(), Error> {
+/// Gives [`ACCOUNT`] the rights that these jobs take, with these profiles of governance, and no others;
+/// and makes the roles of people.
+pub async fn grant(
+    client: &Client,
+    namespace: &str,
+    registry: &Registry,
+    jobs: &BTreeSet<Job>,
+) -> Result<(), Error> {
     let bound = |kind: &str| {
         json!({
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT },
             "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
         })
     };
-    let everywhere = json!({ "rules": roles::operator_rules(registry) });
+    let rules: Vec<_> = jobs.iter().flat_map(|job| job.rules(registry)).collect();
+    let everywhere = json!({ "rules": rules });
     apply::<ClusterRole>(&Api::all(client.clone()), ACCOUNT, everywhere).await?;
     apply::<ClusterRoleBinding>(&Api::all(client.clone()), ACCOUNT, bound("ClusterRole")).await?;
     let at_home = json!({ "rules": roles::operator_namespace_rules() });
@@ -81,7 +90,8 @@ pub async fn grant(client: &Client, namespace: &str, registry: &Registry) -> Res
         bound("Role"),
     )
     .await?;
-    for role in roles::user_roles() {
+    let people = roles::user_roles().into_iter();
+    for role in people.chain(golden::roles::user_roles()) {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
     }

@@ -3,25 +3,49 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ::governance::Registry;
 use chassis::{Error, Manager};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, governance};
+use crate::{Options, governance, images};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Job {
     /// Plans, applies and watches the tuning of other people's operators.
     Governance,
+    /// Golden images, from nodes and a HyperConverged to an SSP.
+    ImagesHco,
+    /// Golden images, from an SSP to DataImportCrons, DataSources and templates.
+    ImagesSsp,
+    /// Golden images, from DataImportCrons to disks.
+    ImagesCdi,
+    /// The architecture of virtual machines, from what they start from.
+    ImagesVm,
 }
 
 impl Job {
     /// All there are.
-    pub const ALL: &[Self] = &[Self::Governance];
+    pub const ALL: &[Self] = &[
+        Self::Governance,
+        Self::ImagesHco,
+        Self::ImagesSsp,
+        Self::ImagesCdi,
+        Self::ImagesVm,
+    ];
+
+    /// Those that are on unless somebody names others. The layers of images do what operators do that
+    /// most clusters have: two would fight.
+    pub const STANDARD: &[Self] = &[Self::Governance];
 
     /// How it is called on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Governance => "governance",
+            Self::ImagesHco => "images-hco",
+            Self::ImagesSsp => "images-ssp",
+            Self::ImagesCdi => "images-cdi",
+            Self::ImagesVm => "images-vm",
         }
     }
 
@@ -31,6 +55,24 @@ impl Job {
             Self::Governance => {
                 governance::start(manager, governance::Options::new(options)?).await
             }
+            Self::ImagesHco => images::hco::start(manager).await,
+            Self::ImagesSsp => images::ssp::start(manager).await,
+            Self::ImagesCdi => {
+                images::cdi::start(manager, &options.imports).await;
+                Ok(())
+            }
+            Self::ImagesVm => images::vm::start(manager).await,
+        }
+    }
+
+    /// What it may do in the whole cluster, with these profiles of governance.
+    pub fn rules(self, registry: &Registry) -> Vec<PolicyRule> {
+        match self {
+            Self::Governance => ::governance::roles::operator_rules(registry),
+            Self::ImagesHco => golden::roles::hco_rules(),
+            Self::ImagesSsp => golden::roles::ssp_rules(),
+            Self::ImagesCdi => golden::cdi::roles::rules(),
+            Self::ImagesVm => golden::roles::vm_rules(),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod governance;
 pub mod health;
+pub mod images;
 mod install;
 mod job;
 
@@ -26,6 +27,8 @@ pub struct Options {
     pub profiles: Vec<String>,
     /// The version of Medley, as objects tell who wrote them.
     pub version: String,
+    /// Who imports golden images.
+    pub imports: images::cdi::Imports,
 }
 
 /// Starts the controllers asked for; they run until the manager stops.

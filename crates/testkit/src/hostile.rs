@@ -67,6 +67,8 @@ enum Body {
     Endless(Bytes),
     /// Says that there is something, and sends nothing.
     Stalled(usize),
+    /// Comes at once up to a place, and from there byte by byte, with pauses.
+    Trickling(Bytes, usize, Duration),
     /// Never an answer.
     Silent,
     /// The connection is closed instead.
@@ -108,6 +110,11 @@ impl Misdeed {
         Self::new(200, Body::Stalled(length))
     }
 
+    /// Sends `at_once` bytes, and from there one by one, with a pause before each.
+    pub fn trickling(code: u16, body: impl Into<Bytes>, at_once: usize, pause: Duration) -> Self {
+        Self::new(code, Body::Trickling(body.into(), at_once, pause))
+    }
+
     /// Sends nothing at all.
     pub fn silent() -> Self {
         Self::new(200, Body::Silent)
@@ -130,6 +137,9 @@ impl Misdeed {
         self
     }
 }
+
+/// What TLS begins with, and HTTP never does.
+const HANDSHAKE: u8 = 0x16;
 
 type Script = dyn Fn(&Asked) -> Misdeed + Send + Sync;
 
@@ -194,7 +204,7 @@ async fn serve(
     let is_head = asked.method == "HEAD";
     log.lock().push(asked);
     let length = match &answer.body {
-        Body::Whole(body) | Body::Slow(body, ..) => Some(body.len()),
+        Body::Whole(body) | Body::Slow(body, ..) | Body::Trickling(body, ..) => Some(body.len()),
         Body::Cut(_, length) | Body::Stalled(length) => Some(*length),
         Body::Endless(_) => None,
         Body::Closed => return Ok(()),
@@ -223,6 +233,14 @@ async fn serve(
         Body::Endless(piece) => loop {
             stream.write_all(&piece).await?;
         },
+        Body::Trickling(body, at_once, pause) => {
+            let (first, rest) = body.split_at(at_once.min(body.len()));
+            stream.write_all(first).await?;
+            for byte in rest.chunks(1) {
+                tokio::time::sleep(pause).await;
+                stream.write_all(byte).await?;
+            }
+        }
         Body::Stalled(_) => std::future::pending().await,
         Body::Silent | Body::Closed => {}
     }
@@ -237,6 +255,8 @@ async fn read(stream: &mut TcpStream) -> anyhow::Result<Asked> {
             break at;
         }
         anyhow::ensure!(bytes.len() < 64 * 1024, "a long request");
+        // Who begins with TLS is to know at once that there is none.
+        anyhow::ensure!(bytes.first() != Some(&HANDSHAKE), "TLS");
         anyhow::ensure!(stream.read_buf(&mut bytes).await? > 0, "half a request");
     };
     let head = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned();

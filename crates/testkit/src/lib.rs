@@ -20,6 +20,7 @@
 
 #[cfg(feature = "cluster")]
 mod cluster;
+mod container_disk;
 #[cfg(feature = "cluster")]
 mod embedded;
 #[cfg(feature = "cluster")]
@@ -33,6 +34,8 @@ mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
 #[cfg(feature = "cluster")]
+mod rights;
+#[cfg(feature = "cluster")]
 mod served;
 mod wait;
 #[cfg(feature = "cluster")]
@@ -40,6 +43,7 @@ mod webhook;
 
 #[cfg(feature = "cluster")]
 pub use cluster::TestCluster;
+pub use container_disk::{ContainerDisk, same_bytes};
 #[cfg(feature = "cluster")]
 pub use genuine::Fsync;
 pub use hostile::{Asked, HostileServer, Misdeed};
@@ -48,6 +52,8 @@ pub use layout::Layout;
 pub use lines::Lines;
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
+#[cfg(feature = "cluster")]
+pub use rights::Forbidden;
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use wait::wait_until;

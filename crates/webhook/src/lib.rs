@@ -1,17 +1,21 @@
-//! The admission check of VirtPlatformConfigs: who may have a plan carried out, and who approved it.
+//! Admission checks: who may have a plan of a VirtPlatformConfig carried out, and who approved it; and
+//! what images are made of, where ours stand in for upstream operators.
 //!
 //! ```text
 //! AdmissionReview --review--> Admission + may the user approve? (SubjectAccessReview)
-//!                                  |
-//!                governance::admission::admit --> allowed with a patch, or denied with a reason
+//!       |                          |
+//!       |        governance::admission::admit --> allowed with a patch, or denied with a reason
+//!       `-images-> golden::{hco, ssp, cdi}::admission, golden::vm --> the same
 //! ```
 //!
 //! Nothing is kept here: what is decided goes into the object that is under admission. When the check
-//! is registered and does not run, nobody can change a VirtPlatformConfig.
+//! is registered and does not run, nobody can change a VirtPlatformConfig. Images are made all the same:
+//! what is wrong with them is told later then, by the controllers.
 
 mod access;
 mod certificates;
 mod error;
+mod images;
 mod register;
 mod review;
 mod serve;
@@ -25,7 +29,8 @@ use tokio::task::JoinSet;
 
 pub use certificates::{Certificates, SelfMade};
 pub use error::Error;
-pub use register::{Reach, register};
+pub use images::Layer;
+pub use register::{Reach, register, register_images};
 pub use review::answer;
 
 use certificates::Tls;
@@ -89,16 +94,24 @@ pub async fn serve(
     })
 }
 
-/// Answers reviews of a cluster that runs on this machine, and has it ask: serves with certificates of
-/// its own, and registers the URL. `127.0.0.1:0` takes any port.
+/// Answers reviews of a cluster that runs on this machine, and has it ask, about these layers of images
+/// as well: serves with certificates of its own, and registers the URL. `127.0.0.1:0` takes any port.
 ///
 /// The registration outlives the process, and until the next start nobody can change a
 /// VirtPlatformConfig: start this before anything that does.
-pub async fn start(client: Client, address: SocketAddr) -> Result<Running, Error> {
+pub async fn start(
+    client: Client,
+    address: SocketAddr,
+    layers: &[Layer],
+) -> Result<Running, Error> {
     let names = vec!["localhost".to_owned(), address.ip().to_string()];
     let own = SelfMade::new(&names)?;
     let authority = own.authority().to_owned();
     let running = serve(client.clone(), address, Certificates::SelfMade(own)).await?;
-    register(&client, &authority, &Reach::Url(running.url())).await?;
+    let reach = Reach::Url(running.url());
+    register(&client, &authority, &reach).await?;
+    if !layers.is_empty() {
+        register_images(&client, &authority, &reach, layers).await?;
+    }
     Ok(running)
 }

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::PATH;
 use crate::error::Error;
+use crate::images::Layer;
 
 /// Who owns the fields of the registration.
 const FIELD_MANAGER: &str = "medley-webhook";
@@ -109,44 +110,89 @@ impl FromStr for Reach {
 ///
 /// `authority` is the certificate, in PEM, that the API server is to trust.
 pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result<(), Error> {
-    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(
-        WEBHOOK,
-        &params,
-        &Patch::Apply(configuration(authority, reach)),
-    )
-    .await
-    .map_err(chassis::Error::api(format!(
-        "applying MutatingWebhookConfiguration {WEBHOOK}"
-    )))?;
-    Ok(())
+    let check = Check {
+        name: format!("approval.{GROUP}"),
+        rule: json!({
+            "apiGroups": [GROUP],
+            "apiVersions": [VERSION],
+            "resources": [PLURAL],
+            "scope": "Cluster",
+        }),
+        failure_policy: "Fail",
+        seconds: 10,
+    };
+    apply(client, WEBHOOK, vec![check.webhook(authority, reach)]).await
 }
 
-/// No reinvocation: what the user asked for is seen once, before it has been turned into a record.
-fn configuration(authority: &str, reach: &Reach) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": { "name": WEBHOOK },
-        "webhooks": [{
-            "name": format!("approval.{GROUP}"),
+/// Registers the check of what these layers of images are made of.
+///
+/// Nobody has to wait for it: what is not checked is looked at later.
+pub async fn register_images(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+    layers: &[Layer],
+) -> Result<(), Error> {
+    let checks = layers.iter().map(|layer| {
+        let kind = layer.kind();
+        let check = Check {
+            name: format!("{}.images.medley.dev", kind.plural),
+            rule: json!({
+                "apiGroups": [kind.group],
+                "apiVersions": kind.versions,
+                "resources": [kind.plural],
+                "scope": "Namespaced",
+            }),
+            failure_policy: "Ignore",
+            seconds: 5,
+        };
+        check.webhook(authority, reach)
+    });
+    apply(client, api::golden::WEBHOOK, checks.collect()).await
+}
+
+/// Something that the API server asks about.
+struct Check {
+    name: String,
+    /// Of what: the operations are always the same.
+    rule: Value,
+    failure_policy: &'static str,
+    seconds: u8,
+}
+
+impl Check {
+    /// No reinvocation: what the user asked for is seen once, before it has been turned into a record.
+    fn webhook(mut self, authority: &str, reach: &Reach) -> Value {
+        self.rule["operations"] = json!(["CREATE", "UPDATE"]);
+        json!({
+            "name": self.name,
             "clientConfig": reach.client_config(authority),
-            "rules": [{
-                "apiGroups": [GROUP],
-                "apiVersions": [VERSION],
-                "operations": ["CREATE", "UPDATE"],
-                "resources": [PLURAL],
-                "scope": "Cluster",
-            }],
-            "failurePolicy": "Fail",
+            "rules": [self.rule],
+            "failurePolicy": self.failure_policy,
             "matchPolicy": "Equivalent",
             "reinvocationPolicy": "Never",
             "sideEffects": "None",
-            "timeoutSeconds": 10,
+            "timeoutSeconds": self.seconds,
             "admissionReviewVersions": ["v1"],
-        }],
-    })
+        })
+    }
+}
+
+async fn apply(client: &Client, name: &str, webhooks: Vec<Value>) -> Result<(), Error> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": name },
+        "webhooks": webhooks,
+    });
+    api.patch(name, &params, &Patch::Apply(configuration))
+        .await
+        .map_err(chassis::Error::api(format!(
+            "applying MutatingWebhookConfiguration {name}"
+        )))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::access;
+use crate::images::{self, Layer};
 
 /// What the API server speaks.
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -46,6 +47,8 @@ struct Question {
 struct Resource {
     #[serde(default)]
     group: String,
+    #[serde(default)]
+    version: String,
     resource: String,
 }
 
@@ -63,13 +66,13 @@ pub(crate) struct User {
 }
 
 /// A question that makes no sense, or cannot be answered now.
-struct Refusal {
-    code: u16,
-    message: String,
+pub(crate) struct Refusal {
+    pub(crate) code: u16,
+    pub(crate) message: String,
 }
 
 impl Refusal {
-    fn bad(message: impl Into<String>) -> Self {
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
         Self {
             code: 400,
             message: message.into(),
@@ -119,10 +122,15 @@ async fn consider(client: &Client, review: Value, now: Timestamp) -> Result<Valu
     if request.uid.is_empty() {
         return Err(Refusal::bad("The request has no uid"));
     }
-    let Resource { group, resource } = &request.resource;
-    if (group.as_str(), resource.as_str()) != (GROUP, PLURAL) {
+    let Resource {
+        group,
+        version,
+        resource,
+    } = request.resource;
+    let layer = Layer::of(&group, &resource);
+    if layer.is_none() && (group.as_str(), resource.as_str()) != (GROUP, PLURAL) {
         return Err(Refusal::bad(format!(
-            "The request is about {resource}.{group}; only {PLURAL}.{GROUP} is decided on here"
+            "The request is about {resource}.{group}; only {PLURAL}.{GROUP} and what images are made of is decided on here"
         )));
     }
     if request.sub_resource.is_some_and(|part| !part.is_empty()) {
@@ -141,6 +149,14 @@ async fn consider(client: &Client, review: Value, now: Timestamp) -> Result<Valu
     };
     if !request.object.is_object() {
         return Err(Refusal::bad("The request has no object"));
+    }
+    if let Some(layer) = layer {
+        let asked = images::Asked {
+            version,
+            old,
+            new: request.object,
+        };
+        return images::review(client, layer, asked).await;
     }
     let named = request.name.filter(|name| !name.is_empty());
     let name = named
@@ -173,26 +189,14 @@ fn response(name: &str, user: &str, verdict: Verdict) -> Value {
     match verdict {
         Verdict::Denied { message } => {
             info!(config = name, user, message, "denied");
-            json!({
-                "allowed": false,
-                "status": { "code": 403, "reason": "Forbidden", "message": message },
-            })
+            denied(&message)
         }
         Verdict::Allowed {
             patch,
             warnings,
             approved,
         } => {
-            let mut response = json!({ "allowed": true });
-            if !patch.is_empty() {
-                let patch = Value::Array(patch).to_string();
-                let patch = base64::engine::general_purpose::STANDARD.encode(patch);
-                response["patch"] = patch.into();
-                response["patchType"] = "JSONPatch".into();
-            }
-            if !warnings.is_empty() {
-                response["warnings"] = warnings.into();
-            }
+            let mut response = allowed(patch, warnings);
             if !approved.is_empty() {
                 let approved = approved.join(",");
                 info!(config = name, user, approved, "recording an approval");
@@ -201,6 +205,29 @@ fn response(name: &str, user: &str, verdict: Verdict) -> Value {
             response
         }
     }
+}
+
+/// The answer that lets a request pass, with these changes and warnings.
+pub(crate) fn allowed(patch: Vec<Value>, warnings: Vec<String>) -> Value {
+    let mut response = json!({ "allowed": true });
+    if !patch.is_empty() {
+        let patch = Value::Array(patch).to_string();
+        let patch = base64::engine::general_purpose::STANDARD.encode(patch);
+        response["patch"] = patch.into();
+        response["patchType"] = "JSONPatch".into();
+    }
+    if !warnings.is_empty() {
+        response["warnings"] = warnings.into();
+    }
+    response
+}
+
+/// The answer that lets a request not pass.
+pub(crate) fn denied(message: &str) -> Value {
+    json!({
+        "allowed": false,
+        "status": { "code": 403, "reason": "Forbidden", "message": message },
+    })
 }
 
 fn refused(refusal: &Refusal) -> Value {

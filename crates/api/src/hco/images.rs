@@ -18,6 +18,19 @@ pub enum Version {
     V1Beta1,
 }
 
+impl Version {
+    /// Both, the better one first.
+    pub const ALL: [Self; 2] = [Self::V1, Self::V1Beta1];
+
+    /// What it is called in `apiVersion`, behind the group.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1Beta1 => "v1beta1",
+        }
+    }
+}
+
 /// Under which name a feature gate was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateName {
@@ -55,6 +68,8 @@ pub struct Images {
     pub namespace: String,
     /// What the object is called.
     pub name: String,
+    /// Which object of that name it is; unknown before it is stored.
+    pub uid: Option<String>,
     /// The generation of the object.
     pub generation: Option<i64>,
     /// Whether there are built-in images.
@@ -97,6 +112,7 @@ impl From<v1::HyperConverged> for Images {
             version: Version::V1,
             namespace: object.metadata.namespace.unwrap_or_default(),
             name: object.metadata.name.unwrap_or_default(),
+            uid: object.metadata.uid,
             generation: object.metadata.generation,
             common_boot_images: sources.enable_common_boot_image_import.unwrap_or(true),
             field: sources.enable_multi_arch_boot_image_import,
@@ -127,6 +143,7 @@ impl From<v1beta1::HyperConverged> for Images {
             version: Version::V1Beta1,
             namespace: object.metadata.namespace.unwrap_or_default(),
             name: object.metadata.name.unwrap_or_default(),
+            uid: object.metadata.uid,
             generation: object.metadata.generation,
             common_boot_images: spec.enable_common_boot_image_import.unwrap_or(true),
             field: None,

@@ -18,14 +18,20 @@ const WATCH: u32 = 290;
 /// The first wait after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// Runs until dropped.
-pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>, trim: impl Fn(&mut K)) {
+/// Runs until dropped. `fields` selects what is followed; everything, if there are none.
+pub(super) async fn run<K: Kind>(
+    cache: Cache<K>,
+    api: Api<K>,
+    fields: Option<String>,
+    trim: impl Fn(&mut K),
+) {
+    let fields = fields.as_deref();
     let mut wait = RETRY.0;
     let mut from: Option<u64> = None;
     loop {
         let result = match from {
-            Some(at) => watch(&cache, &api, at, &trim, &mut wait).await,
-            None => list(&cache, &api, &trim).await,
+            Some(at) => watch(&cache, (&api, fields), at, &trim, &mut wait).await,
+            None => list(&cache, (&api, fields), &trim).await,
         };
         match result {
             Ok(at) => {
@@ -48,6 +54,12 @@ pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>, trim: impl Fn(&mu
                     404 => debug!(url, "not served at the moment; trying again"),
                     _ => warn!(url, %error, "cannot follow changes; trying again"),
                 }
+                if code == 404 {
+                    cache
+                        .shared
+                        .progress
+                        .send_modify(|progress| progress.absent = true);
+                }
                 from = from
                     .filter(|_| !matches!(code, 404 | 410))
                     .map(|_| cache.seen());
@@ -61,10 +73,13 @@ pub(super) async fn run<K: Kind>(cache: Cache<K>, api: Api<K>, trim: impl Fn(&mu
 /// Lists everything; the revision it was listed at.
 async fn list<K: Kind>(
     cache: &Cache<K>,
-    api: &Api<K>,
+    (api, fields): (&Api<K>, Option<&str>),
     trim: &impl Fn(&mut K),
 ) -> Result<u64, kube::Error> {
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams {
+        field_selector: fields.map(str::to_owned),
+        ..ListParams::default().limit(PAGE)
+    };
     let mut objects = Vec::new();
     let at = loop {
         let page = api.list(&params).await?;
@@ -88,12 +103,15 @@ async fn list<K: Kind>(
 /// Follows changes until the server ends the watch; the revision it got to.
 async fn watch<K: Kind>(
     cache: &Cache<K>,
-    api: &Api<K>,
+    (api, fields): (&Api<K>, Option<&str>),
     from: u64,
     trim: &impl Fn(&mut K),
     wait: &mut Duration,
 ) -> Result<u64, kube::Error> {
-    let params = WatchParams::default().timeout(WATCH);
+    let params = WatchParams {
+        field_selector: fields.map(str::to_owned),
+        ..WatchParams::default().timeout(WATCH)
+    };
     let mut events = api.watch(&params, &from.to_string()).await?.boxed();
     while let Some(event) = events.try_next().await? {
         *wait = RETRY.0;
@@ -160,6 +178,7 @@ impl<K: Kind> Cache<K> {
         }
         self.shared.progress.send_modify(|progress| {
             progress.listed = true;
+            progress.absent = false;
             progress.revision = progress.revision.max(at);
             progress.changes += 1;
         });

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use api::hco::{MACHINES_KEY, TEMPLATES, TEMPLATES_KEY};
 use chassis::Error;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Patch, PatchParams};
@@ -12,13 +13,6 @@ use serde_json::{Value, json};
 use super::catalog::{IMAGES, Image};
 use super::machines::machine_templates;
 use crate::operators::names::VIRTUALIZATION_NAMESPACE;
-
-/// The ConfigMap with the templates, beside the `HyperConverged`.
-pub const TEMPLATES: &str = "data-import-cron-templates";
-/// Its entry with templates of crons: a list in YAML.
-pub const TEMPLATES_KEY: &str = "dataImportCronTemplates.yaml";
-/// Its entry with templates of virtual machines: a list in YAML.
-pub const MACHINES_KEY: &str = "virtualMachineTemplates.yaml";
 
 /// Who applies them.
 const MANAGER: &str = "fleet-registry";

@@ -68,6 +68,7 @@ impl World {
             architectures: &architectures,
             policy: &self.policy,
             discovered: &self.discovered,
+            ssp_installed: true,
             ssp: self.ssp.as_ref(),
             seed: 61,
             now: Timestamp::from_second(self.now).unwrap(),
@@ -454,12 +455,57 @@ fn what_others_say_in_the_status_stays() {
     }))
     .unwrap();
     world.settle();
-    assert_eq!(
-        world.images.status.rest["conditions"],
-        json!([{ "type": "Available" }])
-    );
+    let conditions = &world.images.status.rest["conditions"];
+    assert_eq!(conditions[0], json!({ "type": "Available" }));
+    assert_eq!(conditions[1]["type"], ACCEPTED);
+    assert_eq!(conditions[1]["status"], "True");
+    assert_eq!(conditions[2], Value::Null);
     assert_eq!(
         world.images.status.data_import_schedule.as_deref(),
         Some("7 3/12 * * *")
+    );
+}
+
+#[test]
+fn what_is_wrong_is_a_condition_until_it_is_put_right() {
+    let condition = |world: &World| {
+        let all = world.images.status.rest["conditions"].as_array().unwrap();
+        all.iter()
+            .find(|it| it["type"] == ACCEPTED)
+            .unwrap()
+            .clone()
+    };
+    let mut world = World::new(&["amd64", "arm64", "riscv64"]);
+    world.settle();
+    let told = condition(&world);
+    assert_eq!(told["status"], "False");
+    assert_eq!(told["reason"], "UnsupportedNodeArchitectures");
+    assert!(
+        told["message"].as_str().unwrap().contains("riscv64"),
+        "{told}"
+    );
+    world.nodes.truncate(2);
+    world.settle();
+    let told = condition(&world);
+    assert_eq!(told["status"], "True");
+    let expected = "images for every architecture are on (field enableMultiArchBootImageImport)";
+    assert_eq!(told["message"], expected);
+}
+
+#[test]
+fn an_ssp_goes_with_its_hyperconverged() {
+    let mut world = World::new(&["amd64", "arm64"]);
+    world.settle();
+    assert_eq!(world.ssp.clone().unwrap().metadata.owner_references, None);
+    world.images.name = "kubevirt-hyperconverged".to_owned();
+    world.images.uid = Some("1-2-3".to_owned());
+    let decision = world.settle();
+    let expected = json!([{
+        "apiVersion": "hco.kubevirt.io/v1", "kind": "HyperConverged",
+        "name": "kubevirt-hyperconverged", "uid": "1-2-3",
+    }]);
+    assert_eq!(
+        decision.ssp.unwrap()["metadata"]["ownerReferences"],
+        expected
     );
 }

@@ -15,7 +15,7 @@ const STYLE: &str =
     "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} ETA {eta}";
 
 /// Tells on standard error.
-pub(super) enum Teller {
+pub(crate) enum Teller {
     Bar(ProgressBar),
     Lines { last: Option<Instant> },
 }
@@ -32,10 +32,15 @@ impl Teller {
         }
         Self::Bar(bar)
     }
+
+    /// Lines, whoever looks.
+    pub(crate) fn lines() -> Self {
+        Self::Lines { last: None }
+    }
 }
 
 /// One line of JSON; who does not listen still wants the disk.
-pub(super) fn line(value: &Value) {
+pub(crate) fn line(value: &Value) {
     let _ = writeln!(std::io::stderr(), "{value}");
 }
 

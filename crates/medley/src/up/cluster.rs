@@ -1,6 +1,7 @@
 //! What lives in the cluster besides its API server.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use ::apiserver::ApiServer;
 use ::apiserver::auth::{MASTERS, UserInfo};
@@ -10,6 +11,7 @@ use anyhow::Context as _;
 use chassis::Manager;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::Client;
+use operator::images::cdi::{Folder, Imports};
 use parking_lot::Mutex;
 use tower::ServiceExt as _;
 
@@ -28,13 +30,15 @@ pub(crate) struct Options {
     pub(crate) registry: bool,
     /// How much faster than in reality things happen.
     pub(crate) speed: f64,
+    /// Where the disks of golden images are kept.
+    pub(crate) disks: PathBuf,
 }
 
 /// The running controllers and the fleet.
 pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
-    /// The check of approvals, until it is stopped.
+    /// The admission checks, until they are stopped.
     check: Mutex<Option<::webhook::Running>>,
     registry: Option<SocketAddr>,
 }
@@ -51,6 +55,7 @@ impl Cluster {
             root_ca: root_ca.to_owned(),
         };
         controlplane::start(&manager, &settings).await;
+        let imports = Imports::Here(Folder::new(options.disks));
         let options = ::fleet::Options {
             clients: ::fleet::Clients {
                 scheduler: client(server, "kube-scheduler"),
@@ -67,7 +72,7 @@ impl Cluster {
         let started = ::fleet::start(&manager, options)
             .await
             .context("starting the fleet")?;
-        let (medley, check) = govern(server, &manager.client()).await?;
+        let (medley, check) = work(server, &manager.client(), imports).await?;
         Ok(Self {
             manager,
             medley,
@@ -97,31 +102,34 @@ impl Cluster {
     }
 }
 
-/// Starts what this is all about: the check of approvals, and the controllers, which have the rights
-/// that are shipped with them and no others.
-async fn govern(
+/// Starts what this is all about: the admission checks, and the controllers, which have the rights that
+/// are shipped with them and no others.
+async fn work(
     server: &ApiServer,
     admin: &Client,
+    imports: Imports,
 ) -> anyhow::Result<(Manager, ::webhook::Running)> {
     let options = operator::Options {
         jobs: operator::Job::ALL.iter().copied().collect(),
         namespace: NAMESPACE.to_owned(),
         profiles: Vec::new(),
         version: version::OPERATOR.to_owned(),
+        imports,
     };
     let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
     operator::install(admin, NAMESPACE)
         .await
         .context("installing the kinds of Medley")?;
-    operator::grant(admin, NAMESPACE, &registry)
+    operator::grant(admin, NAMESPACE, &registry, &options.jobs)
         .await
         .context("granting the operator its rights")?;
     let check = ::webhook::start(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
+        &crate::webhook::layers(&options.jobs),
     )
     .await
-    .context("starting the check of approvals")?;
+    .context("starting the admission checks")?;
     let account = format!("system:serviceaccount:{NAMESPACE}:{}", operator::ACCOUNT);
     let groups = ["system:serviceaccounts", "system:authenticated"];
     let medley = Manager::new(named(server, UserInfo::known(&account, &groups), "medley"));

@@ -14,6 +14,7 @@ use governance::Registry;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
+use operator::Job;
 use operator::governance::Options;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -100,8 +101,9 @@ impl Stage {
         registry: Registry,
     ) -> anyhow::Result<()> {
         self.stop().await;
-        let manager =
-            Manager::new(rights::client(&self.cluster, &registry, &self.forbidden).await?);
+        let jobs = [Job::Governance].into();
+        let client = rights::client(&self.cluster, &jobs, &registry, &self.forbidden).await?;
+        let manager = Manager::new(client);
         let options = Options {
             registry,
             version: version.to_owned(),

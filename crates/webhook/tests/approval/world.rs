@@ -65,7 +65,7 @@ impl World {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // A genuine server notices new rights a moment later.
         let check = wait_until("the check may register itself", SOON, || async {
-            Ok(webhook::start(client.clone(), any).await.ok())
+            Ok(webhook::start(client.clone(), any, &[]).await.ok())
         });
         self.check = Some(check.await?);
         let configs = self.configs_of("probe", roles::EDITOR)?;

@@ -1,7 +1,7 @@
 //! Prints the manifests of an installation; `cargo xtask generate` keeps them in `deploy`.
 //!
-//! Every file begins with a line `# file: PATH`. Rights come from [`governance::roles`], and so from
-//! what the profiles declare.
+//! Every file begins with a line `# file: PATH`. Rights come from [`Job::rules`], and so from what the
+//! profiles of governance declare, and from what each layer of images needs.
 
 use std::io::Write as _;
 
@@ -9,11 +9,11 @@ use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use operator::{ACCOUNT as OPERATOR, Job};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "medley-system";
-const OPERATOR: &str = "medley-operator";
 const WEBHOOK: &str = "medley-webhook";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -36,6 +36,10 @@ fn main() -> Result<(), Failure> {
             "monitoring/alerts.yaml",
             &[alerts::prometheus_rule(NAMESPACE)],
         )?,
+        file(
+            "monitoring/golden-images.yaml",
+            &[golden::alerts::prometheus_rule(NAMESPACE)],
+        )?,
         file("monitoring/metrics.yaml", &[metrics()])?,
         file("operator.yaml", &installation())?,
         file("rbac/operator.yaml", &operator()?)?,
@@ -51,6 +55,10 @@ fn main() -> Result<(), Failure> {
             )?);
         }
     }
+    for job in Job::ALL.iter().filter(|job| !Job::STANDARD.contains(job)) {
+        files.push(file(&format!("optional/{job}.yaml"), &layer(*job)?)?);
+    }
+    files.push(file("optional/images-webhook.yaml", &check_of_images()?)?);
     std::io::stdout().write_all(files.concat().as_bytes())?;
     Ok(())
 }
@@ -63,7 +71,7 @@ fn is_standard(profile: &dyn Profile) -> bool {
 
 fn file(path: &str, objects: &[impl Serialize]) -> Result<String, Failure> {
     let mut text = format!(
-        "# file: deploy/{path}\n# Written by `cargo xtask generate`; edit crates/governance/examples/deploy.rs instead.\n"
+        "# file: deploy/{path}\n# Written by `cargo xtask generate`; edit crates/operator/examples/deploy.rs instead.\n"
     );
     for object in objects {
         text.push_str("---\n");
@@ -190,7 +198,8 @@ fn operator() -> Result<Vec<Value>, Failure> {
     let all = Registry::standard(&SWITCHED_ON)?;
     let standard = all.iter().filter(|profile| is_standard(&***profile));
     let registry = Registry::new(standard.cloned().collect());
-    let mut objects = granted(OPERATOR, OPERATOR, roles::operator_rules(&registry))?;
+    let rules = Job::STANDARD.iter().flat_map(|job| job.rules(&registry));
+    let mut objects = granted(OPERATOR, OPERATOR, rules.collect())?;
     objects.push(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -211,9 +220,22 @@ fn optional(profile: &dyn Profile) -> Result<Vec<Value>, Failure> {
     granted(&name, OPERATOR, roles::target_rules([profile]))
 }
 
+/// What the operator may do besides, for a job that not everybody wants.
+fn layer(job: Job) -> Result<Vec<Value>, Failure> {
+    let rules = job.rules(&Registry::new(Vec::new()));
+    granted(&format!("{OPERATOR}-{job}"), OPERATOR, rules)
+}
+
+/// What the check may do besides, for the layers of images.
+fn check_of_images() -> Result<Vec<Value>, Failure> {
+    let name = format!("{WEBHOOK}-images");
+    granted(&name, WEBHOOK, golden::roles::webhook_rules())
+}
+
 fn users() -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
-    for role in roles::user_roles() {
+    let people = roles::user_roles().into_iter();
+    for role in people.chain(golden::roles::user_roles()) {
         objects.push(serde_json::to_value(role)?);
     }
     objects.push(serde_json::to_value(roles::history_role(NAMESPACE))?);

@@ -1,0 +1,125 @@
+use rstest::rstest;
+
+use super::*;
+
+fn volume(spec: &Value) -> DataVolume {
+    serde_json::from_value(json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
+        "metadata": {
+            "name": "v", "namespace": "n", "uid": "1",
+            "labels": { "template.kubevirt.io/architecture": "arm64" },
+            "annotations": { "cdi.kubevirt.io/storage.bind.immediate.requested": "true" },
+        },
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn profile() -> StorageProfile {
+    serde_json::from_value(json!({
+        "metadata": { "name": "fast" }, "spec": {},
+        "status": { "claimPropertySets": [
+            { "accessModes": ["ReadWriteMany"], "volumeMode": "Block" },
+            { "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem" },
+        ] },
+    }))
+    .unwrap()
+}
+
+fn made(spec: &Value, profile: Option<&StorageProfile>) -> Value {
+    let storage = Storage {
+        class: Some("fast"),
+        profile,
+        overhead: Overhead::DEFAULT,
+    };
+    claim(&volume(spec), &storage, None).unwrap()
+}
+
+/// `[calc]` of the reference: 5Gi on a file system with 6 percent of overhead.
+#[rstest]
+#[case::profiled(json!({ "storage": { "resources": { "requests": { "storage": "5Gi" } } } }), "5368709120", "Block", "ReadWriteMany")]
+#[case::filesystem(json!({ "storage": { "volumeMode": "Filesystem", "resources": { "requests": { "storage": "5Gi" } } } }), "5690831668", "Filesystem", "ReadWriteOnce")]
+#[case::once(json!({ "storage": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "5Gi" } } } }), "5690831668", "Filesystem", "ReadWriteOnce")]
+#[case::plain(json!({ "pvc": { "accessModes": ["ReadWriteMany"], "resources": { "requests": { "storage": "5Gi" } } } }), "5368709120", "Filesystem", "ReadWriteMany")]
+fn sizes_and_modes_come_from_what_is_asked_and_from_the_profile(
+    #[case] spec: Value,
+    #[case] size: &str,
+    #[case] mode: &str,
+    #[case] access: &str,
+) {
+    let made = made(&spec, Some(&profile()));
+    assert_eq!(made["spec"]["resources"]["requests"]["storage"], size);
+    assert_eq!(made["spec"]["volumeMode"], mode);
+    assert_eq!(made["spec"]["accessModes"], json!([access]));
+    assert_eq!(made["spec"]["storageClassName"], "fast");
+    // It can be read by the API.
+    let claim: PersistentVolumeClaim = serde_json::from_value(made).unwrap();
+    let wanted = if mode == "Filesystem" && size == "5368709120" {
+        usable(Overhead::DEFAULT, 5 << 30)
+    } else {
+        5 << 30
+    };
+    assert_eq!(room(&claim, Overhead::DEFAULT), Some(wanted));
+}
+
+#[test]
+fn a_claim_belongs_to_its_data_volume_and_says_what_is_imported() {
+    let spec = json!({
+        "source": { "registry": {
+            "url": "docker://x/y@sha256:1", "secretRef": "s", "platform": { "architecture": "arm64" },
+        } },
+        "storage": { "resources": { "requests": { "storage": "1Gi" } } },
+    });
+    let made = made(&spec, None);
+    let metadata = &made["metadata"];
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "1");
+    assert_eq!(
+        metadata["labels"]["template.kubevirt.io/architecture"],
+        "arm64"
+    );
+    let note = |name: &str| metadata["annotations"][format!("{IMPORT}{name}")].clone();
+    assert_eq!(note("source"), "registry");
+    assert_eq!(note("endpoint"), "docker://x/y@sha256:1");
+    assert_eq!(note("secretName"), "s");
+    assert_eq!(note("registryImageArchitecture"), "arm64");
+    assert_eq!(note("certConfigMap"), Value::Null);
+    let claim = serde_json::from_value(made.clone()).unwrap();
+    assert!(is_of(&claim, &volume(&spec)));
+}
+
+#[rstest]
+#[case(json!({}), "spec.storage or spec.pvc")]
+#[case(json!({ "storage": {} }), "such as 10Gi")]
+#[case(json!({ "storage": { "resources": { "requests": { "storage": "much" } } } }), "\"much\" is no size")]
+fn a_volume_that_nobody_can_make_is_refused(#[case] spec: Value, #[case] said: &str) {
+    let storage = Storage {
+        class: None,
+        profile: None,
+        overhead: Overhead::DEFAULT,
+    };
+    let failure = claim(&volume(&spec), &storage, None).unwrap_err();
+    assert!(failure.message.contains(said), "{failure}");
+}
+
+#[test]
+fn a_copy_says_what_of() {
+    let spec = json!({ "storage": { "volumeMode": "Block" } });
+    let storage = Storage {
+        class: None,
+        profile: None,
+        overhead: Overhead::NONE,
+    };
+    let here = Source::of_snapshot("n", "s");
+    let made = claim(&volume(&spec), &storage, Some((&here, Some("1Gi")))).unwrap();
+    let expected =
+        json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" });
+    assert_eq!(made["spec"]["dataSource"], expected);
+    assert_eq!(
+        made["spec"]["resources"]["requests"]["storage"],
+        "1073741824"
+    );
+    let elsewhere = Source::of_pvc("images", "p");
+    let made = claim(&volume(&spec), &storage, Some((&elsewhere, Some("1Gi")))).unwrap();
+    let expected = json!({ "kind": "PersistentVolumeClaim", "name": "p", "namespace": "images" });
+    assert_eq!(made["spec"]["dataSourceRef"], expected);
+}

@@ -1,0 +1,314 @@
+//! The pod that imports a DataVolume, and what is seen of it.
+//!
+//! It runs once. What failed is tried again by another pod, which goes on with what the first one
+//! left on the volume.
+
+#[cfg(test)]
+mod tests;
+
+use api::cdi::{DataVolume, RegistrySource};
+use api::golden::Sniffing;
+use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
+use kube_core::Resource as _;
+use machinery::names::SUBDOMAIN_MAX;
+use serde_json::{Value, json};
+
+use super::data_volume::{Importer, State};
+use super::failure::{Failure, Reason};
+use super::outcome::Outcome;
+use crate::action::annotation;
+use crate::names::fnv1a;
+
+/// Where the folder of a volume is in the pod.
+pub const FOLDER: &str = "/data";
+/// The disk in that folder.
+pub const DISK: &str = "/data/disk.img";
+/// Where the device of a volume is in the pod.
+pub const DEVICE: &str = "/dev/cdi-block-volume";
+/// Where certificates are in the pod.
+pub const CERTIFICATES: &str = "/certs";
+/// Where metrics are, in the pod.
+pub const METRICS_PORT: u16 = 8443;
+
+/// How the metric is called that tells how far an import is, in percent.
+pub const PROGRESS: &str = "kubevirt_cdi_import_progress_total";
+
+/// Whose label tells which volume a pod imports.
+pub const VOLUME_LABEL: &str = "cdi.kubevirt.io/storage.import.importPvcName";
+/// Which try it is, as an annotation.
+const ATTEMPT: &str = "medley.dev/attempt";
+/// The one container.
+const CONTAINER: &str = "importer";
+/// Who owns disks: qemu, in the images of KubeVirt.
+const USER: i64 = 107;
+
+/// Names of what the pod is told by its environment.
+pub mod environment {
+    /// `registry`.
+    pub const SOURCE: &str = "IMPORTER_SOURCE";
+    /// The image.
+    pub const ENDPOINT: &str = "IMPORTER_ENDPOINT";
+    /// How many bytes the disk may have.
+    pub const SIZE: &str = "IMPORTER_IMAGE_SIZE";
+    /// Whose import it is, for metrics.
+    pub const OWNER: &str = "OWNER_UID";
+    /// Whether the registry need not prove who it is.
+    pub const INSECURE: &str = "INSECURE_TLS";
+    /// The architecture.
+    pub const ARCHITECTURE: &str = "IMPORTER_REGISTRY_IMAGE_ARCHITECTURE";
+    /// The folder with certificates.
+    pub const CERTIFICATES: &str = "IMPORTER_CERT_DIR";
+    /// The name of a user.
+    pub const ACCESS_KEY_ID: &str = "IMPORTER_ACCESS_KEY_ID";
+    /// The password of that user.
+    pub const SECRET_KEY: &str = "IMPORTER_SECRET_KEY";
+    /// Credentials as docker keeps them.
+    pub const DOCKER_CONFIG: &str = "IMPORTER_DOCKER_CONFIG";
+    /// What is done with disks of other architectures: `Refuse`, `Warn` or `Off`.
+    pub const SNIFFING: &str = "IMPORTER_CHECK_ARCHITECTURE";
+}
+
+/// What a pod is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Making<'a> {
+    /// The DataVolume.
+    pub volume: &'a DataVolume,
+    /// Its claim.
+    pub claim: &'a PersistentVolumeClaim,
+    /// How many bytes of disk that has room for.
+    pub room: Option<u64>,
+    /// Which try it is.
+    pub attempt: u32,
+    /// The architecture that the node must have.
+    pub node: Option<&'a str>,
+    /// The image of this program.
+    pub image: &'a str,
+    /// Registries that need not prove who they are.
+    pub insecure: &'a [String],
+    /// What is done with disks of other architectures.
+    pub sniffing: Sniffing,
+}
+
+/// What the pod of a DataVolume is called.
+pub fn name(volume: &str) -> String {
+    let name = format!("importer-{volume}");
+    if name.len() <= SUBDOMAIN_MAX {
+        return name;
+    }
+    // Names of DataVolumes are ASCII.
+    let start = name.get(..SUBDOMAIN_MAX - 9).unwrap_or(&name);
+    format!("{start}-{:08x}", fnv1a(volume.as_bytes()))
+}
+
+/// The pod that imports a DataVolume.
+pub fn pod(making: &Making<'_>, registry: &RegistrySource) -> Value {
+    let meta = &making.volume.metadata;
+    let claim = meta.name.as_deref().unwrap_or_default();
+    let is_block = making
+        .claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_mode.as_deref())
+        == Some("Block");
+    let mut container = json!({
+        "name": CONTAINER,
+        "image": making.image,
+        "args": ["importer", "--to", if is_block { DEVICE } else { DISK }],
+        "env": environment(making, registry),
+        "ports": [{ "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" }],
+        "resources": {
+            "requests": { "cpu": "100m", "memory": "60M" },
+            "limits": { "cpu": "750m", "memory": "600M" },
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"] },
+            "readOnlyRootFilesystem": true,
+        },
+    });
+    let mut volumes = vec![json!({
+        "name": "data", "persistentVolumeClaim": { "claimName": claim },
+    })];
+    let mut mounts = Vec::new();
+    if is_block {
+        container["volumeDevices"] = json!([{ "name": "data", "devicePath": DEVICE }]);
+    } else {
+        mounts.push(json!({ "name": "data", "mountPath": FOLDER }));
+    }
+    if let Some(map) = filled(registry.cert_config_map.as_deref()) {
+        volumes.push(json!({ "name": "certificates", "configMap": { "name": map } }));
+        mounts.push(json!({ "name": "certificates", "mountPath": CERTIFICATES, "readOnly": true }));
+    }
+    container["volumeMounts"] = json!(mounts);
+    let mut selector = json!({ "kubernetes.io/os": "linux" });
+    if let Some(architecture) = making.node {
+        selector["kubernetes.io/arch"] = json!(architecture);
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name(claim),
+            "namespace": meta.namespace,
+            "labels": {
+                "app": "containerized-data-importer",
+                "cdi.kubevirt.io": "importer",
+                "prometheus.cdi.kubevirt.io": "true",
+                VOLUME_LABEL: crate::names::fitting(claim),
+            },
+            "annotations": { ATTEMPT: making.attempt.to_string() },
+            "ownerReferences": [{
+                "apiVersion": DataVolume::api_version(&()),
+                "kind": DataVolume::kind(&()),
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "enableServiceLinks": false,
+            "automountServiceAccountToken": false,
+            "securityContext": {
+                "runAsNonRoot": true,
+                "runAsUser": USER,
+                "fsGroup": USER,
+                "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            "nodeSelector": selector,
+            "containers": [container],
+            "volumes": volumes,
+        },
+    })
+}
+
+fn filled(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn environment(making: &Making<'_>, registry: &RegistrySource) -> Value {
+    let said = |name: &str, value: &str| json!({ "name": name, "value": value });
+    let url = registry.url.as_deref().unwrap_or_default();
+    let uid = making.volume.metadata.uid.as_deref().unwrap_or_default();
+    let mut all = vec![
+        said(environment::SOURCE, "registry"),
+        said(environment::ENDPOINT, url),
+        said(environment::OWNER, uid),
+        json!({ "name": environment::SNIFFING, "value": making.sniffing }),
+    ];
+    if let Some(bytes) = making.room {
+        all.push(said(environment::SIZE, &bytes.to_string()));
+    }
+    let platform = registry.platform.as_ref();
+    if let Some(wanted) = filled(platform.and_then(|it| it.architecture.as_deref())) {
+        all.push(said(environment::ARCHITECTURE, wanted));
+    }
+    if host(url).is_some_and(|host| making.insecure.iter().any(|it| it == host)) {
+        all.push(said(environment::INSECURE, "true"));
+    }
+    if let Some(secret) = filled(registry.secret_ref.as_deref()) {
+        for (name, key) in [
+            (environment::ACCESS_KEY_ID, "accessKeyId"),
+            (environment::SECRET_KEY, "secretKey"),
+            (environment::DOCKER_CONFIG, ".dockerconfigjson"),
+        ] {
+            all.push(json!({ "name": name, "valueFrom": { "secretKeyRef": {
+                "name": secret, "key": key, "optional": true,
+            } } }));
+        }
+    }
+    if filled(registry.cert_config_map.as_deref()).is_some() {
+        all.push(said(environment::CERTIFICATES, CERTIFICATES));
+    }
+    json!(all)
+}
+
+/// The registry of an image, as configurations name it.
+pub fn host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("docker://")?;
+    rest.split_once('/').map(|(host, _)| host)
+}
+
+/// How far an importer is, in parts of ten thousand, by what its metrics say.
+pub fn progress(metrics: &str) -> Option<u16> {
+    let mut lines = metrics.lines();
+    let line = lines.find(|line| line.starts_with(PROGRESS))?;
+    let percent: f64 = line.rsplit(' ').next()?.parse().ok()?;
+    let is_percent = (0.0..=100.0).contains(&percent);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to 10000, as was just seen"
+    )]
+    is_percent.then_some((percent * 100.0) as u16)
+}
+
+/// What is seen of the importer in a pod.
+pub fn read(pod: &Pod) -> Importer {
+    let attempt = annotation(&pod.metadata, ATTEMPT).and_then(|it| it.parse().ok());
+    Importer {
+        attempt: attempt.unwrap_or(1),
+        state: state(pod),
+    }
+}
+
+fn state(pod: &Pod) -> State {
+    let Some(status) = &pod.status else {
+        return State::Scheduled;
+    };
+    let containers = status.container_statuses.iter().flatten();
+    let mut containers = containers.filter(|it| it.name == CONTAINER);
+    let ended = containers.find_map(|it: &ContainerStatus| it.state.as_ref()?.terminated.as_ref());
+    match (status.phase.as_deref(), ended) {
+        (Some("Succeeded" | "Failed"), Some(ended)) => {
+            let said = ended.message.as_deref().unwrap_or_default();
+            Outcome::read(ended.exit_code, said)
+        }
+        // Evicted, or its node is gone.
+        (Some("Succeeded" | "Failed"), None) => {
+            let said = [status.reason.as_deref(), status.message.as_deref()];
+            let said: Vec<&str> = said.into_iter().flatten().collect();
+            let message = format!("the importer's pod failed: {}", said.join(": "));
+            State::Failed(Failure::new(Reason::ImportFailed, message))
+        }
+        (Some("Running"), _) => State::Running(None),
+        _ => waiting(pod),
+    }
+}
+
+/// What a pod that does not run waits for.
+fn waiting(pod: &Pod) -> State {
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|it| it.conditions.as_ref());
+    let unschedulable = conditions.into_iter().flatten().find(|it| {
+        it.type_ == "PodScheduled"
+            && it.status == "False"
+            && it.reason.as_deref() == Some("Unschedulable")
+    });
+    if let Some(condition) = unschedulable {
+        return State::Unschedulable(condition.message.clone().unwrap_or_default());
+    }
+    let containers = status.and_then(|it| it.container_statuses.as_ref());
+    for container in containers.into_iter().flatten() {
+        let waiting = container.state.as_ref().and_then(|it| it.waiting.as_ref());
+        let reason = waiting.and_then(|it| it.reason.as_deref());
+        if let Some(
+            reason @ ("ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "CreateContainerConfigError"
+            | "CreateContainerError"),
+        ) = reason
+        {
+            let said = waiting.and_then(|it| it.message.as_deref());
+            let message = format!(
+                "the importer cannot be started: {reason}: {}",
+                said.unwrap_or_default()
+            );
+            return State::Failed(Failure::new(Reason::ImportFailed, message));
+        }
+    }
+    State::Scheduled
+}

@@ -1,0 +1,165 @@
+use std::collections::BTreeSet;
+
+use rstest::rstest;
+
+use super::*;
+use crate::cdi::data_volume::Report;
+
+fn volume(architecture: &str) -> DataVolume {
+    serde_json::from_value(json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
+        "metadata": { "name": "v", "namespace": "n", "uid": "u" },
+        "spec": { "source": { "registry": {
+            "url": "docker://r.example:5000/x@sha256:1", "secretRef": "s", "certConfigMap": "c",
+            "platform": { "architecture": architecture },
+        } } },
+    }))
+    .unwrap()
+}
+
+fn made(mode: &str, node: Option<&str>) -> Pod {
+    let volume = volume("arm64");
+    let claim = serde_json::from_value(json!({ "spec": { "volumeMode": mode } })).unwrap();
+    let making = Making {
+        volume: &volume,
+        claim: &claim,
+        room: Some(7),
+        attempt: 3,
+        node,
+        image: "medley:1",
+        insecure: &["r.example:5000".to_owned()],
+        sniffing: Sniffing::Refuse,
+    };
+    let source = volume.spec.source.clone().unwrap().registry.unwrap();
+    serde_json::from_value(pod(&making, &source)).unwrap()
+}
+
+#[test]
+fn a_pod_is_told_everything_by_its_environment() {
+    let pod = made("Filesystem", None);
+    let spec = pod.spec.clone().unwrap();
+    let container = &spec.containers[0];
+    let env: Vec<(&str, Option<&str>)> = container
+        .env
+        .iter()
+        .flatten()
+        .map(|it| (it.name.as_str(), it.value.as_deref()))
+        .collect();
+    for expected in [
+        ("IMPORTER_SOURCE", Some("registry")),
+        (
+            "IMPORTER_ENDPOINT",
+            Some("docker://r.example:5000/x@sha256:1"),
+        ),
+        ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", Some("arm64")),
+        ("IMPORTER_IMAGE_SIZE", Some("7")),
+        ("IMPORTER_CERT_DIR", Some("/certs")),
+        ("INSECURE_TLS", Some("true")),
+        ("OWNER_UID", Some("u")),
+        ("IMPORTER_CHECK_ARCHITECTURE", Some("Refuse")),
+        // From the secret, whichever of its keys there are.
+        ("IMPORTER_ACCESS_KEY_ID", None),
+        ("IMPORTER_SECRET_KEY", None),
+    ] {
+        assert!(env.contains(&expected), "{expected:?} in {env:?}");
+    }
+    assert_eq!(
+        container.args,
+        Some(vec!["importer".into(), "--to".into(), DISK.into()])
+    );
+    assert_eq!(spec.restart_policy.as_deref(), Some("Never"));
+    assert_eq!(pod.metadata.name.as_deref(), Some("importer-v"));
+    assert_eq!(
+        read(&pod),
+        Importer {
+            attempt: 3,
+            state: State::Scheduled
+        }
+    );
+}
+
+#[test]
+fn a_node_that_pulls_has_the_architecture() {
+    let selector = |pod: Pod| pod.spec.unwrap().node_selector.unwrap();
+    let own = selector(made("Filesystem", Some("arm64")));
+    assert_eq!(own["kubernetes.io/arch"], "arm64");
+    // Any node can run the importer that pulls by itself.
+    assert!(!selector(made("Filesystem", None)).contains_key("kubernetes.io/arch"));
+}
+
+#[test]
+fn a_block_volume_is_a_device() {
+    let spec = made("Block", None).spec.unwrap();
+    let device = spec.containers[0].volume_devices.clone().unwrap();
+    assert_eq!(device[0].device_path, DEVICE);
+}
+
+fn with_status(status: Value) -> State {
+    let mut pod = made("Filesystem", None);
+    pod.status = Some(serde_json::from_value(status).unwrap());
+    read(&pod).state
+}
+
+#[rstest]
+#[case::new(json!({ "phase": "Pending" }), State::Scheduled)]
+#[case::unschedulable(
+    json!({ "phase": "Pending", "conditions": [
+        { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1" },
+    ] }),
+    State::Unschedulable("0/1".to_owned())
+)]
+#[case::running(json!({ "phase": "Running" }), State::Running(None))]
+#[case::done(
+    json!({ "phase": "Succeeded", "containerStatuses": [{
+        "name": "importer", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "terminated": { "exitCode": 0, "message": "{\"sniffed\":[\"arm64\"]}" } },
+    }] }),
+    State::Succeeded(Report { sniffed: BTreeSet::from(["arm64".to_owned()]), ..Report::default() })
+)]
+#[case::failed(
+    json!({ "phase": "Failed", "containerStatuses": [{
+        "name": "importer", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "terminated": { "exitCode": 1, "message": "{\"reason\":\"NoDisk\",\"message\":\"m\"}" } },
+    }] }),
+    State::Failed(Failure::new(Reason::NoDisk, "m"))
+)]
+#[case::evicted(
+    json!({ "phase": "Failed", "reason": "Evicted", "message": "no room" }),
+    State::Failed(Failure::new(Reason::ImportFailed, "the importer's pod failed: Evicted: no room"))
+)]
+fn what_a_pod_shows_is_how_far_the_import_is(#[case] status: Value, #[case] state: State) {
+    assert_eq!(with_status(status), state);
+}
+
+#[test]
+fn an_importer_that_cannot_be_pulled_is_a_failure() {
+    let state = with_status(json!({ "phase": "Pending", "containerStatuses": [{
+        "name": "importer", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "waiting": { "reason": "ImagePullBackOff", "message": "m" } },
+    }] }));
+    assert!(matches!(state, State::Failed(_)), "{state:?}");
+}
+
+#[test]
+fn names_of_pods_fit() {
+    assert_eq!(name("v"), "importer-v");
+    let long = "a".repeat(253);
+    assert!(name(&long).len() <= SUBDOMAIN_MAX);
+    assert_ne!(name(&long), name(&format!("{}b", "a".repeat(252))));
+}
+
+#[rstest]
+#[case(
+    "# HELP x\nkubevirt_cdi_import_progress_total{ownerUID=\"u\"} 42.17\n# EOF\n",
+    Some(4217)
+)]
+#[case(
+    "kubevirt_cdi_import_progress_total{ownerUID=\"u\"} 100.0",
+    Some(10_000)
+)]
+#[case("kubevirt_cdi_import_progress_total{ownerUID=\"u\"} NaN", None)]
+#[case("kubevirt_cdi_import_progress_total{ownerUID=\"u\"} 1e9", None)]
+#[case("other 1", None)]
+fn progress_is_read_from_metrics(#[case] text: &str, #[case] parts: Option<u16>) {
+    assert_eq!(progress(text), parts);
+}

@@ -1,0 +1,143 @@
+//! Who needs which rights for golden images: each layer, and the people who say how images are kept.
+//!
+//! A layer has what it needs by itself: whoever runs one of them beside upstream operators grants the
+//! rules of that one.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::golden::{GROUP, PLURAL, WEBHOOK};
+use api::hco::TEMPLATES;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The role of whoever looks on.
+pub const VIEWER: &str = "medley-images-viewer";
+/// The role of whoever says how images are kept.
+pub const EDITOR: &str = "medley-images-editor";
+
+const READ: [&str; 3] = ["get", "list", "watch"];
+const CDI: &str = "cdi.kubevirt.io";
+const HCO: &str = "hco.kubevirt.io";
+const SSP: &str = "ssp.kubevirt.io";
+
+/// What the layer from nodes to an SSP may do.
+pub fn hco_rules() -> Vec<PolicyRule> {
+    let mut rules = common();
+    rules.extend([
+        rule(HCO, &["hyperconvergeds/status"], &["patch"]),
+        // Who makes an object that goes with another has to be allowed to delete it
+        // (OwnerReferencesPermissionEnforcement).
+        rule(SSP, &["ssps"], &and_read(&["create", "patch", "delete"])),
+        rule(CDI, &["dataimportcrons"], &READ),
+    ]);
+    rules
+}
+
+/// What the layer from an SSP to crons, sources and templates may do.
+pub fn ssp_rules() -> Vec<PolicyRule> {
+    let mut rules = common();
+    let all = and_read(&["create", "patch", "delete"]);
+    let changed = and_read(&["patch"]);
+    rules.extend([
+        rule(SSP, &["ssps"], &changed),
+        rule(SSP, &["ssps/status"], &["patch"]),
+        rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
+        rule(CDI, &["dataimportcrons", "datasources"], &all),
+        // An import that is to outlive its cron loses a label.
+        rule(CDI, &["datavolumes"], &changed),
+        rule("", &["persistentvolumeclaims"], &changed),
+        rule("snapshot.storage.k8s.io", &["volumesnapshots"], &changed),
+        rule("template.openshift.io", &["templates"], &all),
+        rule("", &["namespaces"], &and_read(&["create"])),
+    ]);
+    rules
+}
+
+/// What the layer of virtual machines may do.
+pub fn vm_rules() -> Vec<PolicyRule> {
+    let mut rules = common();
+    rules.extend([
+        rule("kubevirt.io", &["virtualmachines"], &and_read(&["patch"])),
+        rule(CDI, &["datasources", "datavolumes"], &READ),
+        rule("", &["persistentvolumeclaims"], &READ),
+    ]);
+    rules
+}
+
+/// What the check of all layers may do: look at what a machine starts from and at other SSPs, and
+/// register itself.
+pub fn webhook_rules() -> Vec<PolicyRule> {
+    let registration = rule(
+        "admissionregistration.k8s.io",
+        &["mutatingwebhookconfigurations"],
+        &["get", "create", "patch"],
+    );
+    vec![
+        PolicyRule {
+            resource_names: Some(vec![WEBHOOK.to_owned()]),
+            ..registration
+        },
+        rule(SSP, &["ssps"], &["list"]),
+        rule(CDI, &["datasources", "datavolumes"], &["get"]),
+        rule("", &["persistentvolumeclaims"], &["get"]),
+    ]
+}
+
+/// What all of them look at.
+fn common() -> Vec<PolicyRule> {
+    let built_in = rule("", &["configmaps"], &READ);
+    vec![
+        rule(
+            "apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            &READ,
+        ),
+        rule("", &["events"], &["create", "patch"]),
+        rule("", &["nodes"], &READ),
+        PolicyRule {
+            resource_names: Some(vec![TEMPLATES.to_owned()]),
+            ..built_in
+        },
+        rule(HCO, &["hyperconvergeds"], &READ),
+        rule(GROUP, &[PLURAL], &READ),
+    ]
+}
+
+/// The roles of people, the second with what the first has.
+///
+/// The viewer is part of the role `view` that every cluster has. The editor is part of nothing: what
+/// images a whole cluster starts from is not for who may edit a namespace.
+pub fn user_roles() -> [ClusterRole; 2] {
+    let role = |name: &str, verbs: &[&str]| ClusterRole {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        rules: Some(vec![rule(GROUP, &[PLURAL], verbs)]),
+        ..ClusterRole::default()
+    };
+    let mut viewer = role(VIEWER, &READ);
+    viewer.metadata.labels = Some(BTreeMap::from([(
+        "rbac.authorization.k8s.io/aggregate-to-view".to_owned(),
+        "true".to_owned(),
+    )]));
+    let edit = and_read(&["create", "update", "patch", "delete"]);
+    [viewer, role(EDITOR, &edit)]
+}
+
+fn and_read<'a>(verbs: &[&'a str]) -> Vec<&'a str> {
+    READ.iter().chain(verbs).copied().collect()
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}

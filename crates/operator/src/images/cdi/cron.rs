@@ -1,0 +1,169 @@
+//! The controller of DataImportCrons.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::cdi::{DataImportCron, annotations, labels};
+use chassis::{Error, Key, Next, Reconcile};
+use golden::action::{Action, Kind, annotation, label, name_of};
+use golden::cdi::cron::{Claim, Decision, Facts, decide};
+use golden::cdi::poll::{Polled, When};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::json;
+
+use super::Context;
+
+/// Keeps a DataImportCron until what goes with it is gone.
+const FINALIZER: &str = "cdi.kubevirt.io/dataImportCronFinalizer";
+
+pub(super) struct Controller(pub(super) Context);
+
+impl Reconcile for Controller {
+    fn name(&self) -> &'static str {
+        super::COMPONENT
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Self(context) = self;
+        let Some(cron) = context.world.crons.find(key) else {
+            context.report.forget_cron(key);
+            return Ok(Next::Wait);
+        };
+        let leaves = cron.metadata.deletion_timestamp.is_some();
+        let holds = has_finalizer(&cron);
+        if leaves && !holds {
+            return Ok(Next::Wait);
+        }
+        if !leaves && cron.spec.cleans_up() && !holds {
+            let mut all = cron.metadata.finalizers.clone().unwrap_or_default();
+            all.push(FINALIZER.to_owned());
+            // The change of the object brings us back.
+            return self.set_finalizers(&cron, &all).await;
+        }
+        let decision = self.decide(&cron).await?;
+        context.actions.carry_out(&decision.actions).await?;
+        let of = name_of(&cron.metadata);
+        if decision.status_changed && !leaves {
+            let status = &decision.status;
+            let kind = Kind::DataImportCron;
+            context.actions.write_status(kind, &of, status).await?;
+        }
+        context.report.cron(&cron, &decision);
+        if decision.finished {
+            let all = cron.metadata.finalizers.iter().flatten();
+            let all: Vec<String> = all.filter(|it| *it != FINALIZER).cloned().collect();
+            return self.set_finalizers(&cron, &all).await;
+        }
+        Ok(match decision.poll {
+            When::Never => Next::Wait,
+            When::Now => {
+                context.polls.ask(&cron);
+                Next::Wait
+            }
+            When::At(then) => after(then),
+        })
+    }
+}
+
+/// When it is that time.
+pub(super) fn after(then: Timestamp) -> Next {
+    let wait = then.duration_since(Timestamp::now());
+    Next::After(Duration::try_from(wait).unwrap_or_default())
+}
+
+fn has_finalizer(cron: &DataImportCron) -> bool {
+    let mut all = cron.metadata.finalizers.iter().flatten();
+    all.any(|it| it == FINALIZER)
+}
+
+impl Controller {
+    async fn set_finalizers(&self, cron: &DataImportCron, all: &[String]) -> Result<Next, Error> {
+        let action = Action::Patch {
+            kind: Kind::DataImportCron,
+            of: name_of(&cron.metadata),
+            // Others have theirs: what was not looked at is not overwritten.
+            patch: json!({ "metadata": {
+                "finalizers": all,
+                "resourceVersion": cron.metadata.resource_version,
+            } }),
+            why: "what goes with it has to go first",
+        };
+        self.0.actions.carry_out(&[action]).await?;
+        Ok(Next::Wait)
+    }
+
+    /// Gathers, and decides.
+    async fn decide(&self, cron: &DataImportCron) -> Result<Decision, Error> {
+        let world = &self.0.world;
+        let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
+        let name = cron.metadata.name.as_deref().unwrap_or_default();
+        let managed = &cron.spec.managed_data_source;
+        let own = |meta: &kube::core::ObjectMeta| {
+            let named = meta.name.as_deref().unwrap_or_default();
+            label(meta, labels::DATA_IMPORT_CRON) == Some(name)
+                || named.starts_with(managed.as_str())
+        };
+        let imports = world.volumes.in_namespace(namespace).into_iter();
+        let imports: Vec<_> = imports.filter(|it| own(&it.metadata)).collect();
+        let imports: Vec<_> = imports.iter().map(|it| (**it).clone()).collect();
+        let claims = world.claims.in_namespace(namespace).into_iter();
+        let claims = claims.filter(|it| own(&it.metadata));
+        let claims: Vec<Claim> = claims.map(|it| seen(&it)).collect();
+        let mut snapshots = world.snapshots(namespace).await?;
+        snapshots.retain(|it| own(&it.metadata));
+        let metas = claims.iter().map(|it| &it.metadata);
+        let metas = metas.chain(snapshots.iter().map(|it| &it.metadata));
+        let busy: BTreeSet<String> = metas
+            .filter_map(|meta| meta.name.clone())
+            .filter(|it| world.is_busy(namespace, it))
+            .collect();
+        let source = world.sources.get(namespace, managed);
+        let rival = source.as_ref().and_then(|source| {
+            let named = label(&source.metadata, labels::DATA_IMPORT_CRON)?;
+            let other = world.crons.get(namespace, named)?;
+            let same = named != name && other.spec.managed_data_source == *managed;
+            same.then(|| named.to_owned())
+        });
+        let polled = self.0.polls.answer(cron).filter(|it| is_news(cron, it));
+        Ok(decide(&Facts {
+            cron,
+            polled: polled.as_ref(),
+            source: source.as_deref(),
+            rival: rival.as_deref(),
+            imports: &imports,
+            claims: &claims,
+            snapshots: &snapshots,
+            storage: &world.storage(cron),
+            nodes: &world.architectures(),
+            busy: &busy,
+            policy: &world.policy().await?,
+            seed: world.seed,
+            now: Timestamp::now(),
+        }))
+    }
+}
+
+/// Whether an answer counts. Who removes the time of the last poll wants the registry to be asked
+/// anew, and not to be told what it said before.
+fn is_news(cron: &DataImportCron, polled: &Polled) -> bool {
+    let written = annotation(&cron.metadata, annotations::LAST_CRON_TIME);
+    let status = cron.status.as_ref();
+    let last = status.and_then(|it| it.last_execution_timestamp.as_ref());
+    written.is_some_and(|it| !it.is_empty())
+        || last.is_none_or(|last| polled.at.as_second() > last.0.as_second())
+}
+
+/// A claim as decisions know it.
+fn seen(claim: &PersistentVolumeClaim) -> Claim {
+    let status = claim.status.as_ref();
+    let capacity = status.and_then(|it| it.capacity.as_ref());
+    Claim {
+        metadata: claim.metadata.clone(),
+        bound: status.and_then(|it| it.phase.as_deref()) == Some("Bound"),
+        mode: claim.spec.as_ref().and_then(|it| it.volume_mode.clone()),
+        capacity: capacity
+            .and_then(|it| it.get("storage"))
+            .map(|it| it.0.clone()),
+    }
+}

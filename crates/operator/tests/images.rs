@@ -1,0 +1,20 @@
+//! The layer that imports golden images, on an API server with simulated storage, against registries
+//! that work and registries that do not: which disks there are in the end, and what is said of it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by them"
+)]
+
+#[path = "images/copies.rs"]
+mod copies;
+#[path = "images/faults.rs"]
+mod faults;
+#[path = "images/imports.rs"]
+mod imports;
+#[path = "images/library.rs"]
+mod library;
+#[path = "images/pods.rs"]
+mod pods;
+#[path = "images/stage.rs"]
+mod stage;

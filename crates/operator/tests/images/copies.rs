@@ -1,0 +1,59 @@
+//! Volumes that are copies of what a DataSource stands for.
+
+use api::cdi::DataVolume;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+
+use crate::library::Library;
+use crate::stage::{NAMESPACE, Stage, condition, volume};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_follows_a_pointer_as_soon_as_it_is_ready() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("1", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    let sources: Api<api::cdi::DataSource> = stage.api();
+    let pointer = serde_json::from_value(json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
+        "metadata": { "name": "fedora" },
+        "spec": { "source": { "dataSource": { "name": "fedora-arm64", "namespace": NAMESPACE } } },
+    }))?;
+    sources.create(&PostParams::default(), &pointer).await?;
+    let volumes: Api<DataVolume> = stage.api();
+    let copy = serde_json::from_value(json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
+        "metadata": { "name": "machine" },
+        "spec": {
+            "sourceRef": { "kind": "DataSource", "name": "fedora" },
+            "storage": { "resources": { "requests": { "storage": "2Gi" } } },
+        },
+    }))?;
+    volumes.create(&PostParams::default(), &copy).await?;
+    let waiting = stage
+        .until::<DataVolume>("waits", "machine", |it| {
+            it["status"]["phase"] == "CloneScheduled"
+        })
+        .await?;
+    let (_, _, message) = condition(&waiting, "Running");
+    let said = "Empty source field in 'fedora'. DataSource may not be ready yet";
+    assert_eq!(message, said);
+
+    let url = format!("docker://{}/disks/fedora:1", server.host());
+    stage.cron("fedora", "arm64", &url).await?;
+    stage
+        .until::<DataVolume>("copied", "machine", |it| {
+            it["status"]["phase"] == "Succeeded"
+        })
+        .await?;
+    let claim = stage
+        .until::<PersistentVolumeClaim>("there", "machine", |_| true)
+        .await?;
+    let name = volume("fedora", "arm64", &library.digest("arm64", 1));
+    let source = &claim["spec"]["dataSource"];
+    assert_eq!(source["kind"], "VolumeSnapshot");
+    assert_eq!(source["name"], name);
+    Ok(())
+}

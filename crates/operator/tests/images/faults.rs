@@ -1,0 +1,228 @@
+//! What goes wrong: it is said by name where the image is wanted, tried again, and what was there
+//! stays in service.
+
+use api::cdi::{DataImportCron, DataSource, DataVolume};
+use rstest::rstest;
+use serde_json::{Value, json};
+use testkit::{same_bytes, wait_until};
+
+use crate::library::{Fault, Library, Server};
+use crate::stage::{PATIENCE, Stage, condition, volume};
+
+const CRON: &str = "fedora-image-cron-arm64";
+
+/// A version of the image that is in service.
+async fn in_service() -> anyhow::Result<(Library, Server, Stage)> {
+    let mut library = Library::new()?;
+    library.publish_all("latest", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    stage.cron("fedora", "arm64", &url).await?;
+    let digest = library.digest("arm64", 1);
+    stage.imported("fedora", "arm64", &digest).await?;
+    Ok((library, server, stage))
+}
+
+/// The first version can be used as before.
+async fn is_in_service(stage: &Stage, library: &Library) -> anyhow::Result<()> {
+    let name = volume("fedora", "arm64", &library.digest("arm64", 1));
+    let source = stage
+        .until::<DataSource>("there", "fedora-arm64", |_| true)
+        .await?;
+    assert_eq!(condition(&source, "Ready").0, "True", "{source:#}");
+    assert_eq!(source["status"]["source"]["snapshot"]["name"], name);
+    same_bytes(&stage.disk(&name), &library.raw("arm64", 1))
+}
+
+/// It is said when it is tried again, and how often it failed.
+fn tells_of_retry(object: &Value) {
+    let notes = &object["metadata"]["annotations"];
+    let next = notes["medley.dev/next-retry-time"].as_str();
+    assert!(next.is_some(), "{object:#}");
+    let failures = notes["medley.dev/failures"].as_str();
+    assert!(failures.unwrap().parse::<u32>().unwrap() >= 1);
+}
+
+#[rstest]
+#[case::down(Fault::Down, "RegistryUnavailable")]
+#[case::unauthorized(Fault::Unauthorized, "PullUnauthorized")]
+#[case::rate_limited(Fault::RateLimited, "RateLimited")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_does_not_answer_is_asked_again(
+    #[case] fault: Fault,
+    #[case] reason: &str,
+) -> anyhow::Result<()> {
+    let (mut library, server, stage) = in_service().await?;
+    server.does(Some(fault));
+    library.publish_all("latest", 2)?;
+    stage.refresh(CRON).await?;
+    let cron = stage.fails_for_now(CRON, reason).await?;
+    tells_of_retry(&cron);
+    is_in_service(&stage, &library).await?;
+    let told = stage.events(CRON).await?;
+    assert!(told.iter().any(|(it, _)| it == reason), "{told:?}");
+    // Nobody has to do anything once it answers again.
+    server.does(None);
+    let digest = library.digest("arm64", 2);
+    stage.imported("fedora", "arm64", &digest).await?;
+    let cron = stage
+        .until::<DataImportCron>("there", CRON, |_| true)
+        .await?;
+    let notes = &cron["metadata"]["annotations"];
+    assert_eq!(notes["medley.dev/failures"], json!(null));
+    Ok(())
+}
+
+#[rstest]
+#[case::truncated(Fault::Truncated, "RegistryUnavailable")]
+#[case::corrupted(Fault::Corrupted, "DigestMismatch")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_that_does_not_come_as_it_should_is_fetched_again(
+    #[case] fault: Fault,
+    #[case] reason: &str,
+) -> anyhow::Result<()> {
+    let (mut library, server, stage) = in_service().await?;
+    server.does(Some(fault));
+    library.publish_all("latest", 2)?;
+    stage.refresh(CRON).await?;
+    let cron = stage.fails_for_now(CRON, reason).await?;
+    let (status, said, _) = condition(&cron, "Progressing");
+    assert_eq!((&*status, &*said), ("False", reason));
+    let digest = library.digest("arm64", 2);
+    let name = volume("fedora", "arm64", &digest);
+    let import = stage.until::<DataVolume>("there", &name, |_| true).await?;
+    tells_of_retry(&import);
+    is_in_service(&stage, &library).await?;
+    server.does(None);
+    stage.imported("fedora", "arm64", &digest).await?;
+    same_bytes(&stage.disk(&name), &library.raw("arm64", 2))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Published {
+    WithoutArchitecture,
+    Single,
+    Empty,
+}
+
+#[rstest]
+#[case(Published::WithoutArchitecture, "ArchitectureNotFound", "amd64, s390x")]
+#[case(Published::Single, "NotAnIndex", "amd64 instead of arm64")]
+#[case(Published::Empty, "NoDisk", "/disk")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_of_no_use_is_told_of_by_name(
+    #[case] published: Published,
+    #[case] reason: &str,
+    #[case] said: &str,
+) -> anyhow::Result<()> {
+    let (mut library, _server, stage) = in_service().await?;
+    match published {
+        Published::WithoutArchitecture => {
+            library.publish("latest", &[("amd64", 2), ("s390x", 2)])?;
+        }
+        Published::Single => library.publish_single("latest", "amd64", 2)?,
+        Published::Empty => library.publish_empty("latest")?,
+    }
+    stage.refresh(CRON).await?;
+    let cron = stage.fails_for_now(CRON, reason).await?;
+    let (_, _, message) = condition(&cron, "UpToDate");
+    assert!(message.contains(said), "{message}");
+    is_in_service(&stage, &library).await?;
+    library.publish_all("latest", 3)?;
+    stage.refresh(CRON).await?;
+    let digest = library.digest("arm64", 3);
+    stage.imported("fedora", "arm64", &digest).await?;
+    let name = volume("fedora", "arm64", &digest);
+    same_bytes(&stage.disk(&name), &library.raw("arm64", 3))?;
+    // What came of the useless one does not stay.
+    wait_until("one import is left", PATIENCE, async || {
+        Ok((stage.imports().await? == [name.clone()]).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_too_small_says_so() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("latest", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    // The disk has 8 MiB.
+    let patch = json!({ "spec": { "template": { "spec": { "storage": { "resources": {
+        "requests": { "storage": "4Mi" },
+    } } } } } });
+    stage.cron_with("fedora", "arm64", &url, &patch).await?;
+    let cron = stage.fails_for_now(CRON, "TooSmall").await?;
+    let (_, _, message) = condition(&cron, "UpToDate");
+    assert!(message.contains("8388608"), "{message}");
+    let name = volume("fedora", "arm64", &library.digest("arm64", 1));
+    let import = stage
+        .until::<DataVolume>("tried again", &name, |it| {
+            it["status"]["restartCount"].as_i64() >= Some(2)
+        })
+        .await?;
+    tells_of_retry(&import);
+    assert!(!stage.disk(&name).exists());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
+    let (mut library, server, stage) = in_service().await?;
+    let half = 2 << 20;
+    server.does(Some(Fault::Trickling(half)));
+    library.publish_all("latest", 2)?;
+    stage.refresh(CRON).await?;
+    let digest = library.digest("arm64", 2);
+    // The manifest is not read before the poll.
+    let name = volume("fedora", "arm64", &digest);
+    let saved = stage.disk(&name).with_file_name("disk.img.part.json");
+    wait_until("half a disk is there", PATIENCE, async || {
+        Ok(saved.exists().then_some(()))
+    })
+    .await?;
+    stage
+        .until::<DataVolume>("running", &name, |it| {
+            it["status"]["phase"] == "ImportInProgress"
+        })
+        .await?;
+    is_in_service(&stage, &library).await?;
+    stage.stop().await;
+    server.does(None);
+    let before = server.layers().len();
+    stage.operator().await?;
+    stage.imported("fedora", "arm64", &digest).await?;
+    same_bytes(&stage.disk(&name), &library.raw("arm64", 2))?;
+    let layers = server.layers();
+    let layers = &layers[before..];
+    assert!(
+        layers.iter().any(|(_, offset)| *offset > 0),
+        "it began anew: {layers:?}"
+    );
+    assert!(!saved.exists());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_to_pull_must_be_there() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("latest", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    let patch = json!({ "spec": { "template": { "spec": { "source": { "registry": {
+        "pullMethod": "node",
+    } } } } } });
+    stage.cron_with("fedora", "s390x", &url, &patch).await?;
+    let cron = stage
+        .fails("fedora-image-cron-s390x", "NoMatchingNode")
+        .await?;
+    let (_, _, message) = condition(&cron, "UpToDate");
+    assert!(message.contains("kubernetes.io/arch=s390x"), "{message}");
+    stage.node("s390x").await?;
+    let digest = library.digest("s390x", 1);
+    stage.imported("fedora", "s390x", &digest).await?;
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! What is imported, when, and what becomes of it.
+
+use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PostParams};
+use serde_json::json;
+use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, same_bytes, wait_until};
+
+use crate::library::Library;
+use crate::stage::{NAMESPACE, PATIENCE, Stage, by, condition, volume};
+
+/// The whole of it: a registry, three architectures, two of which are wanted.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_again()
+-> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("1", 1)?;
+    let registry = Registry::start().await?;
+    registry.push(&library.source("1"), "disks/fedora:latest")?;
+    let stage = Stage::importing(&[registry.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:latest", registry.host());
+    stage.cron("fedora", "amd64", &url).await?;
+    stage.cron("fedora", "arm64", &url).await?;
+    for architecture in ["amd64", "arm64"] {
+        let digest = library.digest(architecture, 1);
+        let cron = stage.imported("fedora", architecture, &digest).await?;
+        let name = volume("fedora", architecture, &digest);
+        same_bytes(&stage.disk(&name), &library.raw(architecture, 1))?;
+        assert_eq!(cron["status"]["sourceFormat"], "snapshot");
+        assert_eq!(cron["status"]["lastImportedPVC"]["name"], name);
+        let notes = &cron["metadata"]["annotations"];
+        assert_eq!(
+            notes["medley.dev/available-architectures"],
+            "amd64,arm64,s390x"
+        );
+        assert_eq!(
+            notes["cdi.kubevirt.io/storage.import.sourceDesiredDigest"],
+            digest
+        );
+        // The snapshot is all that is left.
+        stage.until_gone::<DataVolume>(&name).await?;
+        stage.until_gone::<PersistentVolumeClaim>(&name).await?;
+        let snapshot = stage
+            .until::<VolumeSnapshot>("there", &name, |_| true)
+            .await?;
+        let labels = &snapshot["metadata"]["labels"];
+        assert_eq!(labels["template.kubevirt.io/architecture"], architecture);
+        // Labels go from the DataImportCron to the DataSource.
+        let source = format!("fedora-{architecture}");
+        let source = stage
+            .until::<DataSource>("there", &source, |_| true)
+            .await?;
+        let labels = &source["metadata"]["labels"];
+        assert_eq!(labels["template.kubevirt.io/architecture"], architecture);
+        assert_eq!(
+            labels["cdi.kubevirt.io/storage.import.datasource-name"],
+            "fedora"
+        );
+    }
+
+    // A new image for arm64 alone.
+    let what = [("amd64", 1), ("arm64", 2), ("s390x", 1)];
+    library.publish("2", &what)?;
+    registry.push(&library.source("2"), "disks/fedora:latest")?;
+    let before = registry.requests().len();
+    stage.refresh("fedora-image-cron-arm64").await?;
+    let digest = library.digest("arm64", 2);
+    stage.imported("fedora", "arm64", &digest).await?;
+    let name = volume("fedora", "arm64", &digest);
+    same_bytes(&stage.disk(&name), &library.raw("arm64", 2))?;
+    let amd64 = library.digest("amd64", 1);
+    // It was told of the same poll, and had nothing to do.
+    let cron = stage.imported("fedora", "amd64", &amd64).await?;
+    let index = |cron: &serde_json::Value| {
+        cron["metadata"]["annotations"]["medley.dev/index-digest"].clone()
+    };
+    let arm64 = stage
+        .until::<DataImportCron>("there", "fedora-image-cron-arm64", |_| true)
+        .await?;
+    wait_until("amd64 knows of the new index", PATIENCE, async || {
+        let crons: Api<DataImportCron> = stage.api();
+        let cron = json!(crons.get("fedora-image-cron-amd64").await?);
+        Ok((index(&cron) == index(&arm64)).then_some(()))
+    })
+    .await?;
+    assert_eq!(cron["status"]["currentImports"][0]["Digest"], amd64);
+    let asked = registry.requests();
+    let asked: Vec<&String> = asked[before..].iter().collect();
+    let of = |digest: &str| asked.iter().filter(|it| it.contains(digest)).count();
+    assert_eq!(of(&amd64), 0, "nothing of amd64 is asked for: {asked:#?}");
+    // What is not kept is gone, with its disk.
+    let old = volume("fedora", "arm64", &library.digest("arm64", 1));
+    stage.until_gone::<VolumeSnapshot>(&old).await?;
+    wait_until("the old disk is gone", PATIENCE, async || {
+        Ok((!stage.disk(&old).exists()).then_some(()))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_architectures_share_a_poll() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("1", 1)?;
+    let registry = Registry::start().await?;
+    registry.push(&library.source("1"), "disks/fedora:latest")?;
+    let stage = Stage::importing(&[registry.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:latest", registry.host());
+    for architecture in ["amd64", "arm64", "s390x"] {
+        stage.cron("fedora", architecture, &url).await?;
+    }
+    for architecture in ["amd64", "arm64", "s390x"] {
+        let digest = library.digest(architecture, 1);
+        stage.imported("fedora", architecture, &digest).await?;
+    }
+    let before = registry.requests().len();
+    let last = |cron: &serde_json::Value| cron["status"]["lastExecutionTimestamp"].clone();
+    let cron = stage
+        .until::<DataImportCron>("there", "fedora-image-cron-s390x", |_| true)
+        .await?;
+    stage.refresh("fedora-image-cron-amd64").await?;
+    // One who did not ask is told, too.
+    stage
+        .until::<DataImportCron>("polled", "fedora-image-cron-s390x", |it| {
+            last(it) != last(&cron)
+        })
+        .await?;
+    let asked = registry.requests();
+    let asked = &asked[before..];
+    let manifests = asked.iter().filter(|it| it.contains("/manifests/"));
+    assert_eq!(manifests.count(), 1, "{asked:#?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn imports_can_be_kept_as_volumes_and_go_with_their_cron() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("1", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    stage.keep_volumes().await?;
+    let url = format!("docker://{}/disks/fedora:1", server.host());
+    stage.cron("fedora", "arm64", &url).await?;
+    let digest = library.digest("arm64", 1);
+    let cron = stage.imported("fedora", "arm64", &digest).await?;
+    assert_eq!(cron["status"]["sourceFormat"], "pvc");
+    let name = volume("fedora", "arm64", &digest);
+    same_bytes(&stage.disk(&name), &library.raw("arm64", 1))?;
+    let metrics = stage.metrics();
+    let series = "kubevirt_cdi_dataimportcron_outdated{namespace=\"kubevirt-os-images\",cron_name=\"fedora-image-cron-arm64\",pending=\"false\"} 0";
+    assert!(metrics.contains(series), "{metrics}");
+
+    let crons: Api<DataImportCron> = stage.api();
+    crons
+        .delete("fedora-image-cron-arm64", &DeleteParams::default())
+        .await?;
+    stage
+        .until_gone::<DataImportCron>("fedora-image-cron-arm64")
+        .await?;
+    stage.until_gone::<DataSource>("fedora-arm64").await?;
+    stage.until_gone::<PersistentVolumeClaim>(&name).await?;
+    wait_until("the disk is gone", PATIENCE, async || {
+        Ok((!stage.disk(&name).exists()).then_some(()))
+    })
+    .await?;
+    wait_until("nothing is told of it any more", PATIENCE, async || {
+        Ok((!stage.metrics().contains("fedora-image-cron-arm64")).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("latest", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    stage
+        .cron_with(
+            "fedora",
+            "arm64",
+            &url,
+            &json!({ "spec": { "importsToKeep": 2 } }),
+        )
+        .await?;
+    let (first, retry) = (
+        library.digest("arm64", 1),
+        json!({ "initialDelay": "1s", "maxDelay": "2s" }),
+    );
+    stage.imported("fedora", "arm64", &first).await?;
+    library.publish_all("latest", 2)?;
+    stage.refresh("fedora-image-cron-arm64").await?;
+    let second = library.digest("arm64", 2);
+    stage.imported("fedora", "arm64", &second).await?;
+    // Back: what is still there is used again, and nothing is fetched.
+    let before = server.layers().len();
+    let pins = json!([{
+        "name": "fedora", "namespace": NAMESPACE,
+        "pins": [{ "architecture": "arm64", "digest": first }],
+    }]);
+    stage
+        .policy(json!({ "retry": retry, "images": pins }))
+        .await?;
+    stage.imported("fedora", "arm64", &first).await?;
+    assert_eq!(server.layers().len(), before);
+    stage.policy(json!({ "retry": retry })).await?;
+    stage.imported("fedora", "arm64", &second).await?;
+    let source = stage
+        .until::<DataSource>("there", "fedora-arm64", |_| true)
+        .await?;
+    let history = source["metadata"]["annotations"]["medley.dev/history"].as_str();
+    let history: serde_json::Value = serde_json::from_str(history.unwrap())?;
+    let digests: Vec<&str> = history
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it["digest"].as_str())
+        .collect();
+    assert_eq!(digests, [&*second, &*first, &*second, &*first]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("1", 1)?;
+    let registry = Registry::start_with(RegistryOptions {
+        password: true,
+        ..RegistryOptions::default()
+    })
+    .await?;
+    registry.push(&library.source("1"), "disks/fedora:1")?;
+    let stage = Stage::importing(&[registry.host()]).await?;
+    let url = format!("docker://{}/disks/fedora:1", registry.host());
+    let patch = json!({ "spec": { "template": { "spec": { "source": { "registry": {
+        "secretRef": "access",
+    } } } } } });
+    stage.cron_with("fedora", "amd64", &url, &patch).await?;
+    let cron = stage
+        .fails("fedora-image-cron-amd64", "PullUnauthorized")
+        .await?;
+    let (_, _, message) = condition(&cron, "UpToDate");
+    assert!(
+        message.contains("secret kubevirt-os-images/access is not there"),
+        "{message}"
+    );
+    let data = json!({ "accessKeyId": USERNAME, "secretKey": PASSWORD });
+    stage.secret("access", data).await?;
+    let digest = library.digest("amd64", 1);
+    stage.imported("fedora", "amd64", &digest).await?;
+    let name = volume("fedora", "amd64", &digest);
+    same_bytes(&stage.disk(&name), &library.raw("amd64", 1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pointer_stands_for_what_its_target_stands_for() -> anyhow::Result<()> {
+    let mut library = Library::new()?;
+    library.publish_all("1", 1)?;
+    let server = library.serve().await?;
+    let stage = Stage::importing(&[server.host()]).await?;
+    let sources: Api<DataSource> = stage.api();
+    let pointer = serde_json::from_value(json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
+        "metadata": { "name": "fedora" },
+        "spec": { "source": { "dataSource": { "name": "fedora-amd64", "namespace": NAMESPACE } } },
+    }))?;
+    sources.create(&PostParams::default(), &pointer).await?;
+    stage
+        .until::<DataSource>("not ready", "fedora", |it| {
+            let (status, reason, _) = condition(it, "Ready");
+            status == "False" && reason == "NotFound"
+        })
+        .await?;
+    let url = format!("docker://{}/disks/fedora:1", server.host());
+    stage.cron("fedora", "amd64", &url).await?;
+    let name = volume("fedora", "amd64", &library.digest("amd64", 1));
+    let found = stage
+        .until::<DataSource>("ready", "fedora", |it| condition(it, "Ready").0 == "True")
+        .await?;
+    assert_eq!(found["status"]["source"]["snapshot"]["name"], name);
+    let labels = &found["metadata"]["labels"];
+    assert_eq!(labels["template.kubevirt.io/architecture"], json!(null));
+    // A pointer to a pointer is one too many.
+    let patch = json!({ "spec": { "source": { "dataSource": { "name": "fedora" } } } });
+    sources
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(json!({
+                "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
+                "metadata": { "name": "other" },
+                "spec": { "source": { "dataSource": { "name": "fedora-amd64", "namespace": NAMESPACE } } },
+            }))?,
+        )
+        .await?;
+    sources
+        .patch("other", &by("admin"), &Patch::Merge(&patch))
+        .await?;
+    stage
+        .until::<DataSource>("too deep", "other", |it| {
+            condition(it, "Ready").1 == "MaxReferenceDepthReached"
+        })
+        .await?;
+    Ok(())
+}

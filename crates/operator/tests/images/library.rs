@@ -1,0 +1,251 @@
+//! Images to be imported: in a folder, pushed to a registry, or served by one that misbehaves as told.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Asked, ContainerDisk, HostileServer, Layout, Misdeed};
+
+/// The architectures that an image has unless told.
+pub(crate) const ALL: [&str; 3] = ["amd64", "arm64", "s390x"];
+
+/// Images of disks, by architecture and version.
+pub(crate) struct Library {
+    folder: TempDir,
+    layout: Layout,
+    images: BTreeMap<(String, u64), Value>,
+}
+
+impl Library {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let layout = Layout::new(&folder.path().join("layout"))?;
+        Ok(Self {
+            folder,
+            layout,
+            images: BTreeMap::new(),
+        })
+    }
+
+    fn name(architecture: &str, version: u64) -> String {
+        format!("{architecture}-{version}")
+    }
+
+    /// The image of an architecture in a version.
+    fn image(&mut self, architecture: &str, version: u64) -> anyhow::Result<Value> {
+        let key = (architecture.to_owned(), version);
+        if let Some(known) = self.images.get(&key) {
+            return Ok(known.clone());
+        }
+        let seed = version * 1000 + u64::from(architecture.as_bytes()[0]) * 7;
+        let name = Self::name(architecture, version);
+        let disk = ContainerDisk::make(self.folder.path(), &name, seed)?;
+        let image = self
+            .layout
+            .image(architecture, &[&disk.layer], &json!({}))?;
+        self.images.insert(key, image.clone());
+        Ok(image)
+    }
+
+    /// Gives an index of these architectures, each in a version, a name.
+    pub(crate) fn publish(&mut self, name: &str, what: &[(&str, u64)]) -> anyhow::Result<()> {
+        let images: Vec<Value> = what
+            .iter()
+            .map(|(architecture, version)| self.image(architecture, *version))
+            .collect::<anyhow::Result<_>>()?;
+        let index = self.layout.index(&images)?;
+        self.layout.name(name, &index)
+    }
+
+    /// Gives all architectures of a version a name.
+    pub(crate) fn publish_all(&mut self, name: &str, version: u64) -> anyhow::Result<()> {
+        self.publish(name, &ALL.map(|architecture| (architecture, version)))
+    }
+
+    /// Gives the image of one architecture a name, without an index.
+    pub(crate) fn publish_single(
+        &mut self,
+        name: &str,
+        architecture: &str,
+        version: u64,
+    ) -> anyhow::Result<()> {
+        let image = self.image(architecture, version)?;
+        self.layout.name(name, &image)
+    }
+
+    /// Gives an index of images without any disk a name.
+    pub(crate) fn publish_empty(&mut self, name: &str) -> anyhow::Result<()> {
+        let nothing = vec![0; 1024];
+        let images: Vec<Value> = ALL
+            .iter()
+            .map(|it| self.layout.image(it, &[&nothing], &json!({ "empty": it })))
+            .collect::<anyhow::Result<_>>()?;
+        let index = self.layout.index(&images)?;
+        self.layout.name(name, &index)
+    }
+
+    /// A name, as `skopeo` wants it.
+    pub(crate) fn source(&self, name: &str) -> String {
+        self.layout.source(name)
+    }
+
+    /// The digest of the manifest of an architecture in a version.
+    pub(crate) fn digest(&self, architecture: &str, version: u64) -> String {
+        let image = &self.images[&(architecture.to_owned(), version)];
+        image["digest"].as_str().unwrap().to_owned()
+    }
+
+    /// What `qemu-img` makes of a disk.
+    pub(crate) fn raw(&self, architecture: &str, version: u64) -> PathBuf {
+        let name = Self::name(architecture, version);
+        self.folder.path().join(name).join("expected.raw")
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.folder.path().join("layout")
+    }
+
+    /// Serves all names, as tags of any repository; how is decided for every request.
+    pub(crate) async fn serve(&self) -> anyhow::Result<Server> {
+        let fault: Arc<Mutex<Option<Fault>>> = Arc::default();
+        let (folder, decide) = (self.folder(), Arc::clone(&fault));
+        let server = HostileServer::start(move |asked| {
+            let fault = *decide.lock();
+            answer(&folder, fault, asked).unwrap_or_else(|_| Misdeed::answer(404, ""))
+        })
+        .await?;
+        Ok(Server { server, fault })
+    }
+}
+
+/// What a registry does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It hangs up on everybody.
+    Down,
+    /// It wants credentials.
+    Unauthorized,
+    /// It has had enough, for longer than a client waits.
+    RateLimited,
+    /// Layers end too early.
+    Truncated,
+    /// Layers are not what was asked for.
+    Corrupted,
+    /// So many bytes of a layer come, and the others so slowly that nobody lives to see the end.
+    Trickling(usize),
+}
+
+/// A registry that does wrong as told.
+pub(crate) struct Server {
+    server: HostileServer,
+    fault: Arc<Mutex<Option<Fault>>>,
+}
+
+impl Server {
+    pub(crate) fn host(&self) -> String {
+        self.server.host()
+    }
+
+    /// Has it do something wrong, or nothing.
+    pub(crate) fn does(&self, fault: Option<Fault>) {
+        *self.fault.lock() = fault;
+    }
+
+    /// The requests for layers that came, with the byte that they began at.
+    pub(crate) fn layers(&self) -> Vec<(String, usize)> {
+        let asked = self.server.asked();
+        let layers = asked.iter().filter(|it| it.path.contains("/blobs/"));
+        layers.map(|it| (it.path.clone(), it.offset())).collect()
+    }
+}
+
+fn answer(folder: &Path, fault: Option<Fault>, asked: &Asked) -> anyhow::Result<Misdeed> {
+    match fault {
+        Some(Fault::Down) => return Ok(Misdeed::closed()),
+        Some(Fault::Unauthorized) => {
+            let challenge = "Basic realm=\"tests\"";
+            return Ok(Misdeed::answer(401, "{}").with("WWW-Authenticate", challenge));
+        }
+        Some(Fault::RateLimited) => {
+            return Ok(Misdeed::answer(429, "{}").with("Retry-After", "11"));
+        }
+        _ => {}
+    }
+    let last = asked.path.rsplit('/').next().unwrap_or_default();
+    let root;
+    let digest = if last.starts_with("sha256:") {
+        last
+    } else {
+        root = tagged(folder, last)?;
+        &root
+    };
+    let hash = digest.trim_start_matches("sha256:");
+    let bytes = std::fs::read(folder.join("blobs/sha256").join(hash))?;
+    if asked.path.contains("/blobs/") {
+        let is_layer = serde_json::from_slice::<Value>(&bytes).is_err();
+        return Ok(blob(bytes, fault.filter(|_| is_layer), asked.offset()));
+    }
+    if !asked.path.contains("/manifests/") {
+        return Ok(Misdeed::answer(200, "{}"));
+    }
+    let document: Value = serde_json::from_slice(&bytes)?;
+    let kind = document["mediaType"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    Ok(Misdeed::answer(200, bytes)
+        .with("Content-Type", &kind)
+        .with("Docker-Content-Digest", digest))
+}
+
+fn tagged(folder: &Path, tag: &str) -> anyhow::Result<String> {
+    let index: Value = serde_json::from_slice(&std::fs::read(folder.join("index.json"))?)?;
+    let entries = index["manifests"].as_array().into_iter().flatten();
+    let mut entries =
+        entries.filter(|it| it["annotations"]["org.opencontainers.image.ref.name"] == tag);
+    let digest = entries.next().and_then(|it| it["digest"].as_str());
+    Ok(digest.context("no such tag")?.to_owned())
+}
+
+fn blob(mut bytes: Vec<u8>, fault: Option<Fault>, offset: usize) -> Misdeed {
+    let end = bytes.len();
+    let code = if offset > 0 { 206 } else { 200 };
+    match fault {
+        Some(Fault::Truncated) => {
+            // The same half, however often the rest is asked for.
+            let half = bytes[offset..(end / 2).max(offset)].to_vec();
+            return ranged(Misdeed::cut(code, half, end - offset), offset, end);
+        }
+        Some(Fault::Corrupted) => {
+            let middle = end / 2;
+            bytes[middle] ^= 0xff;
+        }
+        Some(Fault::Trickling(after)) => {
+            let rest = bytes[offset..].to_vec();
+            let slowly = Misdeed::trickling(
+                code,
+                rest,
+                after.saturating_sub(offset),
+                Duration::from_millis(50),
+            );
+            return ranged(slowly, offset, end);
+        }
+        _ => {}
+    }
+    ranged(Misdeed::answer(code, bytes[offset..].to_vec()), offset, end)
+}
+
+fn ranged(answer: Misdeed, offset: usize, end: usize) -> Misdeed {
+    if offset == 0 {
+        return answer;
+    }
+    answer.with(
+        "Content-Range",
+        &format!("bytes {offset}-{}/{end}", end - 1),
+    )
+}

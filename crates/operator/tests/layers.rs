@@ -1,0 +1,26 @@
+//! The layers of golden images end to end: an API server, nodes, the kinds of upstream, ours at work,
+//! and somebody who stands in for CDI.
+
+#[path = "layers/importer.rs"]
+mod importer;
+#[path = "governance/rights.rs"]
+mod rights;
+#[path = "layers/stage.rs"]
+mod stage;
+
+#[path = "layers/examples.rs"]
+mod examples;
+#[path = "layers/machines.rs"]
+mod machines;
+#[path = "layers/nodes.rs"]
+mod nodes;
+#[path = "layers/policy.rs"]
+mod policy;
+#[path = "layers/removal.rs"]
+mod removal;
+#[path = "layers/switch.rs"]
+mod switch;
+#[path = "layers/templates.rs"]
+mod templates;
+#[path = "layers/upgrade.rs"]
+mod upgrade;

@@ -1,0 +1,122 @@
+//! A client that has the rights that are shipped and no others, and shows whether they are enough.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{Request, StatusCode};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::PostParams;
+use kube::client::Body;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+
+use crate::{TestCluster, wait_until};
+
+/// How long a server may take to notice new rights.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Requests that were forbidden; there must be none. Looked at when it is dropped.
+#[derive(Default)]
+pub struct Forbidden(Arc<Mutex<Vec<String>>>);
+
+impl Drop for Forbidden {
+    fn drop(&mut self) {
+        let forbidden = self.0.lock();
+        if !std::thread::panicking() {
+            assert!(
+                forbidden.is_empty(),
+                "the operator was forbidden {forbidden:?}"
+            );
+        }
+    }
+}
+
+impl Forbidden {
+    /// A client for a service account (`namespace`, `name`) that has been granted these rules: in the
+    /// whole cluster, and in its own namespace.
+    pub async fn client(
+        &self,
+        cluster: &TestCluster,
+        account: (&str, &str),
+        everywhere: &[PolicyRule],
+        at_home: &[PolicyRule],
+    ) -> anyhow::Result<Client> {
+        let (namespace, name) = account;
+        let user = format!("system:serviceaccount:{namespace}:{name}");
+        let client =
+            cluster.client_as(&user, &["system:serviceaccounts", "system:authenticated"])?;
+        // A genuine server notices new rights a moment later.
+        let rights = questions(everywhere, None).chain(questions(at_home, Some(namespace)));
+        for right in rights {
+            let what = format!("{name} has the right {right:?}");
+            wait_until(&what, PATIENCE, async || {
+                Ok(allowed(&client, &right).await?.then_some(()))
+            })
+            .await?;
+        }
+        let forbidden = Arc::clone(&self.0);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (client, forbidden) = (client.clone(), Arc::clone(&forbidden));
+            async move {
+                let asked = format!("{} {}", request.method(), request.uri());
+                let answer = client.send(request).await;
+                if let Ok(answer) = &answer
+                    && answer.status() == StatusCode::FORBIDDEN
+                {
+                    forbidden.lock().push(asked);
+                }
+                answer
+            }
+        });
+        Ok(Client::new(service, "default"))
+    }
+}
+
+/// Everything that rules allow, one by one.
+fn questions<'a>(
+    rules: &'a [PolicyRule],
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = ResourceAttributes> + 'a {
+    rules.iter().flat_map(move |rule| {
+        let groups = rule.api_groups.iter().flatten();
+        groups.flat_map(move |group| {
+            let resources = rule.resources.iter().flatten();
+            resources.flat_map(move |resource| {
+                let (resource, part) = match resource.split_once('/') {
+                    Some((resource, part)) => (resource, Some(part.to_owned())),
+                    None => (resource.as_str(), None),
+                };
+                // One of several names will do.
+                let name = rule.resource_names.as_ref().and_then(|names| names.first());
+                rule.verbs.iter().map(move |verb| ResourceAttributes {
+                    name: name.cloned(),
+                    group: Some(group.clone()),
+                    resource: Some(resource.to_owned()),
+                    subresource: part.clone(),
+                    verb: Some(verb.clone()),
+                    namespace: namespace.map(str::to_owned),
+                    ..ResourceAttributes::default()
+                })
+            })
+        })
+    })
+}
+
+async fn allowed(client: &Client, question: &ResourceAttributes) -> anyhow::Result<bool> {
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(question.clone()),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = Api::all(client.clone())
+        .create(&PostParams::default(), &review)
+        .await
+        .with_context(|| format!("asking about {question:?}"))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

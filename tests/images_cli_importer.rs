@@ -1,0 +1,124 @@
+//! `medley importer` as a pod runs it: told by its environment, and leaving its outcome behind.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, same_bytes};
+
+use crate::support::{Fixture, MEDLEY, Said, has, path};
+
+/// Runs an importer in the environment of a pod; what it said, and what it left behind.
+async fn importer(
+    folder: &Path,
+    environment: &[(&str, &str)],
+    program: &[&str],
+) -> anyhow::Result<(Said, Value)> {
+    let log = folder.join("termination-log");
+    let disk = folder.join("disk.img");
+    let (first, rest) = program.split_first().unwrap_or((&MEDLEY, &[]));
+    let output = tokio::process::Command::new(first)
+        .args(rest)
+        .args(["importer", "--to", path(&disk)])
+        .args(["--termination-log", path(&log)])
+        .args(["--metrics-address", "127.0.0.1:0"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    let left = std::fs::read_to_string(&log)?;
+    assert!(left.len() <= 4096, "{left}");
+    Ok((Said::of(&output), serde_json::from_str(&left)?))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_leaves_a_disk_and_what_it_found() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    let registry = Registry::start_with(RegistryOptions {
+        password: true,
+        tls: None,
+    })
+    .await?;
+    registry.push(&fixture.source("all"), "disks/all:1")?;
+    let url = format!("docker://{}/disks/all:1", registry.host());
+    let folder = tempfile::tempdir()?;
+    let told = [
+        ("IMPORTER_SOURCE", "registry"),
+        ("IMPORTER_ENDPOINT", &url),
+        ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "arm64"),
+        ("IMPORTER_IMAGE_SIZE", "16777216"),
+        ("INSECURE_TLS", "true"),
+        ("OWNER_UID", "u"),
+    ];
+    // Without credentials.
+    let (said, left) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert_eq!(left["reason"], "PullUnauthorized");
+    let mut told = told.to_vec();
+    told.push(("IMPORTER_ACCESS_KEY_ID", USERNAME));
+    told.push(("IMPORTER_SECRET_KEY", PASSWORD));
+    let (said, left) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    has(
+        &said.err,
+        &["\"event\":\"chosen\"", "\"event\":\"imported\""],
+    );
+    assert_eq!(left["reason"], json!(null));
+    assert!(left["content"].is_string(), "{left}");
+    same_bytes(&folder.path().join("disk.img"), &fixture.raw("arm64"))?;
+    // Again: what is there is replaced, as a pod that is started twice has to.
+    let (said, _) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_wrong_is_left_behind_by_name() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    for (name, architecture, size, reason) in [
+        ("all", "s390x", "16777216", "ArchitectureNotFound"),
+        ("single", "arm64", "16777216", "NotAnIndex"),
+        ("liar", "arm64", "16777216", "ArchitectureMismatch"),
+        ("empty", "amd64", "16777216", "NoDisk"),
+        ("bootc", "amd64", "16777216", "BootableContainer"),
+        ("all", "amd64", "1048576", "TooSmall"),
+    ] {
+        let folder = tempfile::tempdir()?;
+        let source = fixture.source(name);
+        let told = [
+            ("IMPORTER_ENDPOINT", source.as_str()),
+            ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", architecture),
+            ("IMPORTER_IMAGE_SIZE", size),
+        ];
+        let (said, left) = importer(folder.path(), &told, &[]).await?;
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert_eq!(left["reason"], reason, "{left}");
+        has(&said.err, &["\"event\":\"failed\"", reason]);
+        assert!(!folder.path().join("disk.img").exists());
+    }
+    Ok(())
+}
+
+/// The file system has no room for the disk: here, the process may not write files of that size.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_gets_full_is_told_of_and_gone_on_with() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    let folder = tempfile::tempdir()?;
+    let source = fixture.source("all");
+    let told = [
+        ("IMPORTER_ENDPOINT", source.as_str()),
+        ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "amd64"),
+    ];
+    // The limit is in kilobytes; without a trap, it would be the end of the process.
+    let limited = "trap '' XFSZ; ulimit -f 2048; exec \"$@\"";
+    let program = ["bash", "-c", limited, "bash", MEDLEY];
+    let (said, left) = importer(folder.path(), &told, &program).await?;
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert_eq!(left["reason"], "TooSmall", "{left}");
+    assert!(!folder.path().join("disk.img").exists());
+    let (said, _) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    same_bytes(&folder.path().join("disk.img"), &fixture.raw("amd64"))
+}
