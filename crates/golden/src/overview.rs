@@ -238,9 +238,11 @@ fn image(facts: &Facts<'_>, key: Named, group: &Group<'_>) -> Image {
     architectures.sort_by(|one, other| one.architecture.cmp(&other.architecture));
     // What is longer than a label can be is known in full by the pointer alone.
     let own = group.pointer.map(|it| name_of(&it.metadata).name);
-    let only = group.members.keys().next().filter(|_| {
-        group.members.len() == 1 && group.members.values().all(|it| !is_part(it))
-    });
+    let only = group
+        .members
+        .keys()
+        .next()
+        .filter(|_| group.members.len() == 1 && group.members.values().all(|it| !is_part(it)));
     Image {
         name: own.or(only.cloned()).unwrap_or(key.name),
         namespace: key.namespace,
@@ -367,8 +369,8 @@ fn imported(facts: &Facts<'_>, namespace: &str, cron: &DataImportCron, found: &m
     found.available = listed
         .map(|listed| [listed.known, listed.unknown].concat())
         .unwrap_or_default();
-    found.last_poll = annotation(meta, annotations::LAST_CRON_TIME)
-        .and_then(|text| parse_time(text).ok());
+    found.last_poll =
+        annotation(meta, annotations::LAST_CRON_TIME).and_then(|text| parse_time(text).ok());
     let scheduled = poll::when(
         &cron.spec.schedule,
         found.last_poll,

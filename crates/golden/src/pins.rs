@@ -199,7 +199,11 @@ pub fn with(spec: &GoldenImagePolicySpec, image: &Named, pin: Pin) -> Vec<ImageP
 
 /// The images of a policy in which no version of an architecture is held on to. An image about which
 /// nothing else is said goes, too.
-pub fn without(spec: &GoldenImagePolicySpec, image: &Named, architecture: &str) -> Vec<ImagePolicy> {
+pub fn without(
+    spec: &GoldenImagePolicySpec,
+    image: &Named,
+    architecture: &str,
+) -> Vec<ImagePolicy> {
     let mut images = spec.images.clone();
     images.retain_mut(|it| {
         if it.namespace != image.namespace || it.name != image.name {

@@ -32,9 +32,11 @@ mod process;
 mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
+mod said;
 #[cfg(feature = "cluster")]
 mod served;
 mod wait;
+mod web;
 #[cfg(feature = "cluster")]
 mod webhook;
 
@@ -48,9 +50,11 @@ pub use layout::Layout;
 pub use lines::Lines;
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
+pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use wait::wait_until;
+pub use web::WebFile;
 #[cfg(feature = "cluster")]
 pub use webhook::{Question, Reply, WebhookServer};
 

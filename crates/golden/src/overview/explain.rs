@@ -121,7 +121,9 @@ fn one(image: &Image, variant: &Variant, now: Timestamp) -> Explanation {
 fn stands_for(variant: &Variant) -> Option<String> {
     let volume = variant.volume.as_ref()?;
     let digest = variant.digest.as_deref().unwrap_or("an unknown version");
-    let since = variant.since.map(|since| format!(" since {}", format_time(since)));
+    let since = variant
+        .since
+        .map(|since| format!(" since {}", format_time(since)));
     Some(format!(
         "It stands for {volume}, which is {digest}{}.",
         since.unwrap_or_default()
@@ -202,7 +204,9 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
     if let Some(reason) = reason.and_then(Reason::parse) {
         lines.push(advice(image, variant, reason));
         if variant.next_retry.is_some() {
-            lines.push(format!("To try again at once: `medley images refresh {by}`."));
+            lines.push(format!(
+                "To try again at once: `medley images refresh {by}`."
+            ));
         }
     } else {
         lines.extend(match reason {

@@ -172,7 +172,10 @@ fn mixed() -> World {
 #[test]
 fn one_name_stands_before_all_architectures() {
     let [image] = <[Image; 1]>::try_from(mixed().images()).unwrap();
-    assert_eq!((image.namespace.as_str(), image.name.as_str()), (HOME, "fedora"));
+    assert_eq!(
+        (image.namespace.as_str(), image.name.as_str()),
+        (HOME, "fedora")
+    );
     let pointer = image.pointer.clone().unwrap();
     assert_eq!(pointer.data_source, "fedora-amd64");
     assert!(pointer.ready);
@@ -181,7 +184,10 @@ fn one_name_stands_before_all_architectures() {
     assert!(amd64.is_default && !arm64.is_default);
     assert_eq!(amd64.reason, None, "that all is well needs no words");
     assert_eq!(amd64.digest, Some(digest('a')));
-    assert_eq!(amd64.volume.as_deref(), Some("pvc/fedora-amd64-aaaaaaaaaaaa"));
+    assert_eq!(
+        amd64.volume.as_deref(),
+        Some("pvc/fedora-amd64-aaaaaaaaaaaa")
+    );
     assert_eq!(amd64.size.as_deref(), Some("5Gi"));
     assert_eq!(amd64.kept, [digest('a')]);
     assert_eq!(amd64.since, Some("2026-11-14T12:00:00Z".parse().unwrap()));
@@ -190,7 +196,10 @@ fn one_name_stands_before_all_architectures() {
     assert_eq!(arm64.state, State::Failed);
     assert_eq!(arm64.reason.as_deref(), Some("ArchitectureNotFound"));
     assert_eq!(arm64.failures, Some(3));
-    assert_eq!(arm64.next_retry, Some("2026-11-16T12:10:00Z".parse().unwrap()));
+    assert_eq!(
+        arm64.next_retry,
+        Some("2026-11-16T12:10:00Z".parse().unwrap())
+    );
     assert_eq!(arm64.digest, None);
 }
 
@@ -217,7 +226,10 @@ fn a_name_without_architectures_is_an_image_of_its_own() {
     assert_eq!(win11.state, State::Pending);
     assert_eq!(win11.reason.as_deref(), Some("NotFound"));
     let rhel9 = &images[1].architectures[0];
-    assert_eq!(rhel9.url.as_deref(), Some("https://example.com/rhel9.qcow2.xz"));
+    assert_eq!(
+        rhel9.url.as_deref(),
+        Some("https://example.com/rhel9.qcow2.xz")
+    );
     assert_eq!(rhel9.data_source, "rhel9");
     let explained = explain(&images[0], None, NOW.parse().unwrap());
     assert_eq!(explained.len(), 1);
@@ -283,12 +295,18 @@ fn snapshots_and_imports_under_way_are_told() {
         "spec": {}, "status": { "phase": "ImportInProgress", "progress": "42.17%" },
     }));
     let found = world.only();
-    assert_eq!(found.volume.as_deref(), Some("snapshot/fedora-arm64-aaaaaaaaaaaa"));
+    assert_eq!(
+        found.volume.as_deref(),
+        Some("snapshot/fedora-arm64-aaaaaaaaaaaa")
+    );
     assert_eq!(found.digest, Some(digest('a')));
     assert_eq!(found.since, Some("2026-11-15T00:00:00Z".parse().unwrap()));
     assert_eq!(found.size.as_deref(), Some("6Gi"));
     assert_eq!(found.newest, Some(digest('b')));
-    assert_eq!(found.importing.as_deref(), Some("fedora-arm64-bbbbbbbbbbbb"));
+    assert_eq!(
+        found.importing.as_deref(),
+        Some("fedora-arm64-bbbbbbbbbbbb")
+    );
     assert_eq!(found.progress.as_deref(), Some("42.17%"));
 }
 
@@ -309,7 +327,10 @@ fn a_pin_is_seen_as_the_policy_means_it() {
     let pinned = format!("It is pinned to {}, which is not in use yet.", digest('b'));
     assert!(said.because.contains(&pinned), "{said:#?}");
     let next = said.next.join("\n");
-    assert!(next.contains("`medley images unpin fedora --arch amd64`"), "{next}");
+    assert!(
+        next.contains("`medley images unpin fedora --arch amd64`"),
+        "{next}"
+    );
 }
 
 #[test]
@@ -317,7 +338,10 @@ fn an_image_is_explained() {
     let images = mixed().images();
     let all = explain(&images[0], None, NOW.parse().unwrap());
     let [name, amd64, arm64] = <[Explanation; 3]>::try_from(all).unwrap();
-    assert_eq!(name.state, "fedora stands for fedora-amd64 and can be cloned.");
+    assert_eq!(
+        name.state,
+        "fedora stands for fedora-amd64 and can be cloned."
+    );
     assert_eq!(
         name.because,
         [

@@ -122,5 +122,8 @@ fn an_old_file_of_a_web_server_is_there_only_if_it_is_kept() {
     file.kept = vec![digest('a')];
     assert_eq!(version(&file, Wanted::Back(1)), Ok(digest('a')));
     let said = version(&file, Wanted::Back(2)).unwrap_err().to_string();
-    assert!(said.contains(&format!("these are kept: {}", digest('a'))), "{said}");
+    assert!(
+        said.contains(&format!("these are kept: {}", digest('a'))),
+        "{said}"
+    );
 }

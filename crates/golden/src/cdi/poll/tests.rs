@@ -174,7 +174,10 @@ fn a_file_that_says_nothing_has_no_versions() {
         ..File::default()
     };
     let failure = silent.image().unwrap_err();
-    assert!(failure.message.contains("a checksum of the file would do"), "{failure}");
+    assert!(
+        failure.message.contains("a checksum of the file would do"),
+        "{failure}"
+    );
     let told = File {
         checksum: Some("sha512:ab".to_owned()),
         ..silent

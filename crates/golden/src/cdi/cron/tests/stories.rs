@@ -547,7 +547,11 @@ fn an_old_file_of_a_web_server_cannot_be_imported_again() {
     world.policy(pinned('b'));
     world.settle();
     ends(&world.condition("UpToDate"), "False", "ImageNotFound");
-    assert_eq!(world.names(Kind::DataVolume), [name('a')], "another file has its address");
+    assert_eq!(
+        world.names(Kind::DataVolume),
+        [name('a')],
+        "another file has its address"
+    );
     assert_eq!(world.stands_for(), pvc('a'));
     world.policy(pinned('a'));
     world.settle();
