@@ -34,8 +34,12 @@ impl Policies {
     }
 
     async fn read(&self) -> anyhow::Result<Option<GoldenImagePolicy>> {
-        let found = self.api.get_opt(NAME).await;
-        found.map_err(|error| said(error).context(format!("reading GoldenImagePolicy {NAME}")))
+        match self.api.get(NAME).await {
+            Ok(found) => Ok(Some(found)),
+            // Also a kind that nobody serves is answered with 404.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(said(error).context(format!("reading GoldenImagePolicy {NAME}"))),
+        }
     }
 
     /// Says something else about images. What others say in the meantime stays.
