@@ -321,7 +321,7 @@ async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
         &["A plan of High impact needs 2 approvals, and has 0."],
     );
     // As admission would record it.
-    let at = k8s_openapi::jiff::Timestamp::now();
+    let at = jiff::Timestamp::now();
     let recorded = governance::approval::record(None, "alice", &digest(&config), at);
     let annotations = json!({ api::advisor::names::APPROVALS: recorded });
     let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
 use api::advisor::{Phase, VirtPlatformConfig};
 use chassis::Manager;
 use fleet::operators::{self, Installed, MachineConfig, kube_descheduler, names};
@@ -18,39 +17,14 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testkit::{ServedCluster, TestCluster, wait_until};
 
+pub(crate) use testkit::{Said, has};
+
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const NAMESPACE: &str = "medley-system";
 pub(crate) const NAME: &str = "load-aware-rebalancing";
 /// A reboot takes a tenth of a second.
 pub(crate) const FAST: f64 = 600.0;
-
-/// What a command said.
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Said {
-    /// The output of a command that worked.
-    pub(crate) fn ok(self) -> anyhow::Result<String> {
-        ensure!(self.code == Some(0), "{:?}: {}", self.code, self.err);
-        Ok(self.out)
-    }
-
-    /// The errors of a command that was refused.
-    pub(crate) fn refused(self) -> anyhow::Result<String> {
-        ensure!(self.code == Some(1), "{:?}: {}", self.code, self.out);
-        ensure!(self.err.starts_with("error: "), "{}", self.err);
-        Ok(self.err)
-    }
-
-    pub(crate) fn json(self) -> anyhow::Result<Value> {
-        let out = self.ok()?;
-        serde_json::from_str(&out).context(out)
-    }
-}
 
 /// Runs the binary; there is nobody to ask.
 pub(crate) async fn medley(kubeconfig: &Path, line: &[&str]) -> anyhow::Result<Said> {
@@ -60,18 +34,7 @@ pub(crate) async fn medley(kubeconfig: &Path, line: &[&str]) -> anyhow::Result<S
         .stdin(Stdio::null())
         .output()
         .await?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Said {
-        code: output.status.code(),
-        out: text(&output.stdout),
-        err: text(&output.stderr),
-    })
-}
-
-pub(crate) fn has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part} in\n{text}");
-    }
+    Ok(Said::of(&output))
 }
 
 /// A cluster with simulated operators, a worker, and the operator.

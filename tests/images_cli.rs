@@ -1,5 +1,5 @@
 //! `medley image inspect` and `medley images import` as people and programs use them, against a real
-//! registry, and one that misbehaves.
+//! registry, which is a web server as well, and one that misbehaves.
 #[path = "images_cli_importer.rs"]
 mod importer;
 #[path = "images_cli_support.rs"]
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use support::{Fixture, MEDLEY, Said, has, medley, path};
+use support::{Fixture, MEDLEY, Said, certificate, has, medley, path};
 use testkit::{Misdeed, Registry, RegistryOptions, same_bytes, wait_until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -363,6 +363,181 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
     has(
         &text,
         &["linux/arm64 says in its config that it is for linux/amd64"],
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
+    let mut fixture = Fixture::new()?;
+    let file = fixture.compressed("arm64")?;
+    let digest = fixture.wrap("web", &file)?;
+    // Blobs of a registry are files on a web server, with tags and ranges.
+    let (certificate, key, authority) = certificate()?;
+    let registry = Registry::start_with(RegistryOptions {
+        password: true,
+        tls: Some((certificate, key)),
+    })
+    .await?;
+    registry.push(&fixture.source("web"), "disks/web:1")?;
+    let host = registry.host();
+    let url = format!("https://{host}/v2/disks/web/blobs/{digest}");
+    let to = fixture.folder().join("web.raw");
+    let ca = fixture.folder().join("ca.pem");
+    let authfile = fixture.folder().join("auth.json");
+    std::fs::write(&ca, authority)?;
+    let auths = json!({ "auths": { &host: {
+        "username": testkit::USERNAME, "password": testkit::PASSWORD,
+    } } });
+    std::fs::write(&authfile, auths.to_string())?;
+    let base = [
+        "images",
+        "import",
+        &url,
+        "--arch",
+        "arm64",
+        "--to",
+        path(&to),
+    ];
+    let with = |more: &[&'static str]| -> Vec<String> {
+        let all = base.iter().chain(more).copied();
+        all.map(str::to_owned).collect()
+    };
+    let run = async |mut line: Vec<String>, trusted: bool, known: bool| {
+        if trusted {
+            line.extend(["--ca".to_owned(), path(&ca).to_owned()]);
+        }
+        if known {
+            line.extend(["--authfile".to_owned(), path(&authfile).to_owned()]);
+        }
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        medley(&line).await
+    };
+    has(
+        &run(with(&[]), false, true).await?.refused()?,
+        &["RegistryUnavailable", "cannot be reached"],
+    );
+    has(
+        &run(with(&[]), true, false).await?.refused()?,
+        &["PullUnauthorized", "--authfile FILE"],
+    );
+    has(
+        &run(with(&["--checksum", "md5:0123"]), true, true)
+            .await?
+            .refused()?,
+        &["--checksum \"md5:0123\"", "sha256:DIGITS or sha512:DIGITS"],
+    );
+    has(
+        &run(with(&["--header", "no header"]), true, true)
+            .await?
+            .refused()?,
+        &["--header", "`Name: value`"],
+    );
+    let mut wrong = with(&["--checksum"]);
+    wrong.push(format!("sha256:{}", "0".repeat(64)));
+    has(
+        &run(wrong, true, true).await?.refused()?,
+        &["DigestMismatch", &digest],
+    );
+    fixture.nothing_at(&to)?;
+
+    let mut line = with(&["--header", "X-Reason: test", "-o", "json", "--checksum"]);
+    line.push(digest.to_uppercase().replace("SHA256", "sha256"));
+    let said = run(line, true, true).await?;
+    has(
+        &said.err,
+        &["\"event\":\"found\"", "\"etag\":", "\"event\":\"imported\""],
+    );
+    let result = said.json()?;
+    assert_eq!(result["digest"], digest);
+    assert_eq!(result["source"], url);
+    assert_eq!(result["size"], 8 << 20);
+    same_bytes(&to, &fixture.raw("arm64"))?;
+
+    // An image has digests of its own, and a file has no platforms to show.
+    let source = fixture.source("all");
+    let to = fixture.folder().join("other.raw");
+    let line = [
+        "images",
+        "import",
+        &source,
+        "--arch",
+        "arm64",
+        "--to",
+        path(&to),
+        "--header",
+        "a: b",
+    ];
+    has(
+        &medley(&line).await?.refused()?,
+        &["--header are for https://"],
+    );
+    let line = ["image", "inspect", &url];
+    has(&medley(&line).await?.refused()?, &["is no image"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_come_from_mirrors() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    let registry = Registry::start().await?;
+    registry.push(&fixture.source("all"), "disks/all:1")?;
+    let host = registry.host();
+    let folder = fixture.folder().join("certs.d/origin.example");
+    std::fs::create_dir_all(&folder)?;
+    let hosts = folder.join("hosts.toml");
+    std::fs::write(
+        &hosts,
+        format!("[host.\"http://{host}\"]\ncapabilities = [\"pull\", \"resolve\"]\n"),
+    )?;
+    let conf = fixture.folder().join("registries.conf");
+    std::fs::write(
+        &conf,
+        format!(
+            "[[registry]]\nlocation = \"origin.example\"\n[[registry.mirror]]\nlocation = \"{host}\"\ninsecure = true\n"
+        ),
+    )?;
+    let image = "origin.example/disks/all:1";
+    for mirrors in [&conf, &hosts, &fixture.folder().join("certs.d")] {
+        let line = [
+            "image",
+            "inspect",
+            image,
+            "--mirrors",
+            path(mirrors),
+            "-o",
+            "json",
+        ];
+        let all = medley(&line).await?.json()?;
+        assert_eq!(all["platforms"][1]["digest"], fixture.digest("arm64"));
+    }
+    let to = fixture.folder().join("mirrored.raw");
+    let line = [
+        "images",
+        "import",
+        image,
+        "--arch",
+        "amd64",
+        "--to",
+        path(&to),
+        "--mirrors",
+        path(&conf),
+    ];
+    medley(&line).await?.ok()?;
+    same_bytes(&to, &fixture.raw("amd64"))?;
+
+    let wrong = fixture.folder().join("wrong.conf");
+    std::fs::write(&wrong, "[registries.search]\n")?;
+    let line = ["image", "inspect", image, "--mirrors", path(&wrong)];
+    has(
+        &medley(&line).await?.refused()?,
+        &["wrong.conf", "version 1", "expected a registries.conf"],
+    );
+    let source = fixture.source("all");
+    let line = ["image", "inspect", &source, "--mirrors", path(&conf)];
+    has(
+        &medley(&line).await?.refused()?,
+        &["--mirrors is for registries"],
     );
     Ok(())
 }

@@ -5,52 +5,18 @@
 )]
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{ContainerDisk, HostileServer, Layout, Misdeed};
 
+pub(crate) use testkit::{Said, has};
+
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-
-/// What a command said.
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Said {
-    pub(crate) fn of(output: &Output) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self {
-            code: output.status.code(),
-            out: text(&output.stdout),
-            err: text(&output.stderr),
-        }
-    }
-
-    /// The output of a command that worked.
-    pub(crate) fn ok(self) -> anyhow::Result<String> {
-        ensure!(self.code == Some(0), "{:?}: {}", self.code, self.err);
-        Ok(self.out)
-    }
-
-    /// The errors of a command that was refused; nothing is in its output.
-    pub(crate) fn refused(self) -> anyhow::Result<String> {
-        ensure!(self.code == Some(1), "{:?}: {}", self.code, self.out);
-        ensure!(self.out.is_empty(), "{}", self.out);
-        ensure!(self.err.contains("error: "), "{}", self.err);
-        Ok(self.err)
-    }
-
-    pub(crate) fn json(self) -> anyhow::Result<Value> {
-        let out = self.ok()?;
-        serde_json::from_str(&out).context(out)
-    }
-}
 
 /// Runs the binary, without the credentials of whoever tests.
 pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
@@ -62,13 +28,15 @@ pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
         .stdin(Stdio::null())
         .output()
         .await?;
-    Ok(Said::of(&output))
-}
-
-pub(crate) fn has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part} in\n{text}");
-    }
+    let said = Said::of(&output);
+    // Who was refused is told so on standard error alone.
+    ensure!(
+        said.code != Some(1) || said.out.is_empty(),
+        "{}{}",
+        said.out,
+        said.err
+    );
+    Ok(said)
 }
 
 pub(crate) fn path(path: &Path) -> &str {
@@ -147,6 +115,21 @@ impl Fixture {
         self.digests[architecture].clone()
     }
 
+    /// The qcow2 of an architecture, compressed once more.
+    pub(crate) fn compressed(&self, architecture: &str) -> anyhow::Result<Vec<u8>> {
+        let qcow2 = std::fs::read(self.folder().join(architecture).join("disk/disk.img"))?;
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&qcow2)?;
+        Ok(gzip.finish()?)
+    }
+
+    /// An image in the layout whose one layer is this, and the digest of the layer.
+    pub(crate) fn wrap(&mut self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
+        let image = self.layout.image("amd64", &[bytes], &json!({}))?;
+        self.layout.name(name, &image)?;
+        Ok(platform::Digest::sha256(bytes).to_string())
+    }
+
     /// What `qemu-img` makes of the disk.
     pub(crate) fn raw(&self, architecture: &str) -> PathBuf {
         self.folder().join(architecture).join("expected.raw")
@@ -222,4 +205,17 @@ impl Fixture {
         })
         .await
     }
+}
+
+/// A certificate for this machine and its key, and the authority that vouches for it, all in PEM.
+pub(crate) fn certificate() -> anyhow::Result<(String, String, String)> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = parameters.self_signed(&key)?;
+    let issuer = rcgen::Issuer::new(parameters, key);
+    let own_key = rcgen::KeyPair::generate()?;
+    let own = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?
+        .signed_by(&own_key, &issuer)?;
+    Ok((own.pem(), own_key.serialize_pem(), authority.pem()))
 }

@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut sink = FileSink::new(target, None)?;
     let layers = [Layer {
         digest: digest.parse()?,
+        is_verified: true,
         size: Some(std::fs::metadata(layer)?.len()),
         diff_id: rest.first().map(|text| text.parse()).transpose()?,
         contents: Contents::Archive,

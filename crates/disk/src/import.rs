@@ -75,6 +75,8 @@ impl Contents {
 pub struct Layer {
     /// Of the bytes that the source gives.
     pub digest: Digest,
+    /// Whether they have to have it. If nobody knows what digest they have, it only names them.
+    pub is_verified: bool,
     /// How many they are.
     pub size: Option<u64>,
     /// Of what is in them, if the image says so.
@@ -153,9 +155,9 @@ impl Checkpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
-    /// The layer that it was in, and its file in `/disk`.
+    /// The digest of the layer that it was in, as computed where the layer was read as a whole.
     pub layer: Digest,
-    /// As an artifact has no file, it has no name.
+    /// Its file in `/disk`. As an artifact has no file, it has no name.
     pub path: Option<String>,
     /// In which format it was.
     pub format: Format,
@@ -249,7 +251,7 @@ pub fn import(
         let nothing = run.overlay.nothing();
         let (format, finished) = run.image.finish()?.ok_or(nothing)?;
         return Ok(Imported {
-            layer: layer.digest.clone(),
+            layer: passed.digest.unwrap_or_else(|| layer.digest.clone()),
             path,
             format,
             size: finished.size,

@@ -21,6 +21,8 @@ pub mod hco;
 pub mod history;
 pub mod list;
 pub mod names;
+pub mod overview;
+pub mod pins;
 pub mod policy;
 pub mod roles;
 pub mod ssp;

@@ -9,7 +9,7 @@ use platform::{
 use crate::error::Error;
 
 /// Virtual machines boot disks of any system, but container disks are images for this one.
-const OS: &str = "linux";
+pub(crate) const OS: &str = "linux";
 
 /// The image of one architecture.
 #[derive(Debug, Clone)]

@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use disk::{Checkpoint, Contents, FileSink, Layer, Progress, Sniffed};
-use oci::{Client, Image, Keyring};
+use oci::{Client, Image, Keyring, WebFile};
 use platform::{Descriptor, Digest, Platform, Source};
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::choose::{Chosen, choose, malformed};
+use crate::choose::{Chosen, OS, choose, malformed};
 use crate::error::Error;
 use crate::target::{self, Target};
+use crate::web::{self, Found, WebOptions};
 
 /// How long a cancelled import may take to end by itself. It may be waiting for a registry.
 const GRACE: Duration = Duration::from_secs(3);
@@ -59,6 +60,8 @@ pub struct Request {
     pub sniff: bool,
     /// How to decode.
     pub options: disk::Options,
+    /// What is known of the file, if it is one on a web server.
+    pub web: WebOptions,
 }
 
 impl Request {
@@ -76,6 +79,7 @@ impl Request {
             unfinished: Unfinished::default(),
             sniff: true,
             options: disk::Options::default(),
+            web: WebOptions::default(),
         }
     }
 }
@@ -84,6 +88,9 @@ impl Request {
 pub trait Watch: Send {
     /// Told once, when it is known which image it is.
     fn chosen(&mut self, _chosen: &Chosen) {}
+
+    /// Told once instead, when it is a file on a web server.
+    fn found(&mut self, _found: &Found) {}
 
     /// Told some times a second. Breaking cancels the import.
     fn progress(&mut self, _progress: &Progress) -> ControlFlow<()> {
@@ -102,7 +109,7 @@ pub struct Imported {
     pub source: Source,
     /// What stands under its name.
     pub index_digest: Digest,
-    /// The manifest of the architecture.
+    /// The manifest of the architecture; for a file on a web server, all of it.
     pub digest: Digest,
     /// What that is for.
     pub platform: Platform,
@@ -133,30 +140,17 @@ pub async fn import(
     };
     // Before anything is asked for.
     target::check(&request.target, request.overwrite)?;
-    let (image, chosen) = tokio::select! {
+    let prepared = tokio::select! {
         prepared = prepare(&request, &name) => prepared?,
         () = &mut stop => return Err(cancelled()),
     };
-    watch.chosen(&chosen);
     let (path, remove) = (
         request.target.clone(),
         request.unfinished == Unfinished::Remove,
     );
     let stopped = Arc::new(AtomicBool::new(false));
     let _guard = StopOnDrop(Arc::clone(&stopped));
-    let job = Job {
-        layers: layers(&name, &chosen)?,
-        blobs: Blobs {
-            image,
-            runtime: Handle::current(),
-            stopped: Arc::clone(&stopped),
-            descriptors: descriptors(&chosen),
-        },
-        name: name.clone(),
-        request,
-        chosen,
-        stopped: Arc::clone(&stopped),
-    };
+    let job = Job::new(request, name.clone(), prepared, &mut *watch, &stopped)?;
     let (sender, mut receiver) = oneshot::channel();
     // Not one of the runtime's threads: it may wait for a registry, and the runtime would wait for it.
     std::thread::Builder::new()
@@ -199,8 +193,18 @@ impl Drop for StopOnDrop {
     }
 }
 
-async fn prepare(request: &Request, name: &str) -> Result<(Image, Chosen), Error> {
+/// Where the bytes are.
+enum Prepared {
+    Image(Image, Box<Chosen>),
+    File(Found),
+}
+
+async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
     let keyring = Arc::clone(&request.keyring);
+    if let Source::Web(address) = &request.source {
+        let found = web::look(&request.client, address, &keyring, &request.web).await?;
+        return Ok(Prepared::File(found));
+    }
     let image = Image::open(&request.source, &request.client, keyring).await?;
     let chosen = choose(&image, name, &request.architecture).await?;
     let labels = &chosen.config.labels;
@@ -213,7 +217,7 @@ async fn prepare(request: &Request, name: &str) -> Result<(Image, Chosen), Error
             label: format!("{label}=1"),
         });
     }
-    Ok((image, chosen))
+    Ok(Prepared::Image(image, Box::new(chosen)))
 }
 
 /// The layers as `disk` knows them, base first.
@@ -231,6 +235,7 @@ fn layers(name: &str, chosen: &Chosen) -> Result<Vec<Layer>, Error> {
         .map(|(layer, diff_id)| {
             Ok(Layer {
                 digest: digest(&layer.digest)?,
+                is_verified: true,
                 size: Some(layer.size),
                 diff_id: Some(digest(diff_id)?),
                 contents: Contents::of_media_type(layer.media_type.as_str()),
@@ -246,7 +251,7 @@ fn descriptors(chosen: &Chosen) -> BTreeMap<String, Descriptor> {
         .collect()
 }
 
-fn failed(name: &str, source: disk::Error) -> Error {
+pub(crate) fn failed(name: &str, source: disk::Error) -> Error {
     Error::Disk {
         image: name.to_owned(),
         source: source.into(),
@@ -273,9 +278,10 @@ impl disk::Source for Blobs {
     }
 }
 
-struct Stoppable {
-    reader: oci::BlobReader,
-    stopped: Arc<AtomicBool>,
+/// Bytes that nobody may want any more.
+pub(crate) struct Stoppable {
+    pub(crate) reader: oci::BlobReader,
+    pub(crate) stopped: Arc<AtomicBool>,
 }
 
 impl Read for Stoppable {
@@ -291,13 +297,69 @@ impl Read for Stoppable {
 struct Job {
     name: String,
     request: Request,
-    chosen: Chosen,
+    /// Of what stands under the name, and of the image for the architecture; a file has neither.
+    digests: Option<(Digest, Digest)>,
+    platform: Platform,
     layers: Vec<Layer>,
-    blobs: Blobs,
+    bytes: Box<dyn disk::Source + Send>,
     stopped: Arc<AtomicBool>,
 }
 
 impl Job {
+    /// Tells who looks on what was found, and prepares to read it.
+    fn new(
+        request: Request,
+        name: String,
+        prepared: Prepared,
+        watch: &mut dyn Watch,
+        stopped: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        let stopped = Arc::clone(stopped);
+        let runtime = Handle::current();
+        Ok(match prepared {
+            Prepared::Image(image, chosen) => {
+                watch.chosen(&chosen);
+                Self {
+                    layers: layers(&name, &chosen)?,
+                    bytes: Box::new(Blobs {
+                        image,
+                        runtime,
+                        stopped: Arc::clone(&stopped),
+                        descriptors: descriptors(&chosen),
+                    }),
+                    digests: Some((chosen.root, chosen.digest)),
+                    platform: chosen.platform,
+                    name,
+                    request,
+                    stopped,
+                }
+            }
+            Prepared::File(found) => {
+                watch.found(&found);
+                Self {
+                    layers: vec![found.layer(&name)?],
+                    bytes: Box::new(web::File {
+                        client: request.client.clone(),
+                        file: WebFile {
+                            address: found.address,
+                            headers: request.web.headers.clone(),
+                        },
+                        version: found.version,
+                        keyring: Arc::clone(&request.keyring),
+                        runtime,
+                        stopped: Arc::clone(&stopped),
+                    }),
+                    digests: None,
+                    // Nothing but the disk itself could say something else.
+                    platform: Platform::new(OS, &request.architecture),
+                    name,
+                    request,
+                    stopped,
+                }
+            }
+        })
+    }
+
     fn run(mut self, watch: Box<dyn Watch>) -> Result<Imported, Error> {
         let target = Target::open(
             &self.request.target,
@@ -310,19 +372,20 @@ impl Job {
             source,
         };
         let mut sink = FileSink::new(target.file()?, self.request.limit).map_err(opening)?;
+        let manifest = self.digests.as_ref().map(|(_, digest)| digest);
         let mut onlooker = Onlooker {
             watch,
             target: &target,
-            manifest: &self.chosen.digest,
+            manifest,
             stopped: &self.stopped,
             start: Instant::now(),
         };
-        let checkpoint = target.saved(&self.chosen.digest);
+        let checkpoint = manifest.and_then(|manifest| target.saved(manifest));
         let mut resumed = checkpoint.is_some();
         let mut run = |checkpoint| {
             disk::import(
                 &self.layers,
-                &mut self.blobs,
+                &mut *self.bytes,
                 &mut sink,
                 &self.request.options,
                 checkpoint,
@@ -354,12 +417,19 @@ impl Job {
         } else {
             None
         };
+        let (index_digest, digest) = match self.digests.take() {
+            Some(digests) => digests,
+            None => {
+                let digest = of_file(&self.name, &disk.layer)?;
+                (digest.clone(), digest)
+            }
+        };
         target.finish()?;
         Ok(Imported {
             source: self.request.source,
-            index_digest: self.chosen.root,
-            digest: self.chosen.digest,
-            platform: self.chosen.platform,
+            index_digest,
+            digest,
+            platform: self.platform,
             target: self.request.target,
             resumed,
             disk,
@@ -370,7 +440,7 @@ impl Job {
     /// Looks at what is on the disk, and refuses it if that boots on other machines only.
     fn look(&self, sink: &mut FileSink, size: u64) -> Result<Sniffed, Error> {
         let sniffed = disk::sniff(sink, size).map_err(|error| failed(&self.name, error))?;
-        let wanted = self.chosen.platform.normalised().architecture;
+        let wanted = self.platform.normalised().architecture;
         if sniffed.boots_on(&wanted) != Some(false) {
             return Ok(sniffed);
         }
@@ -385,11 +455,20 @@ impl Job {
     }
 }
 
+/// The digest of a file, in the words of images.
+fn of_file(name: &str, digest: &disk::Digest) -> Result<Digest, Error> {
+    let text = digest.to_string();
+    // Both read the same two algorithms; that they do not is a way to fail, and not to crash.
+    text.parse()
+        .map_err(|_| failed(name, disk::Error::BadDigest { value: text }))
+}
+
 /// Passes on what is told, and saves checkpoints.
 struct Onlooker<'a> {
     watch: Box<dyn Watch>,
     target: &'a Target,
-    manifest: &'a Digest,
+    /// What can be gone on with; what has no digest cannot be told from another version.
+    manifest: Option<&'a Digest>,
     stopped: &'a AtomicBool,
     start: Instant,
 }
@@ -407,6 +486,8 @@ impl disk::Watch for Onlooker<'_> {
     }
 
     fn checkpoint(&mut self, checkpoint: Checkpoint) {
-        self.target.save(self.manifest, checkpoint);
+        if let Some(manifest) = self.manifest {
+            self.target.save(manifest, checkpoint);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! From an image in a registry, an archive or a folder to a raw disk of one architecture.
+//! From an image in a registry, an archive or a folder, or a file on a web server, to a raw disk of one
+//! architecture.
 //!
 //! ```text
 //! Source --oci--> index --platform--> manifest, config --oci--> layers --disk--> NAME.part --rename--> NAME
@@ -17,6 +18,7 @@ mod pipeline;
 mod target;
 #[cfg(test)]
 mod tests;
+mod web;
 
 pub use choose::{Chosen, choose};
 pub use disk::Progress;
@@ -24,3 +26,4 @@ pub use error::{Error, Reason};
 pub use import::{Imported, Request, Unfinished, Watch, import};
 pub use inspect::{Details, Entry, Inspection, inspect};
 pub use pipeline::{boots_on, told, usual_architecture};
+pub use web::{Found, WebOptions, look};

@@ -6,7 +6,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod approve;
-mod configs;
+pub(crate) mod configs;
 pub(crate) mod diff;
 pub(crate) mod eject;
 pub(crate) mod explain;
@@ -16,7 +16,7 @@ pub(crate) mod output;
 pub(crate) mod plan;
 mod planning;
 pub(crate) mod reject;
-mod render;
+pub(crate) mod render;
 pub(crate) mod rollback;
 mod selection;
 mod source;

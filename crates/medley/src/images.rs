@@ -1,8 +1,16 @@
-//! `medley image` and `medley images`: what is in registries, and disks from it.
+//! `medley image` and `medley images`: what is in registries, disks from it, and the boot images of a
+//! cluster.
 
+mod change;
+mod explain;
 mod import;
 mod inspect;
+mod list;
+mod objects;
+mod pin;
+mod policy;
 pub(crate) mod progress;
+mod refresh;
 mod registry;
 
 use clap::{Args, Subcommand};
@@ -19,15 +27,29 @@ enum ImageCommand {
     Inspect(inspect::Arguments),
 }
 
-/// Disks from images.
+/// Show the boot images of a cluster, hold on to versions of them, and make disks from images.
 #[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    // Those who need no cluster are not to be asked which.
+    mut_arg("kubeconfig", |it| it.global(false)),
+    mut_arg("context", |it| it.global(false))
+)]
 pub(crate) struct ImagesArguments {
     #[command(subcommand)]
-    command: ImagesCommand,
+    command: Option<ImagesCommand>,
+
+    #[command(flatten)]
+    list: list::Arguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum ImagesCommand {
+    Explain(explain::Arguments),
+    Pin(pin::PinArguments),
+    Unpin(pin::UnpinArguments),
+    Rollback(pin::RollbackArguments),
+    Refresh(refresh::Arguments),
     Import(import::Arguments),
 }
 
@@ -41,6 +63,12 @@ pub(crate) fn image(arguments: &ImageArguments) -> anyhow::Result<()> {
 /// Runs `medley images ...`.
 pub(crate) fn images(arguments: &ImagesArguments) -> anyhow::Result<()> {
     match &arguments.command {
-        ImagesCommand::Import(arguments) => import::run(arguments),
+        None => list::run(&arguments.list),
+        Some(ImagesCommand::Explain(arguments)) => explain::run(arguments),
+        Some(ImagesCommand::Pin(arguments)) => pin::pin(arguments),
+        Some(ImagesCommand::Unpin(arguments)) => pin::unpin(arguments),
+        Some(ImagesCommand::Rollback(arguments)) => pin::rollback(arguments),
+        Some(ImagesCommand::Refresh(arguments)) => refresh::run(arguments),
+        Some(ImagesCommand::Import(arguments)) => import::run(arguments),
     }
 }

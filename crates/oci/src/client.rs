@@ -9,6 +9,7 @@ mod ask;
 mod blob;
 mod manifest;
 mod refusal;
+mod web;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::settings::Settings;
 use crate::transport::Transport;
 
 pub use blob::BlobStream;
+pub use web::{FileVersion, Headers, WebFile};
 
 /// Hosts whose demands are remembered, tokens, failures: each is small.
 const REMEMBERED: u64 = 10_000;
@@ -109,6 +111,8 @@ struct Inner {
     without_tls: Cache<String, ()>,
     documents: Cache<(SeatKey, Digest), Arc<Content>>,
     tags: Cache<(SeatKey, String), Tag>,
+    /// What web servers said of files, by address and headers.
+    files: Cache<(WebFile, CredentialId), FileVersion>,
     misses: Cache<Wanted, (Cause, Instant)>,
     reading: Flights<Wanted, Result<Arc<Content>, Cause>>,
     checking: Flights<Wanted, Result<Digest, Cause>>,
@@ -136,6 +140,7 @@ impl Client {
             without_tls: Cache::new(REMEMBERED),
             documents,
             tags: Cache::new(settings.cache_tags),
+            files: Cache::new(REMEMBERED),
             misses: Cache::new(REMEMBERED),
             reading: Flights::default(),
             checking: Flights::default(),

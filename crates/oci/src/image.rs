@@ -12,7 +12,7 @@ use platform::{Descriptor, Digest, Reference, Source};
 
 use crate::client::{BlobStream, Client, Content, Freshness};
 use crate::credentials::Keyring;
-use crate::error::Error;
+use crate::error::{Cause, Error, Operation};
 
 pub use reader::BlobReader;
 
@@ -58,6 +58,11 @@ impl Image {
                 store: Arc::new(Store::archive(layout.path()).await?),
                 pick: layout.pick().clone(),
             },
+            Source::Web(address) => {
+                let why = "a file on a web server is no image; an image in a registry, an archive or a folder is expected";
+                let cause = Cause::Invalid(why.to_owned());
+                return Err(cause.at(Operation::Manifest, address.as_str(), address.host()));
+            }
         };
         Ok(Self { place })
     }
@@ -136,6 +141,9 @@ impl Image {
         offset: u64,
         runtime: tokio::runtime::Handle,
     ) -> BlobReader {
-        BlobReader::new(self.clone(), descriptor.clone(), offset, runtime)
+        let (image, descriptor) = (self.clone(), descriptor.clone());
+        BlobReader::new(offset, runtime, move |offset| {
+            image.blob(&descriptor, offset)
+        })
     }
 }

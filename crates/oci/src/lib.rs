@@ -1,4 +1,4 @@
-//! Images from registries, archives and folders.
+//! Images from registries, archives and folders, and files from web servers.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`Image`], [`BlobReader`] | one interface for all three, for code that waits and for code that blocks |
 //! | [`Client`] | registries: caches, merging, retries, resuming, verification |
+//! | [`WebFile`] | files on web servers: conditional questions, resuming |
 //! | [`Keyring`] | credentials, by the rules of the kubelet |
 //! | [`Routes`], [`mirrors`] | where to ask: `registries.conf`, `hosts.toml`, OpenShift's objects |
 //! | [`Error`] | what went wrong, with a reason for conditions |
@@ -40,7 +41,7 @@ mod settings;
 mod transport;
 mod trust;
 
-pub use client::{BlobStream, Client, Content, Freshness};
+pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, WebFile};
 pub use counts::Counts;
 pub use credentials::{Credential, CredentialError, CredentialId, Keyring, Origin};
 pub use error::{Cause, Error, Operation, Step};

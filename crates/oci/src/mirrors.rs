@@ -142,6 +142,11 @@ impl Routes {
         Ok(found)
     }
 
+    /// Whether a host has to prove who it is.
+    pub(crate) fn verifies(&self, host: &str) -> bool {
+        self.security(host, Security::Verified) == Security::Verified
+    }
+
     fn security(&self, host: &str, configured: Security) -> Security {
         if self.plain.contains(host) {
             Security::Plain

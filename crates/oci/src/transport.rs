@@ -233,7 +233,15 @@ impl Transport {
 /// Headers that are for the host they were set for, besides `Authorization`: all but those that say
 /// what is asked for.
 fn private_headers(headers: &HeaderMap) -> Vec<HeaderName> {
-    let public = ["accept", "range", "user-agent", "if-none-match"];
+    let public = [
+        "accept",
+        "accept-encoding",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "range",
+        "user-agent",
+    ];
     headers
         .keys()
         .filter(|name| !public.contains(&name.as_str()))

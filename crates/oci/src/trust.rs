@@ -117,6 +117,15 @@ impl Roots {
         Self(Arc::new(store))
     }
 
+    /// Those, and these besides them.
+    pub fn and(&self, tls: &Tls) -> Result<Self, String> {
+        let mut store = (*self.0).clone();
+        for authority in &tls.authorities {
+            add(&mut store, authority)?;
+        }
+        Ok(Self(Arc::new(store)))
+    }
+
     /// None: only what is named for a host counts.
     pub fn none() -> Self {
         Self(Arc::new(RootCertStore::empty()))
@@ -131,9 +140,7 @@ impl Roots {
         let verifier: Arc<dyn ServerCertVerifier> = if verify {
             let mut store = (*self.0).clone();
             for authority in &tls.authorities {
-                store
-                    .add(authority.clone())
-                    .map_err(|error| format!("a certificate of an authority is none: {error}"))?;
+                add(&mut store, authority)?;
             }
             if store.is_empty() {
                 return Err("there is no certificate of any authority".to_owned());
@@ -156,6 +163,12 @@ impl Roots {
             .with_client_auth_cert(client.chain.clone(), key)
             .map_err(|error| error.to_string())
     }
+}
+
+fn add(store: &mut RootCertStore, authority: &CertificateDer<'static>) -> Result<(), String> {
+    store
+        .add(authority.clone())
+        .map_err(|error| format!("a certificate of an authority is none: {error}"))
 }
 
 /// Believes every certificate, where the configuration says so. That its holder signs is still checked.

@@ -34,4 +34,4 @@ pub use matcher::{Matcher, Rank, Unfit};
 pub use media::MediaType;
 pub use platform::{Platform, PlatformError, known_architecture};
 pub use reference::{Host, Reference, ReferenceError, Repository, Tag};
-pub use source::{Layout, Pick, PickError, Picked, Source, SourceError};
+pub use source::{Address, Layout, Pick, PickError, Picked, Source, SourceError};

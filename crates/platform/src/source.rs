@@ -1,4 +1,4 @@
-//! Where an image comes from: a registry, an archive, or a folder.
+//! Where an image comes from: a registry, an archive, a folder, or a web server.
 //!
 //! | text | means |
 //! |---|---|
@@ -6,10 +6,12 @@
 //! | `quay.io/x/y:9` | the same |
 //! | `oci-archive:///srv/x.tar:9` | an OCI layout in a tar file |
 //! | `oci:/srv/x:9` | an OCI layout in a folder |
+//! | `https://example.com/x.qcow2.xz` | a disk on a web server |
 //!
 //! Archives and folders are read as `containers/image` does: what follows the scheme's colon is a path,
 //! up to the next colon, so that `oci-archive://x.tar` is `/x.tar` and `oci-archive:x.tar` is relative.
 
+mod address;
 mod pick;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ use crate::digest::{Digest, DigestError};
 use crate::excerpt::excerpt;
 use crate::reference::{Reference, ReferenceError};
 
+pub use address::Address;
 pub use pick::{PickError, Picked};
 
 /// The longest path that systems take.
@@ -32,7 +35,7 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 
 /// What may stand before `:`.
-const SCHEMES: &str = "docker://, oci-archive: and oci: are";
+const SCHEMES: &str = "docker://, oci-archive:, oci:, https:// and http:// are";
 
 /// Why a text names no image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +69,16 @@ pub enum SourceError {
         /// The name within the layout, shortened.
         name: String,
     },
+    /// What follows `https://` is no address.
+    #[error(
+        "reading image source {text}: {why}; an address such as https://example.com/disk.qcow2 is accepted"
+    )]
+    Address {
+        /// What was read, shortened.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// What follows `@` is no digest.
     #[error("reading image source {text}")]
     Digest {
@@ -86,6 +99,8 @@ pub enum Source {
     Archive(Layout),
     /// An OCI layout in a folder.
     Folder(Layout),
+    /// A disk on a web server.
+    Web(Address),
 }
 
 /// An image in an OCI layout.
@@ -111,7 +126,7 @@ impl Source {
     pub fn reference(&self) -> Option<&Reference> {
         match self {
             Self::Registry(reference) => Some(reference),
-            Self::Archive(_) | Self::Folder(_) => None,
+            Self::Archive(_) | Self::Folder(_) | Self::Web(_) => None,
         }
     }
 }
@@ -195,6 +210,9 @@ impl FromStr for Source {
         if let Some(rest) = text.strip_prefix("oci:") {
             return Layout::read(rest, text).map(Self::Folder);
         }
+        if let Some(address) = Address::read(text) {
+            return address.map(Self::Web);
+        }
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(SourceError::Scheme {
                 text: excerpt(text),
@@ -211,6 +229,7 @@ impl fmt::Display for Source {
             Self::Registry(reference) => write!(f, "docker://{reference}"),
             Self::Archive(layout) => write!(f, "oci-archive:{layout}"),
             Self::Folder(layout) => write!(f, "oci:{layout}"),
+            Self::Web(address) => write!(f, "{address}"),
         }
     }
 }

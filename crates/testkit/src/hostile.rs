@@ -12,6 +12,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+/// The first byte of whoever wants TLS.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// A request that came.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -254,6 +257,11 @@ async fn read(stream: &mut TcpStream) -> anyhow::Result<Asked> {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             break at;
         }
+        // Who wants TLS waits for an answer that never comes, and then tries without.
+        anyhow::ensure!(
+            bytes.first() != Some(&TLS_HANDSHAKE),
+            "this server has no TLS"
+        );
         anyhow::ensure!(bytes.len() < 64 * 1024, "a long request");
         // Who begins with TLS is to know at once that there is none.
         anyhow::ensure!(bytes.first() != Some(&HANDSHAKE), "TLS");

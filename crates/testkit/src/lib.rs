@@ -33,11 +33,13 @@ mod process;
 mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
+mod said;
 #[cfg(feature = "cluster")]
 mod rights;
 #[cfg(feature = "cluster")]
 mod served;
 mod wait;
+mod web;
 #[cfg(feature = "cluster")]
 mod webhook;
 
@@ -52,11 +54,13 @@ pub use layout::Layout;
 pub use lines::Lines;
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
+pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use rights::Forbidden;
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use wait::wait_until;
+pub use web::WebFile;
 #[cfg(feature = "cluster")]
 pub use webhook::{Question, Reply, WebhookServer};
 

@@ -50,6 +50,8 @@ pub(super) fn split(checkpoint: Checkpoint) -> (image::State, Overlay, Start) {
 pub(super) struct Passed {
     /// How the disk in it ended; none if there was none.
     pub(super) ended: Option<Ended>,
+    /// Of the bytes that came, if those were all.
+    pub(super) digest: Option<Digest>,
     pub(super) diff_id: Digest,
 }
 
@@ -130,8 +132,9 @@ impl Run<'_, '_> {
             let verified = verify(layer, join(fetching, layer), join_digest(hashing, layer));
             self.fetched = fetched_before + shared.fetched.load(Ordering::Relaxed);
             match (result, verified) {
-                (Ok(()), Ok(diff_id)) => Ok(Passed {
+                (Ok(()), Ok((digest, diff_id))) => Ok(Passed {
                     ended: tar.ended,
+                    digest,
                     diff_id,
                 }),
                 // A damaged blob explains what is wrong with its content, not the other way.
@@ -340,22 +343,27 @@ fn panicked(layer: &Layer) -> Error {
     }
 }
 
-/// Compares digests; gives the diff-id as it was computed.
-fn verify(layer: &Layer, digest: Fetched, diff_id: Result<Digest, Error>) -> Result<Digest, Error> {
+/// Compares digests; gives them as they were computed.
+fn verify(
+    layer: &Layer,
+    digest: Fetched,
+    diff_id: Result<Digest, Error>,
+) -> Result<(Option<Digest>, Digest), Error> {
     let mismatch = |what, found: &Digest, expected: &Digest| Error::DigestMismatch {
         what,
         layer: layer.digest.to_string(),
         found: found.to_string(),
         expected: expected.to_string(),
     };
-    if let Some(digest) = digest?
-        && digest != layer.digest
+    let digest = digest?;
+    if let Some(found) = digest.as_ref().filter(|_| layer.is_verified)
+        && *found != layer.digest
     {
-        return Err(mismatch("digest", &digest, &layer.digest));
+        return Err(mismatch("digest", found, &layer.digest));
     }
     let diff_id = diff_id?;
     match &layer.diff_id {
         Some(expected) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
-        _ => Ok(diff_id),
+        _ => Ok((digest, diff_id)),
     }
 }

@@ -56,6 +56,34 @@ pub enum Why {
 }
 
 impl Why {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NoCandidate,
+        Self::ImagePolicy,
+        Self::ClusterPolicy,
+        Self::OnlyOne,
+        Self::ControlPlane,
+        Self::MostNodes,
+        Self::First,
+    ];
+
+    /// The rule, in a sentence.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::NoCandidate => "no node and the image have an architecture in common",
+            Self::ImagePolicy => {
+                "the GoldenImagePolicy says so for this image (spec.images[].defaultArchitecture)"
+            }
+            Self::ClusterPolicy => {
+                "the GoldenImagePolicy says so for all images (spec.defaultArchitecture)"
+            }
+            Self::OnlyOne => "it is the only architecture that nodes and the image have in common",
+            Self::ControlPlane => "the control plane has it",
+            Self::MostNodes => "most nodes that run virtual machines have it",
+            Self::First => "as many nodes have another one, and it is the first in the alphabet",
+        }
+    }
+
     /// A word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,6 +118,13 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The reason in what [`Self::describe`] said.
+    pub fn why_of(described: &str) -> Option<Why> {
+        let (_, rest) = described.split_once('(')?;
+        let (word, _) = rest.split_once(')')?;
+        Why::ALL.into_iter().find(|why| why.as_str() == word)
+    }
+
     /// The choice and its reason, in a few words.
     pub fn describe(&self) -> String {
         let mut text = match &self.architecture {

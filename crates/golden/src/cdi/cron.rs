@@ -291,6 +291,9 @@ impl<'a> Draft<'a> {
             poll::delay(&question.url, self.facts.seed, policy.jitter)
         });
         let scheduled = poll::when(&spec.schedule, self.last_poll(), self.facts.now, delay);
+        if let Some(asked) = self.asked_poll() {
+            return asked.or(scheduled);
+        }
         match self.trouble() {
             // What failed is asked again sooner than scheduled, but not before its time.
             Some(trouble) if scheduled != When::Never => {
@@ -302,6 +305,20 @@ impl<'a> Draft<'a> {
             }
             _ => scheduled,
         }
+    }
+
+    /// The poll that somebody asks for, by the annotation by which CDI puts polls off: it is as good
+    /// as one that is scheduled, whatever failed before, and is over when the source was polled since.
+    fn asked_poll(&self) -> Option<When> {
+        let at = parse_time(self.annotation(annotations::NEXT_CRON_TIME)?).ok()?;
+        if self.last_poll().is_some_and(|last| last >= at) {
+            return None;
+        }
+        Some(if at <= self.facts.now {
+            When::Now
+        } else {
+            When::At(at)
+        })
     }
 
     /// The architecture that is imported.

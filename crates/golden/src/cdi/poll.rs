@@ -7,11 +7,13 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use api::cdi::{DataImportCron, Named};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 use machinery::cron::Schedule;
+use sha2::{Digest as _, Sha256};
 
 use super::failure::{Failure, Reason};
 use crate::action::name_of;
@@ -91,6 +93,67 @@ pub struct Manifest {
     pub content: Option<String>,
 }
 
+/// What a web server says of a file. A file has no digest, but what it says changes with the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct File<'a> {
+    /// The entity tag.
+    pub etag: Option<&'a str>,
+    /// When it was last changed.
+    pub modified: Option<&'a str>,
+    /// How many bytes it has.
+    pub length: Option<u64>,
+    /// Whether another host has it than the one that was asked: one of several, perhaps.
+    pub moved: bool,
+    /// What its bytes have to be, if somebody says it.
+    pub checksum: Option<String>,
+}
+
+impl File<'_> {
+    /// The version, as that of an image.
+    ///
+    /// What tells versions apart is the checksum if there is one, else the entity tag. Behind a name
+    /// that leads to one of several hosts, every host has tags of its own, but the same time and
+    /// length: those count there, and where there is no tag.
+    pub fn image(&self) -> Result<Image, Failure> {
+        let dated = self.modified.map(|modified| {
+            let length = self.length.map(|length| length.to_string());
+            format!("modified {modified} {}", length.unwrap_or_default())
+        });
+        let tagged = self.etag.map(|etag| {
+            // That bytes are not all the same is no reason to import: what they mean is.
+            format!("etag {}", etag.trim_start_matches("W/"))
+        });
+        let checksum = self.checksum.as_deref().map(str::to_ascii_lowercase);
+        let told = match checksum {
+            // The best name there is.
+            Some(checksum) if checksum.starts_with("sha256:") => {
+                return Ok(Image::of_file(checksum));
+            }
+            Some(checksum) => Some(format!("checksum {checksum}")),
+            None if self.moved => dated.or(tagged),
+            None => tagged.or(dated),
+        };
+        let Some(told) = told else {
+            return Err(Failure::new(
+                Reason::ImportFailed,
+                "the server says neither ETag nor Last-Modified, so that versions cannot be told apart; a checksum of the file would do",
+            ));
+        };
+        Ok(Image::of_file(digest(&told)))
+    }
+}
+
+/// `sha256:` of a text: versions are named like images, so that volumes can be named after them, and
+/// pins can hold on to them.
+fn digest(text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        // Writing to a text does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// What there is for a DataImportCron.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
@@ -116,6 +179,15 @@ pub struct Polled {
 }
 
 impl Image {
+    /// A file: it has no architectures to choose from.
+    fn of_file(digest: String) -> Self {
+        Self {
+            digest,
+            is_index: false,
+            platforms: BTreeMap::new(),
+        }
+    }
+
     /// What there is for an architecture. Without one, it is as it comes.
     pub fn pick(&self, architecture: Option<&str>) -> Result<Found, Failure> {
         let architectures: BTreeSet<String> = self.platforms.keys().cloned().collect();

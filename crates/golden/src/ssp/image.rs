@@ -14,6 +14,7 @@ use crate::architectures::{Candidates, Choice, Health, choose};
 use crate::conditions;
 use crate::list::Listed;
 use crate::names;
+use crate::overview::{State, is_failed};
 
 /// An image that is wanted.
 #[derive(Debug)]
@@ -333,24 +334,12 @@ fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> I
             .and_then(|cron| annotation(&cron.metadata, UNWANTED_SINCE))
             .or_else(|| annotation(&source.metadata, UNWANTED_SINCE))
             .and_then(|since| since.parse().ok());
-        let failed = known.as_ref().is_some_and(|known| {
-            known.status == "False"
-                && !matches!(
-                    known.reason.as_deref(),
-                    Some("NoDigest" | "Outdated" | "ImportProgressing") | None
-                )
-        });
-        let word = match () {
-            () if leaving.is_some() => "Leaving",
-            () if scene.is_ready(key) => "Ready",
-            () if failed => "Failed",
-            () => "Pending",
-        };
+        let word = State::of(leaving.is_some(), scene.is_ready(key), is_failed(status));
         let digest = status.and_then(|status| status.current_imports.first());
         state.architectures.push(ArchitectureState {
             architecture: architecture.to_owned(),
             data_source: Some(key.name.clone()),
-            state: word.to_owned(),
+            state: word.to_string(),
             reason: known.and_then(|known| known.reason),
             digest: digest.map(|import| import.digest.clone()),
             leaves_at: leaving.and_then(|since: jiff::Timestamp| {

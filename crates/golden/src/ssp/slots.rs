@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::image::Image;
 use super::{Decision, Scene, Until, Waiting};
 use crate::action::{Action, Kind, Wanted, annotation, label, metadata_patch, named};
-use crate::conditions::{self, whole};
-use crate::names;
+use crate::conditions::whole;
+use crate::{names, overview};
 
 /// A DataSource that has to be there.
 #[derive(Debug)]
@@ -43,11 +43,9 @@ pub(super) enum Stands {
 impl Scene<'_> {
     /// Whether a DataSource can be used.
     pub(super) fn is_ready(&self, name: &Named) -> bool {
-        let source = self.sources.get(name);
-        let status = source.and_then(|source| source.status.as_ref());
-        status
-            .and_then(|status| conditions::get(&status.conditions, "Ready"))
-            .is_some_and(|ready| ready.status == "True")
+        self.sources
+            .get(name)
+            .is_some_and(|source| overview::is_ready(source))
     }
 
     /// What somebody put behind a DataSource by hand, if it is there.

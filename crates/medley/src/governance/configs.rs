@@ -9,10 +9,10 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 /// Who changes specifications, in `managedFields`.
-const MANAGER: &str = "medley-cli";
+pub(crate) const MANAGER: &str = "medley-cli";
 
 /// How often a change is tried that others come before.
-const ATTEMPTS: usize = 10;
+pub(crate) const ATTEMPTS: usize = 10;
 
 /// Every profile there is. Which of them the operator has switched on shows in the objects there are.
 pub(super) fn registry() -> anyhow::Result<Registry> {
@@ -135,7 +135,7 @@ fn plan_of(config: &VirtPlatformConfig) -> Option<&str> {
 }
 
 /// What there is, for those who asked for something else.
-pub(super) fn there_are<S: AsRef<str>>(names: &[S]) -> String {
+pub(crate) fn there_are<S: AsRef<str>>(names: &[S]) -> String {
     let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
     if names.is_empty() {
         "there are none".to_owned()
@@ -152,7 +152,7 @@ fn not_installed() -> anyhow::Error {
 }
 
 /// What the server said, without the wrapping.
-pub(super) fn said(error: kube::Error) -> anyhow::Error {
+pub(crate) fn said(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("{}", status.message),
         other => anyhow::Error::new(other),

@@ -46,17 +46,23 @@ impl Data {
 
 /// Rows under headers, aligned as kubectl does it. Empty cells read `<none>`.
 pub(crate) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> String {
-    let mut all = vec![headers.map(str::to_owned)];
+    table_of(&headers, rows.into_iter().map(Vec::from).collect())
+}
+
+/// The same for as many columns as it takes; every row has as many cells as there are headers.
+pub(crate) fn table_of(headers: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut all = vec![headers.iter().map(|&header| header.to_owned()).collect()];
     all.extend(rows.into_iter().map(|row| {
-        row.map(|cell| {
+        let cells = row.into_iter().map(|cell| {
             if cell.is_empty() {
                 "<none>".to_owned()
             } else {
                 cell
             }
-        })
+        });
+        cells.collect::<Vec<String>>()
     }));
-    let mut widths = [0; N];
+    let mut widths = vec![0; headers.len()];
     for row in &all {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
@@ -64,7 +70,7 @@ pub(crate) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) 
     }
     let mut text = String::new();
     for row in all {
-        let cells = row.iter().zip(widths);
+        let cells = row.iter().zip(&widths);
         let cells: Vec<String> = cells
             .map(|(cell, width)| format!("{cell:<width$}"))
             .collect();

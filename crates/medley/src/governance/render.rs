@@ -126,7 +126,7 @@ pub(super) fn inputs(inputs: &[Input]) -> Vec<String> {
 }
 
 /// Lines under a title; nothing if there are none.
-pub(super) fn section(title: &str, lines: &[String]) -> String {
+pub(crate) fn section(title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
     }

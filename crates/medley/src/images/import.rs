@@ -3,11 +3,12 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use importer::{Imported, Request, Unfinished};
+use importer::{Imported, Request, Unfinished, WebOptions};
 use indicatif::BinaryBytes;
 use machinery::quantity::Quantity;
+use oci::Headers;
 use platform::{Source, known_architecture};
 use serde_json::json;
 
@@ -16,13 +17,14 @@ use super::registry::RegistryArguments;
 use crate::governance::output::Data;
 use crate::{exit, runtime};
 
-/// Write the disk in a container disk to a raw file or a block device.
+/// Write the disk in a container disk, or on a web server, to a raw file or a block device.
 ///
 /// Everything is verified, and nothing stands under the name of the file before it is complete: until
 /// then it is FILE.part. Progress goes to standard error: a bar on a terminal, else lines of JSON.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The image: docker://HOST/PATH:TAG, oci-archive:FILE[:NAME] or oci:FOLDER[:NAME].
+    /// The image: docker://HOST/PATH:TAG, oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]; or a raw or
+    /// qcow2 disk, which may be compressed, at https://HOST/PATH.
     #[arg(value_name = "URL")]
     image: Source,
 
@@ -50,6 +52,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     skip_arch_check: bool,
 
+    /// What a file on a web server has to be: sha256:DIGITS or sha512:DIGITS.
+    #[arg(long, value_name = "CHECKSUM")]
+    checksum: Option<String>,
+
+    /// A header to send to a web server. Can be given several times.
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+
     /// Form of the result; a few lines of text if absent.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
@@ -75,7 +85,26 @@ impl Arguments {
         if self.keep {
             request.unfinished = Unfinished::Keep;
         }
+        request.web = self.web()?;
         Ok(request)
+    }
+
+    fn web(&self) -> anyhow::Result<WebOptions> {
+        let is_web = matches!(self.image, Source::Web(_));
+        ensure!(
+            is_web || (self.checksum.is_none() && self.header.is_empty()),
+            "--checksum and --header are for https:// and http:// alone: an image has digests"
+        );
+        let checksum = self.checksum.as_ref().map(|text| {
+            text.to_ascii_lowercase().parse().with_context(|| {
+                format!("--checksum {text:?}: expected sha256:DIGITS or sha512:DIGITS")
+            })
+        });
+        let headers = Headers::read(self.header.iter().map(String::as_str));
+        Ok(WebOptions {
+            checksum: checksum.transpose()?,
+            headers: headers.map_err(anyhow::Error::msg).context("--header")?,
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use importer::{Chosen, Watch};
+use importer::{Chosen, Found, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -53,6 +53,18 @@ impl Watch for Teller {
                 "platform": chosen.platform.to_string(),
                 "digest": chosen.digest.to_string(),
                 "size": chosen.manifest.size(),
+            })),
+        }
+    }
+
+    fn found(&mut self, found: &Found) {
+        match self {
+            Self::Bar(bar) => bar.set_message("file"),
+            Self::Lines { .. } => line(&json!({
+                "event": "found",
+                "etag": found.version.etag,
+                "lastModified": found.version.modified,
+                "size": found.version.length,
             })),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use oci::{Client, Keyring, Origin, Roots, Routes, Settings, Tls};
+use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
 use platform::Source;
 
 /// No file of credentials or certificates is larger.
@@ -25,28 +25,37 @@ pub(super) struct RegistryArguments {
     #[arg(long, value_name = "HOST[:PORT]")]
     insecure: Vec<String>,
 
-    /// Certificates, in PEM, of authorities to believe for the image's registry besides those of the
-    /// system.
+    /// Certificates, in PEM, of authorities to believe besides those of the system.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+
+    /// Where images really come from: a registries.conf, a hosts.toml in a folder of its registry's
+    /// name, or a folder of such folders.
+    #[arg(long, value_name = "FILE")]
+    mirrors: Option<PathBuf>,
 }
 
 impl RegistryArguments {
     /// A client for an image.
     pub(super) fn client(&self, source: &Source) -> anyhow::Result<Client> {
-        let mut settings = Settings::new(Roots::of_system());
+        let is_local = matches!(source, Source::Archive(_) | Source::Folder(_));
+        for (given, name) in [(&self.ca, "--ca"), (&self.mirrors, "--mirrors")] {
+            ensure!(
+                !is_local || given.is_none(),
+                "{name} is for registries and web servers, but {source} is in none"
+            );
+        }
+        let mut roots = Roots::of_system();
         if let Some(path) = &self.ca {
             let what = || format!("reading the certificates in {}", path.display());
             let pem = read(path).with_context(what)?;
-            let tls = Tls::authorities(&pem)
-                .map_err(anyhow::Error::msg)
-                .with_context(what)?;
-            let Some(reference) = source.reference() else {
-                anyhow::bail!("--ca is for registries, but {source} is in none");
-            };
-            settings.tls.insert(reference.host().to_string(), tls);
+            let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
+            roots = all.map_err(anyhow::Error::msg).with_context(what)?;
         }
-        let mut routes = Routes::direct();
+        let mut routes = match &self.mirrors {
+            Some(path) => routes(path)?,
+            None => Routes::direct(),
+        };
         for host in &self.insecure {
             ensure!(
                 !host.is_empty() && !host.contains(['/', ' ']),
@@ -54,7 +63,7 @@ impl RegistryArguments {
             );
             routes = routes.with_insecure(host);
         }
-        Ok(Client::new(settings, routes))
+        Ok(Client::new(Settings::new(roots), routes))
     }
 
     /// All credentials there are.
@@ -73,6 +82,31 @@ impl RegistryArguments {
         }
         Ok(Arc::new(keyring))
     }
+}
+
+/// What a configuration of mirrors says, in whichever form it is.
+fn routes(path: &Path) -> anyhow::Result<Routes> {
+    let direct = Routes::direct();
+    let what = || format!("--mirrors {}", path.display());
+    if path.is_dir() {
+        return Ok(direct.with_hosts(Hosts::load(path).with_context(what)?));
+    }
+    if path.file_name().is_some_and(|name| name == "hosts.toml") {
+        // The registry that it is about is the name of its folder, as containerd has it.
+        let path = path.canonicalize().with_context(what)?;
+        let folder = path.parent().unwrap_or(&path);
+        return Ok(direct.with_hosts(Hosts::load_one(folder).with_context(what)?));
+    }
+    let text = read(path).with_context(what)?;
+    let text = String::from_utf8(text).with_context(what)?;
+    let name = path.display().to_string();
+    let registries = Registries::read([(name.as_str(), text.as_str())]).with_context(|| {
+        format!(
+            "{}: expected a registries.conf, a hosts.toml, or a folder",
+            what()
+        )
+    })?;
+    Ok(direct.with_registries(registries))
 }
 
 /// Where credentials are if nobody says.

@@ -54,7 +54,7 @@ impl Inner {
     pub(super) async fn persist<'a, T>(
         &self,
         place: &Endpoint,
-        mut attempt: impl FnMut() -> BoxFuture<'a, Result<T, Cause>>,
+        attempt: impl FnMut() -> BoxFuture<'a, Result<T, Cause>>,
     ) -> Result<T, Cause> {
         let retry = &self.settings.retry;
         let most = if place.is_mirror {
@@ -62,6 +62,17 @@ impl Inner {
         } else {
             retry.attempts
         };
+        self.insist(&place.host, most, attempt).await
+    }
+
+    /// Tries again what may pass the next time, so often.
+    pub(super) async fn insist<'a, T>(
+        &self,
+        host: &str,
+        most: u32,
+        mut attempt: impl FnMut() -> BoxFuture<'a, Result<T, Cause>>,
+    ) -> Result<T, Cause> {
+        let retry = &self.settings.retry;
         let mut failures = 0;
         loop {
             let cause = match attempt().await {
@@ -83,7 +94,7 @@ impl Inner {
                 } => wait.max(retry.wait(1)),
                 _ => retry.wait(failures),
             };
-            tracing::debug!(host = place.host, %cause, ?wait, "asking again");
+            tracing::debug!(host, %cause, ?wait, "asking again");
             sleep(wait).await;
         }
     }
@@ -222,7 +233,7 @@ impl Inner {
         }
     }
 
-    fn agent(&self) -> Result<HeaderValue, Cause> {
+    pub(super) fn agent(&self) -> Result<HeaderValue, Cause> {
         HeaderValue::from_str(&self.settings.user_agent)
             .map_err(|_| Cause::Invalid("the name of the client is no header".to_owned()))
     }

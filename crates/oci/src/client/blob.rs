@@ -19,7 +19,7 @@ use crate::error::{Cause, Error, Operation};
 use crate::transport::Answer;
 
 /// So much has to come before failures that came before it are forgiven.
-const PROGRESS: u64 = 1 << 20;
+pub(super) const PROGRESS: u64 = 1 << 20;
 
 /// A blob, piece by piece. After an error there is nothing more.
 ///
@@ -295,29 +295,35 @@ impl Reading {
                 found: Some(found),
             });
         }
-        let mut skip = self.position;
-        while skip > 0 {
-            let Some(piece) = answer.piece().await? else {
-                return Err(Cause::Truncated {
-                    expected: self.size,
-                    found: self.position - skip,
-                });
-            };
-            let length = piece.len() as u64;
-            if length > skip {
-                // Whole pieces cannot be given back: what is left of this one comes first.
-                let rest = usize::try_from(skip).map(|at| piece.slice(at.min(piece.len())..));
-                answer.put_back(rest.unwrap_or_default());
-                break;
-            }
-            skip -= length;
-        }
+        skip(&mut answer, self.position, self.size).await?;
         Ok(answer)
     }
 }
 
+/// Lets the beginning of a body go by, for who asked for the rest and gets the whole.
+pub(super) async fn skip(answer: &mut Answer, position: u64, size: u64) -> Result<(), Cause> {
+    let mut skip = position;
+    while skip > 0 {
+        let Some(piece) = answer.piece().await? else {
+            return Err(Cause::Truncated {
+                expected: size,
+                found: position - skip,
+            });
+        };
+        let length = piece.len() as u64;
+        if length > skip {
+            // Whole pieces cannot be given back: what is left of this one comes first.
+            let rest = usize::try_from(skip).map(|at| piece.slice(at.min(piece.len())..));
+            answer.put_back(rest.unwrap_or_default());
+            break;
+        }
+        skip -= length;
+    }
+    Ok(())
+}
+
 /// `bytes 10-19/100`: where it starts, and how much there is in all, if that is said.
-fn read_range(text: &str) -> Option<(u64, Option<u64>)> {
+pub(super) fn read_range(text: &str) -> Option<(u64, Option<u64>)> {
     let (range, total) = text.strip_prefix("bytes ")?.trim().split_once('/')?;
     let (start, _) = range.split_once('-')?;
     let total = match total {

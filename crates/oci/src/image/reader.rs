@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
 use futures::StreamExt as _;
 use futures::executor::block_on;
-use platform::Descriptor;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Image;
+use crate::client::BlobStream;
 use crate::error::{Cause, Error};
 
 /// Pieces that are read ahead. A piece has at most 128 KiB, so that this is a megabyte.
@@ -20,25 +20,34 @@ const AHEAD: usize = 8;
 /// A blob as a [`Read`], to be used in a thread that may block. Errors are [`io::Error`]s with an
 /// [`Error`] in them ([`Error::of_io`]); after one, [`BlobReader::reopen`] starts again.
 pub struct BlobReader {
-    image: Image,
-    descriptor: Descriptor,
+    open: Arc<Open>,
     runtime: Handle,
     position: u64,
-    pieces: Option<mpsc::Receiver<Result<Bytes, Error>>>,
+    pieces: Option<mpsc::Receiver<Result<Option<Bytes>, Error>>>,
     task: Option<JoinHandle<()>>,
     current: Bytes,
+    ended: bool,
 }
 
+/// The stream from an offset on.
+type Open = dyn Fn(u64) -> Result<BlobStream, Error> + Send + Sync;
+
 impl BlobReader {
-    pub(super) fn new(image: Image, descriptor: Descriptor, offset: u64, runtime: Handle) -> Self {
+    /// Reads what a stream has, which is opened again where that is needed. `runtime` does the asking,
+    /// somewhat ahead of the reader.
+    pub fn new(
+        offset: u64,
+        runtime: Handle,
+        open: impl Fn(u64) -> Result<BlobStream, Error> + Send + Sync + 'static,
+    ) -> Self {
         let mut reader = Self {
-            image,
-            descriptor,
+            open: Arc::new(open),
             runtime,
             position: offset,
             pieces: None,
             task: None,
             current: Bytes::new(),
+            ended: false,
         };
         reader.reopen(offset);
         reader
@@ -54,9 +63,9 @@ impl BlobReader {
     pub fn reopen(&mut self, offset: u64) {
         self.stop();
         let (sender, receiver) = mpsc::channel(AHEAD);
-        let (image, descriptor) = (self.image.clone(), self.descriptor.clone());
+        let open = Arc::clone(&self.open);
         self.task = Some(self.runtime.spawn(async move {
-            let mut stream = match image.blob(&descriptor, offset) {
+            let mut stream = match open(offset) {
                 Ok(stream) => stream,
                 Err(error) => {
                     // A reader that has gone needs no error.
@@ -65,13 +74,16 @@ impl BlobReader {
                 }
             };
             while let Some(piece) = stream.next().await {
-                if sender.send(piece).await.is_err() {
+                if sender.send(piece.map(Some)).await.is_err() {
                     return;
                 }
             }
+            // That the channel ends does not say that the stream did: the runtime may have.
+            let _ = sender.send(Ok(None)).await;
         }));
         self.pieces = Some(receiver);
         self.position = offset;
+        self.ended = false;
     }
 
     fn stop(&mut self) {
@@ -89,21 +101,23 @@ impl Read for BlobReader {
             return Ok(0);
         }
         while self.current.is_empty() {
+            if self.ended {
+                return Ok(0);
+            }
             let Some(pieces) = &mut self.pieces else {
                 return Err(io::Error::other("reading a blob after an error"));
             };
             match block_on(pieces.recv()) {
-                Some(Ok(piece)) => self.current = piece,
+                Some(Ok(Some(piece))) => self.current = piece,
+                Some(Ok(None)) => self.ended = true,
                 Some(Err(error)) => {
                     self.stop();
                     return Err(error.into());
                 }
-                // The channel ends with the stream, or with the runtime: only then is it too early.
-                None if self.position < self.descriptor.size => {
+                None => {
                     self.stop();
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                None => return Ok(0),
             }
         }
         let taken = self.current.len().min(buffer.len());
@@ -124,7 +138,6 @@ impl Drop for BlobReader {
 impl fmt::Debug for BlobReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlobReader")
-            .field("digest", &self.descriptor.digest)
             .field("position", &self.position)
             .finish_non_exhaustive()
     }

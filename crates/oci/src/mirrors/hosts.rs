@@ -91,29 +91,35 @@ impl Hosts {
         let mut hosts = Self::default();
         for entry in std::fs::read_dir(folder).map_err(|error| wrong(folder, error))? {
             let path = entry.map_err(|error| wrong(folder, error))?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                continue;
-            };
-            if !path.is_dir() {
-                continue;
-            }
-            let file = path.join("hosts.toml");
-            if file.is_file() {
-                let text = read(&file)?;
-                hosts.add(
-                    &host_of(name),
-                    &file.display().to_string(),
-                    &text,
-                    &path,
-                    &read,
-                )?;
-            } else if let Some(tls) = docker_layout(&path)? {
-                let mut place = Place::new(None);
-                place.tls = Some(Arc::new(tls));
-                hosts.registries.insert(host_of(name), vec![place]);
+            if path.is_dir() {
+                hosts.add_folder(&path)?;
             }
         }
         Ok(hosts)
+    }
+
+    /// Reads the folder of one registry, whose name is that of the folder. Reads files.
+    pub fn load_one(folder: &Path) -> Result<Self, MirrorError> {
+        let mut hosts = Self::default();
+        hosts.add_folder(folder)?;
+        Ok(hosts)
+    }
+
+    fn add_folder(&mut self, path: &Path) -> Result<(), MirrorError> {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return Ok(());
+        };
+        let file = path.join("hosts.toml");
+        if file.is_file() {
+            let text = read(&file)?;
+            let what = file.display().to_string();
+            self.add(&host_of(name), &what, &text, path, &read)?;
+        } else if let Some(tls) = docker_layout(path)? {
+            let mut place = Place::new(None);
+            place.tls = Some(Arc::new(tls));
+            self.registries.insert(host_of(name), vec![place]);
+        }
+        Ok(())
     }
 
     /// Adds what a `hosts.toml` says about a registry (`_default` for all without one). `folder` is

@@ -24,6 +24,10 @@ const HASH: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4959
 #[case("oci:layout", "oci:layout")]
 #[case("oci:/srv/layout:quay.io/x/y:9", "oci:///srv/layout:quay.io/x/y:9")]
 #[case("oci:/", "oci:///")]
+#[case("https://example.com/a.qcow2.xz", "https://example.com/a.qcow2.xz")]
+#[case("HTTP://Example.com:8080/A?b=c#d", "http://example.com:8080/A?b=c")]
+#[case("https://example.com", "https://example.com/")]
+#[case("https://[::1]:8443?x", "https://[::1]:8443/?x")]
 fn read_and_shown(#[case] text: &str, #[case] shown: &str) {
     let source: Source = text.parse().unwrap();
     assert_eq!(source.to_string(), shown);
@@ -59,9 +63,16 @@ fn layouts_by_digest() {
 
 #[rstest]
 #[case(
-    "http://example.com/a.qcow2",
-    "scheme \"http\" is not supported; docker://, oci-archive: and oci: are"
+    "ftp://example.com/a.qcow2",
+    "scheme \"ftp\" is not supported; docker://, oci-archive:, oci:, https:// and http:// are"
 )]
+#[case("https://", "there is no host")]
+#[case("https:///a", "there is no host")]
+#[case("https://:80/a", "there is no host")]
+#[case("https://me:secret@example.com/a", "a name or password in an address")]
+#[case("https://example.com/a b", "have to be written with %")]
+#[case("https://example.com/a\r\nX: y", "have to be written with %")]
+#[case("https://exämple.com/", "have to be written with %")]
 #[case(
     "docker-archive:///a.tar",
     "scheme \"docker-archive\" is not supported"
@@ -80,6 +91,18 @@ fn layouts_by_digest() {
 fn refused(#[case] text: &str, #[case] why: &str) {
     let error = text.parse::<Source>().unwrap_err().to_string();
     assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn addresses_have_parts() {
+    let Source::Web(address) = "https://Example.com:8443/a/b.img?c/d".parse().unwrap() else {
+        panic!("not an address");
+    };
+    assert_eq!(address.host(), "example.com:8443");
+    assert_eq!(address.path(), "/a/b.img");
+    assert_eq!(address.as_str(), "https://example.com:8443/a/b.img?c/d");
+    let long = format!("https://example.com/{}", "a".repeat(8000));
+    assert!(long.parse::<Source>().is_err());
 }
 
 #[test]

@@ -156,6 +156,30 @@ fn an_artifact_is_the_disk_itself() {
     assert_eq!(imported.path, None);
 }
 
+#[test]
+fn a_file_that_nobody_knows_the_digest_of_gets_one() {
+    let folder = Folder::new();
+    let raw = std::fs::read(folder.raw("disk.raw", 2 << 20, 9)).unwrap();
+    let mut registry = Registry::default();
+    registry.push(pack(Packing::Xz, &raw), &raw);
+    let layer = &mut registry.layers[0];
+    let real = layer.digest.clone();
+    let blob = registry.blobs.remove(&real.to_string()).unwrap();
+    layer.contents = Contents::Disk;
+    layer.diff_id = None;
+    layer.size = None;
+    layer.digest = digest(b"a name");
+    registry.blobs.insert(layer.digest.to_string(), blob);
+    // Whoever promises a digest has to keep it.
+    let error = registry.import(&mut MemorySink::new(None)).unwrap_err();
+    assert_eq!(error.reason(), "DigestMismatch");
+    registry.layers[0].is_verified = false;
+    let mut sink = MemorySink::new(None);
+    let imported = registry.import(&mut sink).unwrap();
+    assert!(sink.to_vec() == raw);
+    assert_eq!(imported.layer, real);
+}
+
 #[rstest]
 #[case("vmdk")]
 #[case("vdi")]

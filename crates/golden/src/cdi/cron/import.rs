@@ -143,7 +143,7 @@ fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
     if draft.import_of(&name).is_some() {
         return begun(name);
     }
-    if let Some(failure) = no_node(draft) {
+    if let Some(failure) = no_node(draft).or_else(|| gone(draft, desired)) {
         draft.say("Progressing", false, "NoImport", "No current import");
         draft.fail(failure, None);
         return None;
@@ -192,6 +192,20 @@ fn no_node(draft: &Draft<'_>) -> Option<Failure> {
     Some(Failure::new(
         Reason::NoMatchingNode,
         format!("a node has to pull the image, and no node has kubernetes.io/arch={architecture}"),
+    ))
+}
+
+/// A version of a file on a web server that is held on to, but is not kept: what is there under its
+/// address is another one.
+fn gone(draft: &Draft<'_>, desired: &str) -> Option<Failure> {
+    let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
+    source.http.as_ref()?;
+    if draft.annotation(annotations::DESIRED_DIGEST) == Some(desired) {
+        return None;
+    }
+    Some(Failure::new(
+        Reason::ImageNotFound,
+        format!("{desired} is not kept, and a web server has the newest version alone"),
     ))
 }
 

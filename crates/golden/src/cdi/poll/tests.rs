@@ -119,3 +119,68 @@ fn questions_are_spread() {
         SignedDuration::ZERO
     );
 }
+
+#[rstest]
+#[case::another_tag(File { etag: Some("\"b\""), ..file() }, false)]
+#[case::a_weak_tag_is_the_same(File { etag: Some("W/\"a\""), ..file() }, true)]
+#[case::touched(File { modified: Some("Tue"), ..file() }, true)]
+#[case::without_a_tag(File { etag: None, ..file() }, false)]
+#[case::with_a_checksum(File { checksum: Some(format!("sha256:{}", "AB".repeat(32))), ..file() }, false)]
+#[case::with_a_long_one(File { checksum: Some("sha512:ab".to_owned()), ..file() }, false)]
+fn versions_of_files_are_told_apart(#[case] other: File<'_>, #[case] same: bool) {
+    let before = file().image().unwrap();
+    let after = other.image().unwrap();
+    assert_eq!(before.digest == after.digest, same);
+    for image in [before, after] {
+        // Volumes can be named after it, and it is for whatever architecture is asked for.
+        assert!(crate::names::volume("fedora", &image.digest).is_ok());
+        let found = image.pick(None).unwrap();
+        assert_eq!((found.digest, found.index), (image.digest, None));
+    }
+}
+
+fn file() -> File<'static> {
+    File {
+        etag: Some("\"a\""),
+        modified: Some("Mon"),
+        length: Some(5),
+        moved: false,
+        checksum: None,
+    }
+}
+
+#[test]
+fn any_of_several_mirrors_has_the_same_version() {
+    let mirror = |etag, modified| File {
+        etag: Some(etag),
+        modified: Some(modified),
+        moved: true,
+        ..file()
+    };
+    let one = mirror("\"one\"", "Mon").image().unwrap();
+    assert_eq!(mirror("\"two\"", "Mon").image().unwrap(), one);
+    assert_ne!(mirror("\"one\"", "Tue").image().unwrap(), one);
+    let longer = File {
+        length: Some(6),
+        ..mirror("\"one\"", "Mon")
+    };
+    assert_ne!(longer.image().unwrap(), one);
+}
+
+#[test]
+fn a_file_that_says_nothing_has_no_versions() {
+    let silent = File {
+        length: Some(5),
+        ..File::default()
+    };
+    let failure = silent.image().unwrap_err();
+    assert!(
+        failure.message.contains("a checksum of the file would do"),
+        "{failure}"
+    );
+    let told = File {
+        checksum: Some("sha512:ab".to_owned()),
+        ..silent
+    };
+    assert!(told.image().is_ok());
+}

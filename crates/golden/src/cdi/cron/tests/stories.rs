@@ -501,3 +501,59 @@ fn without_storage_it_is_pending() {
         })
     );
 }
+
+#[rstest]
+#[case::scheduled("0 */12 * * *")]
+#[case::without_a_schedule("")]
+fn a_poll_that_is_asked_for_happens_once(#[case] schedule: &str) {
+    const ASKED: &str = "cdi.kubevirt.io/storage.import.nextCronTime";
+    let mut world = World::new();
+    world.cron["spec"]["schedule"] = json!(schedule);
+    world.answer('a', None);
+    let before = world.settle().poll;
+    assert_ne!(before, When::Now);
+    let time = |second: i64| {
+        let time = jiff::Timestamp::from_second(second).unwrap();
+        machinery::time::format_time(time)
+    };
+    // What was asked for before the last poll is over.
+    world.cron["metadata"]["annotations"][ASKED] = json!(time(world.now - 100));
+    assert_eq!(world.decide().poll, before);
+    world.cron["metadata"]["annotations"][ASKED] = json!(time(world.now));
+    assert_eq!(world.decide().poll, When::Now);
+    // Nor does it wait for what failed.
+    world.refuse(Reason::RateLimited);
+    let after = world.settle().poll;
+    assert_ne!(after, When::Now, "it was asked since");
+    world.cron["metadata"]["annotations"][ASKED] = json!(time(world.now));
+    assert_eq!(world.decide().poll, When::Now);
+    world.answer('b', None);
+    assert_eq!(world.settle().poll, before);
+}
+
+#[test]
+fn an_old_file_of_a_web_server_cannot_be_imported_again() {
+    let mut world = World::new();
+    world.cron["spec"]["template"]["spec"]["source"] =
+        json!({ "http": { "url": "https://example.com/fedora.qcow2" } });
+    world.import('a');
+    assert_eq!(world.stands_for(), pvc('a'));
+    let pinned = |letter: char| {
+        json!({ "images": [{
+            "name": "fedora", "namespace": "images",
+            "pins": [{ "architecture": "arm64", "digest": digest(letter) }],
+        }] })
+    };
+    world.policy(pinned('b'));
+    world.settle();
+    ends(&world.condition("UpToDate"), "False", "ImageNotFound");
+    assert_eq!(
+        world.names(Kind::DataVolume),
+        [name('a')],
+        "another file has its address"
+    );
+    assert_eq!(world.stands_for(), pvc('a'));
+    world.policy(pinned('a'));
+    world.settle();
+    ends(&world.condition("UpToDate"), "True", "UpToDate");
+}

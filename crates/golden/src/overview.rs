@@ -1,0 +1,466 @@
+//! The images of a cluster as people look at them: one name, and how it is with every architecture
+//! behind it.
+//!
+//! Everything is read from the objects that anybody can read: what whoever imports has written there
+//! counts, be it Medley or CDI itself.
+
+mod explain;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::cdi::{
+    DataImportCron, DataImportCronStatus, DataSource, DataSourceRef, DataVolume, Named,
+    VolumeSnapshot, annotations, labels,
+};
+use api::golden::names;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use machinery::time::parse_time;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use explain::{Explanation, explain};
+pub use state::State;
+pub(crate) use state::{is_failed, is_ready};
+
+use crate::action::{annotation, label, name_of, named};
+use crate::cdi::cron::Claim;
+use crate::cdi::failure::Trouble;
+use crate::cdi::poll::{self, When};
+use crate::conditions;
+use crate::history::{self, Entry};
+use crate::list::Listed;
+use crate::names::fitting;
+use crate::policy::Policy;
+
+/// What was read.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// DataImportCrons.
+    pub crons: &'a [DataImportCron],
+    /// DataSources.
+    pub sources: &'a [DataSource],
+    /// DataVolumes.
+    pub imports: &'a [DataVolume],
+    /// Volumes.
+    pub claims: &'a [Claim],
+    /// Snapshots of volumes.
+    pub snapshots: &'a [VolumeSnapshot],
+    /// How images are kept.
+    pub policy: &'a Policy,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// An image: a name, and what is behind it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    /// Where it is.
+    pub namespace: String,
+    /// What it is called without architecture.
+    pub name: String,
+    /// What the name stands for, if it is a pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<Pointer>,
+    /// By architecture.
+    pub architectures: Vec<Variant>,
+}
+
+/// A name that stands for another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pointer {
+    /// The DataSource that it stands for.
+    pub data_source: String,
+    /// Why this one, as it was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether it can be cloned.
+    pub ready: bool,
+    /// Why not, as the DataSource says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// An image for one architecture.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Variant {
+    /// Which; empty for an image that is as it comes.
+    pub architecture: String,
+    /// Whether the name without architecture stands for this one.
+    pub is_default: bool,
+    /// The DataSource.
+    pub data_source: String,
+    /// The DataImportCron that keeps it current.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// How it is with it.
+    pub state: State,
+    /// Why, in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The version in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// What can be cloned: `pvc/NAME` or `snapshot/NAME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// How big that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// The version that the source has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<String>,
+    /// The version that is held on to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<String>,
+    /// The DataVolume that is being imported, or does not get on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub importing: Option<String>,
+    /// How far that is, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Where it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// When the source was last asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_poll: Option<Timestamp>,
+    /// When it is asked again by its schedule; it may be somewhat later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_poll: Option<Timestamp>,
+    /// How often it failed in a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failures: Option<u32>,
+    /// When what failed is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_retry: Option<Timestamp>,
+    /// When it goes, if no node of its architecture comes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaves_at: Option<Timestamp>,
+    /// The architectures that the source really has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub available: Vec<String>,
+    /// The versions that were in use, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Entry>,
+    /// The versions that are there still, so that going back to them needs no import.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+    /// Whether what is tried again is the import, and not the poll.
+    #[serde(skip)]
+    pub import_failed: bool,
+    /// Under which name and architecture a policy says something about it.
+    #[serde(skip)]
+    pub policy_key: Option<(Named, String)>,
+}
+
+/// What is put together for one image.
+#[derive(Default)]
+struct Group<'a> {
+    pointer: Option<&'a DataSource>,
+    /// By the name of the DataSource.
+    members: BTreeMap<String, Member<'a>>,
+}
+
+#[derive(Default)]
+struct Member<'a> {
+    source: Option<&'a DataSource>,
+    cron: Option<&'a DataImportCron>,
+}
+
+/// Puts together what there is, by namespace and name.
+pub fn images(facts: &Facts<'_>) -> Vec<Image> {
+    let mut groups: BTreeMap<Named, Group<'_>> = BTreeMap::new();
+    for source in facts.sources {
+        let of = name_of(&source.metadata);
+        if source.spec.source.data_source.is_some() {
+            let key = named(&of.namespace, &fitting(&of.name));
+            groups.entry(key).or_default().pointer = Some(source);
+            continue;
+        }
+        let base = label(&source.metadata, labels::DATA_SOURCE_NAME);
+        let key = named(&of.namespace, base.unwrap_or(&fitting(&of.name)));
+        let members = &mut groups.entry(key).or_default().members;
+        members.entry(of.name).or_default().source = Some(source);
+    }
+    for cron in facts.crons {
+        let managed = &cron.spec.managed_data_source;
+        let of = name_of(&cron.metadata);
+        let base = label(&cron.metadata, labels::DATA_SOURCE_NAME);
+        let key = named(&of.namespace, base.unwrap_or(&fitting(managed)));
+        let members = &mut groups.entry(key).or_default().members;
+        let known = &mut members.entry(managed.clone()).or_default().cron;
+        // Of two that want the same, the one counts that the DataSource names.
+        if known.is_none() || keeps(facts, cron) {
+            *known = Some(cron);
+        }
+    }
+    groups
+        .into_iter()
+        .map(|(key, group)| image(facts, key, &group))
+        .collect()
+}
+
+/// Whether a DataSource says that this DataImportCron keeps it current.
+fn keeps(facts: &Facts<'_>, cron: &DataImportCron) -> bool {
+    let of = name_of(&cron.metadata);
+    let source = named(&of.namespace, &cron.spec.managed_data_source);
+    facts.sources.iter().any(|it| {
+        name_of(&it.metadata) == source
+            && label(&it.metadata, labels::DATA_IMPORT_CRON) == Some(&of.name)
+    })
+}
+
+fn image(facts: &Facts<'_>, key: Named, group: &Group<'_>) -> Image {
+    let pointer = group.pointer.and_then(pointer);
+    let target = pointer.as_ref().map(|it| it.data_source.as_str());
+    let mut architectures: Vec<Variant> = group
+        .members
+        .iter()
+        .map(|(name, member)| {
+            let mut variant = variant(facts, &key.namespace, name, member);
+            variant.is_default = target == Some(name);
+            variant
+        })
+        .collect();
+    architectures.sort_by(|one, other| one.architecture.cmp(&other.architecture));
+    // What is longer than a label can be is known in full by the pointer alone.
+    let own = group.pointer.map(|it| name_of(&it.metadata).name);
+    let only = group
+        .members
+        .keys()
+        .next()
+        .filter(|_| group.members.len() == 1 && group.members.values().all(|it| !is_part(it)));
+    Image {
+        name: own.or(only.cloned()).unwrap_or(key.name),
+        namespace: key.namespace,
+        pointer,
+        architectures,
+    }
+}
+
+/// Whether something bears the name of an image that it is a part of.
+fn is_part(member: &Member<'_>) -> bool {
+    let source = member.source.map(|it| &it.metadata);
+    let metas = [source, member.cron.map(|it| &it.metadata)];
+    metas
+        .into_iter()
+        .flatten()
+        .any(|meta| label(meta, labels::DATA_SOURCE_NAME).is_some())
+}
+
+fn pointer(source: &DataSource) -> Option<Pointer> {
+    let Some(DataSourceRef::DataSource(to)) = source.spec.source.which() else {
+        return None;
+    };
+    let status = source.status.as_ref();
+    let said = status.and_then(|it| conditions::get(&it.conditions, "Ready"));
+    let ready = is_ready(source);
+    Some(Pointer {
+        data_source: to.name.clone(),
+        reason: annotation(&source.metadata, names::DEFAULT_REASON).map(str::to_owned),
+        ready,
+        message: said.filter(|_| !ready).and_then(|it| it.message.clone()),
+    })
+}
+
+fn variant(facts: &Facts<'_>, namespace: &str, name: &str, member: &Member<'_>) -> Variant {
+    let mut found = Variant {
+        data_source: name.to_owned(),
+        ..Variant::default()
+    };
+    let metas = [
+        member.cron.map(|it| &it.metadata),
+        member.source.map(|it| &it.metadata),
+    ];
+    let metas: Vec<&ObjectMeta> = metas.into_iter().flatten().collect();
+    let labelled = metas
+        .iter()
+        .find_map(|meta| label(meta, labels::ARCHITECTURE));
+    let asked = member.cron.and_then(|it| it.spec.architecture());
+    labelled
+        .or(asked)
+        .unwrap_or_default()
+        .clone_into(&mut found.architecture);
+    found.leaves_at = metas
+        .iter()
+        .find_map(|meta| annotation(meta, names::UNWANTED_SINCE))
+        .and_then(|since| since.parse::<Timestamp>().ok())
+        .and_then(|since| since.checked_add(facts.policy.grace).ok());
+    if let Some(source) = member.source {
+        stands_for(facts, namespace, source, &mut found);
+    }
+    let status = member.cron.and_then(|cron| cron.status.as_ref());
+    if let Some(cron) = member.cron {
+        imported(facts, namespace, cron, &mut found);
+    }
+    let ready = member.source.is_some_and(is_ready);
+    found.state = State::of(found.leaves_at.is_some(), ready, is_failed(status));
+    (found.reason, found.message) = said(member.source, status, ready);
+    found
+}
+
+/// What a DataSource stands for, and since when.
+fn stands_for(facts: &Facts<'_>, namespace: &str, source: &DataSource, found: &mut Variant) {
+    found.history = history::read(source);
+    let (name, is_snapshot) = match source.spec.source.which() {
+        Some(DataSourceRef::Pvc(it)) => (&it.name, false),
+        Some(DataSourceRef::Snapshot(it)) => (&it.name, true),
+        Some(DataSourceRef::DataSource(_)) | None => return,
+    };
+    let is_it = |meta: &ObjectMeta| {
+        meta.name.as_ref() == Some(name) && meta.namespace.as_deref() == Some(namespace)
+    };
+    let claim = facts.claims.iter().find(|it| is_it(&it.metadata));
+    let snapshot = facts.snapshots.iter().find(|it| is_it(&it.metadata));
+    let meta = if is_snapshot {
+        snapshot.map(|it| &it.metadata)
+    } else {
+        claim.map(|it| &it.metadata)
+    };
+    found.size = if is_snapshot {
+        snapshot.and_then(restored)
+    } else {
+        claim.and_then(|it| it.capacity.clone())
+    };
+    let known = found.history.first().filter(|entry| entry.name == *name);
+    let digest = meta.and_then(|it| annotation(it, names::DIGEST));
+    let digest = digest.or(known.map(|entry| entry.digest.as_str()));
+    found.digest = digest.map(str::to_owned);
+    let since = known.and_then(|entry| entry.since.parse().ok());
+    found.since = since.or_else(|| Some(meta?.creation_timestamp.as_ref()?.0));
+    let kind = if is_snapshot { "snapshot" } else { "pvc" };
+    found.volume = meta.map(|_| format!("{kind}/{name}"));
+}
+
+/// How big a volume from a snapshot has to be.
+fn restored(snapshot: &VolumeSnapshot) -> Option<String> {
+    let advised = annotation(&snapshot.metadata, annotations::ADVISED_RESTORE_SIZE);
+    let status = snapshot.status.as_ref();
+    let size = status.and_then(|it| it.rest.get("restoreSize")?.as_str());
+    advised.or(size).map(str::to_owned)
+}
+
+/// What a DataImportCron says of its imports.
+fn imported(facts: &Facts<'_>, namespace: &str, cron: &DataImportCron, found: &mut Variant) {
+    let meta = &cron.metadata;
+    found.cron.clone_from(&meta.name);
+    let base = label(meta, labels::DATA_SOURCE_NAME).unwrap_or(&cron.spec.managed_data_source);
+    let architecture = label(meta, labels::ARCHITECTURE).unwrap_or_default();
+    let pinned = facts.policy.pin_for(namespace, base, architecture);
+    found.pinned = pinned.map(str::to_owned);
+    found.policy_key = Some((named(namespace, base), architecture.to_owned()));
+    found.kept = kept(facts, &name_of(meta));
+    found.newest = annotation(meta, annotations::DESIRED_DIGEST).map(str::to_owned);
+    found.url = url(cron);
+    let listed = annotation(meta, names::AVAILABLE_ARCHITECTURES).map(Listed::parse);
+    found.available = listed
+        .map(|listed| [listed.known, listed.unknown].concat())
+        .unwrap_or_default();
+    found.last_poll =
+        annotation(meta, annotations::LAST_CRON_TIME).and_then(|text| parse_time(text).ok());
+    let scheduled = poll::when(
+        &cron.spec.schedule,
+        found.last_poll,
+        facts.now,
+        SignedDuration::ZERO,
+    );
+    found.next_poll = match scheduled {
+        When::At(at) => Some(at),
+        When::Now => Some(facts.now),
+        When::Never => None,
+    };
+    let mut trouble = Trouble::read(meta);
+    let status = cron.status.as_ref();
+    let current = status.and_then(|it| it.current_imports.first());
+    if let Some(current) = current {
+        if found.digest.is_none() && is_current(found, &current.data_volume_name) {
+            found.digest = Some(current.digest.clone());
+        }
+        let import = facts.imports.iter().find(|it| {
+            it.metadata.name.as_ref() == Some(&current.data_volume_name)
+                && it.metadata.namespace.as_deref() == Some(namespace)
+        });
+        let status = import.and_then(|it| it.status.as_ref());
+        let phase = status.and_then(|it| it.phase.as_deref());
+        if let Some(import) = import.filter(|_| phase != Some("Succeeded")) {
+            found.importing = Some(current.data_volume_name.clone());
+            let progress = status.and_then(|it| it.progress.clone());
+            found.progress = progress.filter(|it| it.ends_with('%'));
+            let own = Trouble::read(&import.metadata);
+            found.import_failed = own.is_some();
+            trouble = trouble.or(own);
+        }
+    }
+    found.failures = trouble.map(|it| it.failures);
+    found.next_retry = trouble.map(|it| it.next);
+}
+
+/// The versions of which there is a volume or a snapshot.
+fn kept(facts: &Facts<'_>, cron: &Named) -> Vec<String> {
+    let snapshots = facts.snapshots.iter().map(|it| &it.metadata);
+    let metas = facts.claims.iter().map(|it| &it.metadata).chain(snapshots);
+    let kept: BTreeSet<&str> = metas
+        .filter(|meta| {
+            meta.namespace.as_deref() == Some(&cron.namespace)
+                && label(meta, labels::DATA_IMPORT_CRON) == Some(&cron.name)
+        })
+        .filter_map(|meta| annotation(meta, names::DIGEST))
+        .collect();
+    kept.into_iter().map(str::to_owned).collect()
+}
+
+fn is_current(found: &Variant, name: &str) -> bool {
+    let volume = found.volume.as_deref().and_then(|it| it.split_once('/'));
+    volume.is_some_and(|(_, volume)| volume == name)
+}
+
+/// Where a DataImportCron imports from.
+fn url(cron: &DataImportCron) -> Option<String> {
+    if let Some(question) = poll::question(cron) {
+        return Some(question.url);
+    }
+    let source = cron.spec.template.spec.source.as_ref()?;
+    if let Some(volume) = &source.pvc {
+        return Some(format!("pvc/{}", volume.name));
+    }
+    let stream = source.registry.as_ref()?.image_stream.as_ref()?;
+    Some(format!("imagestream/{stream}"))
+}
+
+/// What whoever imports says of it, or else the DataSource. That all is well needs no words.
+fn said(
+    source: Option<&DataSource>,
+    status: Option<&DataImportCronStatus>,
+    ready: bool,
+) -> (Option<String>, Option<String>) {
+    let of_cron = status.and_then(|it| conditions::get(&it.conditions, "UpToDate"));
+    let of_cron = of_cron.filter(|it| it.status != "True");
+    let status = source.and_then(|it| it.status.as_ref());
+    let of_source = status.and_then(|it| conditions::get(&it.conditions, "Ready"));
+    match of_cron.or(of_source.filter(|_| !ready)) {
+        Some(said) => (said.reason.clone(), said.message.clone()),
+        None => (None, None),
+    }
+}
+
+impl Image {
+    /// For programs, with its kind, as lists of objects have it.
+    pub fn to_value(&self) -> Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        value["kind"] = "Image".into();
+        value
+    }
+}

@@ -1,0 +1,113 @@
+//! Disks that are files on web servers: what there is, and the bytes of it.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use disk::{Contents, Layer};
+use golden::cdi::failure::Failure;
+use golden::cdi::poll;
+use oci::{BlobReader, Client, FileVersion, Headers, Keyring, WebFile};
+use platform::{Address, Digest};
+use tokio::runtime::Handle;
+
+use crate::error::Error;
+use crate::import::{Stoppable, failed};
+
+/// What is known of a file besides its address.
+#[derive(Debug, Clone, Default)]
+pub struct WebOptions {
+    /// What its bytes have to be.
+    pub checksum: Option<Digest>,
+    /// What is sent along to get it.
+    pub headers: Headers,
+}
+
+/// A file that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is.
+    pub address: Address,
+    /// What the server says of it.
+    pub version: FileVersion,
+    /// What its bytes have to be.
+    pub checksum: Option<Digest>,
+}
+
+impl Found {
+    /// Under which this version is known: its checksum, or what the server tells it from others by.
+    pub fn image(&self) -> Result<poll::Image, Failure> {
+        poll::File {
+            etag: self.version.etag.as_deref(),
+            modified: self.version.modified.as_deref(),
+            length: self.version.length,
+            moved: self.version.moved,
+            checksum: self.checksum.as_ref().map(ToString::to_string),
+        }
+        .image()
+    }
+
+    /// The one layer of it.
+    pub(crate) fn layer(&self, name: &str) -> Result<Layer, Error> {
+        // Where nobody knows the digest, the name of the version will do.
+        let digest = self.checksum.clone();
+        let digest = digest.unwrap_or_else(|| Digest::sha256(self.address.as_str().as_bytes()));
+        Ok(Layer {
+            digest: digest
+                .to_string()
+                .parse()
+                .map_err(|source| failed(name, source))?,
+            is_verified: self.checksum.is_some(),
+            size: self.version.length,
+            // What is in it is not known before it is unpacked.
+            diff_id: None,
+            contents: Contents::Disk,
+        })
+    }
+}
+
+/// Asks for a file. One that a client has asked for before and that has not changed costs an empty
+/// answer.
+pub async fn look(
+    client: &Client,
+    address: &Address,
+    keyring: &Keyring,
+    options: &WebOptions,
+) -> Result<Found, Error> {
+    let file = WebFile {
+        address: address.clone(),
+        headers: options.headers.clone(),
+    };
+    Ok(Found {
+        version: client.look(&file, keyring).await?,
+        address: address.clone(),
+        checksum: options.checksum.clone(),
+    })
+}
+
+/// The bytes of a file, for code that blocks.
+pub(crate) struct File {
+    pub(crate) client: Client,
+    pub(crate) file: WebFile,
+    pub(crate) version: FileVersion,
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) runtime: Handle,
+    pub(crate) stopped: Arc<AtomicBool>,
+}
+
+impl disk::Source for File {
+    fn open(&mut self, _layer: &Layer, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        let (client, file) = (self.client.clone(), self.file.clone());
+        let (version, keyring) = (self.version.clone(), Arc::clone(&self.keyring));
+        let reader = BlobReader::new(offset, self.runtime.clone(), move |offset| {
+            client.file(&file, &version, &keyring, offset)
+        });
+        Ok(Box::new(Stoppable {
+            reader,
+            stopped: Arc::clone(&self.stopped),
+        }))
+    }
+}

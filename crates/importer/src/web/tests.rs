@@ -1,0 +1,139 @@
+//! Files on web servers become disks, or errors with names.
+
+use std::fs;
+use std::future::pending;
+use std::path::Path;
+
+use oci::{Roots, Routes, Settings};
+use platform::Source;
+use tempfile::TempDir;
+use testkit::{HostileServer, Misdeed, WebFile as Served};
+
+use super::*;
+use crate::{Imported, Reason, Request, Watch, import};
+
+fn data() -> Vec<u8> {
+    (0..2_u32 << 20)
+        .map(|at| (at / 251).to_le_bytes()[0])
+        .collect()
+}
+
+fn client() -> Client {
+    Client::new(Settings::new(Roots::none()), Routes::direct())
+}
+
+async fn request(server: &HostileServer, folder: &Path) -> anyhow::Result<Request> {
+    let source = format!("http://{}/disk.img", server.host()).parse()?;
+    let target = folder.join("disk.raw");
+    Ok(Request::new(source, client(), "arm64", target))
+}
+
+async fn serve() -> anyhow::Result<(HostileServer, TempDir)> {
+    let file = Served::new(data(), "one");
+    let server = HostileServer::start(move |asked| file.answer(asked)).await?;
+    Ok((server, tempfile::tempdir()?))
+}
+
+/// Remembers what it is told.
+struct Told(std::sync::mpsc::Sender<Found>);
+
+impl Watch for Told {
+    fn found(&mut self, found: &Found) {
+        let _ = self.0.send(found.clone());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_becomes_a_disk() -> anyhow::Result<()> {
+    let (server, folder) = serve().await?;
+    let request = request(&server, folder.path()).await?;
+    let (told, heard) = std::sync::mpsc::channel();
+    let Imported {
+        digest,
+        platform,
+        resumed,
+        target,
+        ..
+    } = import(request, Told(told), pending()).await?;
+    assert_eq!(fs::read(&target)?, data());
+    assert_eq!(
+        digest,
+        Digest::sha256(&data()),
+        "that of the file, as it came"
+    );
+    assert_eq!(platform.architecture, "arm64");
+    assert!(!resumed);
+    let found = heard.recv()?;
+    assert_eq!(found.version.etag.as_deref(), Some("\"one\""));
+    // Whoever looks again learns that it is still the same.
+    let image = found.image()?;
+    assert!(image.digest.starts_with("sha256:"), "{image:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_has_to_be_what_its_checksum_says() -> anyhow::Result<()> {
+    let (server, folder) = serve().await?;
+    let mut request = request(&server, folder.path()).await?;
+    let sha512 = Digest::of(platform::Algorithm::Sha512, &data());
+    for checksum in [Digest::sha256(&data()), sha512] {
+        request.web.checksum = Some(checksum);
+        request.overwrite = true;
+        let imported = import(request.clone(), (), pending()).await?;
+        assert_eq!(fs::read(&imported.target)?, data());
+        fs::remove_file(&imported.target)?;
+    }
+    request.web.checksum = Some(Digest::sha256(b"something else"));
+    let error = import(request.clone(), (), pending()).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::DigestMismatch, "{error}");
+    assert_eq!(fs::read_dir(folder.path())?.count(), 0, "nothing is left");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_file_has_a_name() -> anyhow::Result<()> {
+    for (answer, limit, reason) in [
+        (Misdeed::answer(404, ""), None, Reason::ImageNotFound),
+        (Misdeed::answer(403, ""), None, Reason::PullUnauthorized),
+        (
+            Misdeed::answer(200, data()),
+            Some(1 << 20),
+            Reason::TooSmall,
+        ),
+        (Misdeed::answer(200, "KDMV"), None, Reason::InvalidDisk),
+    ] {
+        let server = HostileServer::start(move |_| answer.clone()).await?;
+        let folder = tempfile::tempdir()?;
+        let mut request = request(&server, folder.path()).await?;
+        request.limit = limit;
+        let error = import(request, (), pending()).await.unwrap_err();
+        assert_eq!(error.reason(), reason, "{error}");
+        assert_eq!(fs::read_dir(folder.path())?.count(), 0);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looking_twice_costs_an_empty_answer() -> anyhow::Result<()> {
+    let (server, _folder) = serve().await?;
+    let client = client();
+    let Source::Web(address) = format!("http://{}/x", server.host()).parse()? else {
+        anyhow::bail!("not an address");
+    };
+    let options = WebOptions::default();
+    let ask = async || look(&client, &address, &Keyring::anonymous(), &options).await;
+    let first = ask().await?;
+    assert_eq!(ask().await?.image()?, first.image()?);
+    let asked = server.asked();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[1].header("if-none-match"), Some("\"one\""));
+    // What somebody says that it has to be is its name.
+    let checksum = Digest::sha256(&data());
+    let options = WebOptions {
+        checksum: Some(checksum.clone()),
+        ..WebOptions::default()
+    };
+    let found = look(&client, &address, &Keyring::anonymous(), &options).await?;
+    assert_eq!(found.image()?.digest, checksum.to_string());
+    Ok(())
+}
