@@ -162,7 +162,12 @@ impl Image {
 /// An image with two L2 tables, a run, lone clusters, zeros, and two compressed clusters side by side.
 fn image(shape: Shape) -> Vec<u8> {
     let cluster = 1_u64 << shape.bits;
-    let per_table = cluster / if shape.extended { 16 } else { 8 };
+    // Where the second table maps something; one table of large clusters maps more than is wanted.
+    let (second, first, size) = if shape.extended {
+        (0, 8, 16 * cluster)
+    } else {
+        (1, 0, (cluster / 8 + 5) * cluster)
+    };
     // The header, then tables and data in either order, then reference counts.
     let (l1, data) = if shape.tables_first { (1, 4) } else { (7, 1) };
     let counts = 10;
@@ -175,7 +180,7 @@ fn image(shape: Shape) -> Vec<u8> {
     image.put(0, b"QFI\xfb");
     image.put(4, &shape.version.to_be_bytes());
     image.put(20, &shape.bits.to_be_bytes());
-    image.put(24, &((per_table + 5) * cluster).to_be_bytes());
+    image.put(24, &size.to_be_bytes());
     image.put(36, &2_u32.to_be_bytes());
     image.put(40, &(l1 * cluster).to_be_bytes());
     image.put(48, &(counts * cluster).to_be_bytes());
@@ -198,7 +203,7 @@ fn image(shape: Shape) -> Vec<u8> {
     if shape.version == 3 && !shape.extended {
         image.map(0, 7, 1, 0);
     }
-    image.map(1, 2, (data + 4) * cluster, all);
+    image.map(second, first + 2, (data + 4) * cluster, all);
     for number in 0..5_u8 {
         let filled = image.fill(number + 1);
         image.put((data + u64::from(number)) * cluster, &filled);
@@ -209,7 +214,7 @@ fn image(shape: Shape) -> Vec<u8> {
         let ends = host + packed.len() as u64;
         let sectors = ((ends - 1) >> 9) - (host >> 9);
         let shift = 62 - (shape.bits - 8);
-        image.map(1, number, 1 << 62 | sectors << shift | host, 0);
+        image.map(second, first + number, 1 << 62 | sectors << shift | host, 0);
         image.put(host, &packed);
         host = ends;
     }

@@ -391,8 +391,18 @@ impl Stream {
         for piece in early {
             self.plan.insert(piece);
         }
+        let mut lost = Vec::new();
         for piece in late {
-            self.late(index, piece, canvas)?;
+            self.late(piece, canvas, &mut lost)?;
+        }
+        // All of a table or nothing: else the next pass would begin with it again.
+        if lost.len() > self.missing.room() {
+            self.postponed.insert(index);
+            self.behind += lost.len() as u64;
+            return Ok(());
+        }
+        for piece in lost {
+            self.missing.insert(piece);
         }
         Ok(())
     }
@@ -434,10 +444,15 @@ impl Stream {
         Ok(pieces)
     }
 
-    /// A piece went by before its table came.
-    fn late(&mut self, index: u32, piece: Piece, canvas: &mut Canvas<'_>) -> Result<(), Error> {
+    /// A piece went by before its table came: what is not to be had any more is lost in this pass.
+    fn late(
+        &mut self,
+        piece: Piece,
+        canvas: &mut Canvas<'_>,
+        lost: &mut Vec<Piece>,
+    ) -> Result<(), Error> {
         let clusters = match piece.item {
-            Item::Compressed(length) => return self.late_compressed(index, piece, length, canvas),
+            Item::Compressed(length) => return self.late_compressed(piece, length, canvas, lost),
             Item::Run(clusters) => clusters,
             _ => 1,
         };
@@ -453,7 +468,7 @@ impl Stream {
             };
             match self.recall(one.host, canvas)? {
                 Some(data) => place(one, &data, canvas)?,
-                None => self.miss(index, one),
+                None => lost.push(one),
             }
         }
         Ok(())
@@ -461,10 +476,10 @@ impl Stream {
 
     fn late_compressed(
         &mut self,
-        index: u32,
         piece: Piece,
         length: u32,
         canvas: &mut Canvas<'_>,
+        lost: &mut Vec<Piece>,
     ) -> Result<(), Error> {
         let ends = piece.host + u64::from(length);
         let first = piece.host & !(self.header.cluster() - 1);
@@ -477,7 +492,7 @@ impl Stream {
                 None
             };
             let Some(part) = part else {
-                self.miss(index, piece);
+                lost.push(piece);
                 return Ok(());
             };
             data.extend_from_slice(&part);
@@ -486,13 +501,6 @@ impl Stream {
         data.drain(..usize::try_from(piece.host - first).unwrap_or(0));
         data.truncate(length as usize);
         self.inflate(piece.guest, data, canvas)
-    }
-
-    fn miss(&mut self, index: u32, piece: Piece) {
-        if !self.missing.insert(piece) {
-            self.postponed.insert(index);
-            self.behind += 1;
-        }
     }
 
     /// Lets go of bytes that nothing needs any more.

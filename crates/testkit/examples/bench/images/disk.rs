@@ -68,7 +68,8 @@ pub(super) fn raw(path: &Path, size: u64) -> anyhow::Result<PathBuf> {
             _ => {
                 for word in chunk.chunks_exact_mut(8) {
                     let number = roll() % 4096;
-                    word.copy_from_slice(&(number * 0x0101_4001_0004_1001).to_le_bytes());
+                    let word_of = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    word.copy_from_slice(&word_of.to_le_bytes());
                 }
             }
         }
