@@ -1,6 +1,7 @@
 //! Chores of the repository: `cargo xtask <chore>`.
 
 mod bench;
+mod fuzz;
 mod generate;
 mod shell;
 mod test;
@@ -24,6 +25,8 @@ enum Chore {
     Test(test::Arguments),
     /// Measure the server, beside etcd and kube-apiserver if KUBEBUILDER_ASSETS names them.
     Bench(bench::Arguments),
+    /// Feed parsers with changed inputs, guided by coverage, and keep those that make them panic.
+    Fuzz(fuzz::Arguments),
     /// Write generated files, or check that they are up to date.
     Generate(generate::Arguments),
     /// Check the rules of the house that no other tool checks.
@@ -31,9 +34,13 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = fuzz::compile() {
+        return code;
+    }
     let outcome = match Arguments::parse().chore {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Generate(arguments) => generate::run(&arguments),
         Chore::Tidy => tidy::run(),
     };

@@ -8,13 +8,14 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("bash", "bash"),
     ("diff", "diffutils"),
     ("docker-registry", "docker-registry"),
     ("git", "git"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
+    ("losetup", "mount"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("skopeo", "skopeo"),
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
 
 /// Runs all tests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    provide()?;
+    provide(&PROGRAMS)?;
     let mut tests = shell::cargo();
     if shell::find("cargo-nextest").is_some() {
         tests.args(["nextest", "run", "--workspace"]);
@@ -45,9 +46,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Installs what is missing if that is possible without asking; a test never skips in silence.
-fn provide() -> anyhow::Result<()> {
+pub(crate) fn provide(programs: &[(&str, &'static str)]) -> anyhow::Result<()> {
     let missing = || -> Vec<&str> {
-        let mut packages: Vec<_> = PROGRAMS
+        let mut packages: Vec<_> = programs
             .iter()
             .filter(|(name, _)| shell::find(name).is_none())
             .map(|(_, package)| *package)
@@ -61,7 +62,7 @@ fn provide() -> anyhow::Result<()> {
         return Ok(());
     }
     let advice = format!(
-        "the tests need programs from the packages: {}",
+        "programs are missing from the packages: {}",
         packages.join(" ")
     );
     let root = shell::read(shell::command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");

@@ -17,7 +17,8 @@
 //!
 //! Memory is bounded at any size of disk: at most [`plan::MOST`] items are waited for, and a table
 //! that would make it more is parked with all it maps, until the end; without a tail, until the
-//! next pass. After [`stream::MOST_PASSES`] the image is refused as too fragmented.
+//! next pass. At most [`stream::MOST_PASSES`] are made; an image that would need more is refused as too
+//! fragmented after the first.
 //!
 //! Reading is as strict as QEMU's, and stricter in one thing: a table or cluster that lies behind the
 //! end of the file is an error and not zeros, because it is what a truncated image looks like.

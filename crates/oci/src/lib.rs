@@ -34,6 +34,9 @@ mod counts;
 mod credentials;
 mod error;
 mod flights;
+#[cfg(feature = "fuzz")]
+#[expect(clippy::expect_used, clippy::panic, reason = "that is how something is found")]
+pub mod fuzz;
 mod image;
 pub mod mirrors;
 mod secret;

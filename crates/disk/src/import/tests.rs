@@ -1,3 +1,4 @@
+mod device;
 mod faults;
 mod fixture;
 mod formats;

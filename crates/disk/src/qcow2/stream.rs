@@ -50,6 +50,8 @@ pub(crate) struct Stream {
     missing: Plan,
     /// L2 tables that there was no room for in the plan.
     postponed: BTreeSet<u32>,
+    /// Pieces of the first pass that there was no room for.
+    behind: u64,
     running: Vec<Running>,
     /// Compressed clusters of which a part was seen: where they end and belong, where they begin.
     waiting: BTreeMap<(u64, u64), u64>,
@@ -90,6 +92,7 @@ impl Stream {
             plan,
             missing: Plan::default(),
             postponed: BTreeSet::new(),
+            behind: 0,
             running: Vec::new(),
             waiting: BTreeMap::new(),
             reach: 0,
@@ -382,13 +385,24 @@ impl Stream {
             // Kept until the end, with all it maps, or until the next pass.
             self.park(self.l1_entry(index), table, canvas);
             self.postponed.insert(index);
+            self.behind += early.len() as u64;
             return Ok(());
         }
         for piece in early {
             self.plan.insert(piece);
         }
+        let mut lost = Vec::new();
         for piece in late {
-            self.late(index, piece, canvas)?;
+            self.late(piece, canvas, &mut lost)?;
+        }
+        // All of a table or nothing: else the next pass would begin with it again.
+        if lost.len() > self.missing.room() {
+            self.postponed.insert(index);
+            self.behind += lost.len() as u64;
+            return Ok(());
+        }
+        for piece in lost {
+            self.missing.insert(piece);
         }
         Ok(())
     }
@@ -430,10 +444,15 @@ impl Stream {
         Ok(pieces)
     }
 
-    /// A piece went by before its table came.
-    fn late(&mut self, index: u32, piece: Piece, canvas: &mut Canvas<'_>) -> Result<(), Error> {
+    /// A piece went by before its table came: what is not to be had any more is lost in this pass.
+    fn late(
+        &mut self,
+        piece: Piece,
+        canvas: &mut Canvas<'_>,
+        lost: &mut Vec<Piece>,
+    ) -> Result<(), Error> {
         let clusters = match piece.item {
-            Item::Compressed(length) => return self.late_compressed(index, piece, length, canvas),
+            Item::Compressed(length) => return self.late_compressed(piece, length, canvas, lost),
             Item::Run(clusters) => clusters,
             _ => 1,
         };
@@ -449,7 +468,7 @@ impl Stream {
             };
             match self.recall(one.host, canvas)? {
                 Some(data) => place(one, &data, canvas)?,
-                None => self.miss(index, one),
+                None => lost.push(one),
             }
         }
         Ok(())
@@ -457,10 +476,10 @@ impl Stream {
 
     fn late_compressed(
         &mut self,
-        index: u32,
         piece: Piece,
         length: u32,
         canvas: &mut Canvas<'_>,
+        lost: &mut Vec<Piece>,
     ) -> Result<(), Error> {
         let ends = piece.host + u64::from(length);
         let first = piece.host & !(self.header.cluster() - 1);
@@ -473,7 +492,7 @@ impl Stream {
                 None
             };
             let Some(part) = part else {
-                self.miss(index, piece);
+                lost.push(piece);
                 return Ok(());
             };
             data.extend_from_slice(&part);
@@ -482,12 +501,6 @@ impl Stream {
         data.drain(..usize::try_from(piece.host - first).unwrap_or(0));
         data.truncate(length as usize);
         self.inflate(piece.guest, data, canvas)
-    }
-
-    fn miss(&mut self, index: u32, piece: Piece) {
-        if !self.missing.insert(piece) {
-            self.postponed.insert(index);
-        }
     }
 
     /// Lets go of bytes that nothing needs any more.
@@ -525,6 +538,7 @@ impl Stream {
         }
         self.next = u64::MAX;
         if self.pass == 1 && canvas.has_tail() {
+            self.behind = 0;
             for index in std::mem::take(&mut self.postponed) {
                 self.expect_table(index, self.l1_entry(index), canvas)?;
             }
@@ -559,8 +573,10 @@ impl Stream {
     }
 
     fn again(&mut self) -> Result<Ended, Error> {
-        let missing = (self.missing.len() + self.postponed.len()) as u64;
-        if self.pass >= MOST_PASSES {
+        let missing = self.missing.len() as u64 + self.behind.max(self.postponed.len() as u64);
+        // A pass brings what is waited for and hardly more; if all of them would not do, none is made.
+        let most = super::plan::MOST as u64 * u64::from(MOST_PASSES.saturating_sub(self.pass));
+        if missing > most || self.pass >= MOST_PASSES {
             return Err(Qcow2Error::Fragmented {
                 missing,
                 passes: self.pass,
@@ -568,7 +584,9 @@ impl Stream {
             .into());
         }
         self.pass += 1;
-        self.plan = std::mem::take(&mut self.missing);
+        self.behind = 0;
+        self.plan = Plan::default();
+        // Tables first: what they map is then known before the pass after this one.
         for index in std::mem::take(&mut self.postponed) {
             let piece = Piece {
                 host: self.l1_entry(index),
@@ -577,6 +595,15 @@ impl Stream {
             };
             if !self.plan.insert(piece) {
                 self.postponed.insert(index);
+            }
+        }
+        while let Some(piece) = self.missing.take_before(u64::MAX) {
+            if !self.plan.insert(piece) {
+                let table = match piece.item {
+                    Item::Table(index) => index,
+                    _ => u32::try_from(piece.guest / self.header.l2_reach()).unwrap_or(0),
+                };
+                self.postponed.insert(table);
             }
         }
         self.latest = Latest::default();

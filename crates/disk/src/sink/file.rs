@@ -26,17 +26,23 @@ impl FileSink {
     /// `limit` is the largest disk that is wanted in it, such as the size of the volume. A device
     /// is never larger than it is.
     pub fn new(file: File, limit: Option<u64>) -> io::Result<Self> {
-        let device = file.metadata()?.file_type().is_block_device();
-        let capacity = if device {
-            let size = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
-            Some(limit.map_or(size, |limit| limit.min(size)))
-        } else {
-            limit
-        };
+        if file.metadata()?.file_type().is_block_device() {
+            return Self::of_device(file, limit);
+        }
         Ok(Self {
             file,
-            device,
-            capacity,
+            device: false,
+            capacity: limit,
+        })
+    }
+
+    /// Takes a file for a device, whatever it is: it has a size, and nothing above it.
+    pub(crate) fn of_device(file: File, limit: Option<u64>) -> io::Result<Self> {
+        let size = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
+        Ok(Self {
+            file,
+            device: true,
+            capacity: Some(limit.map_or(size, |limit| limit.min(size))),
         })
     }
 

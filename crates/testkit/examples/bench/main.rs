@@ -6,6 +6,7 @@
 
 mod fleet;
 mod governance;
+mod images;
 mod load;
 mod report;
 mod target;
@@ -52,6 +53,15 @@ struct Arguments {
     /// Edits of governed objects.
     #[arg(long, default_value_t = 50)]
     rounds: usize,
+    /// Gibibytes of the disk that is imported.
+    #[arg(long, default_value_t = 2)]
+    disk: u64,
+    /// Imports of each kind; the best counts.
+    #[arg(long, default_value_t = 3)]
+    imports: usize,
+    /// Boot images that are decided about.
+    #[arg(long, default_value_t = 200)]
+    images: usize,
     /// Watches that are open at the same time.
     #[arg(long, default_value_t = 200)]
     watchers: usize,
@@ -66,6 +76,8 @@ enum Part {
     Fleet,
     /// A configuration with many governed objects.
     Governance,
+    /// Boot images: imports, looks, polls, decisions.
+    Images,
 }
 
 #[tokio::main]
@@ -95,6 +107,16 @@ async fn main() -> anyhow::Result<()> {
             let target = Target::genuine(&PathBuf::from(assets)).await?;
             governance::measure(&target, size, &mut report).await?;
         }
+        return report.print();
+    }
+    if arguments.part == Part::Images {
+        let size = images::Size {
+            disk: arguments.disk << 30,
+            imports: arguments.imports.max(1),
+            images: arguments.images,
+            nodes: arguments.nodes,
+        };
+        images::measure(&arguments.medley, size, &mut report).await?;
         return report.print();
     }
     measure(

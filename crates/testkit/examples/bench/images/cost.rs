@@ -1,0 +1,111 @@
+//! What a program costs: time, memory, and files on its way.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+/// How often is looked.
+const EVERY: Duration = Duration::from_millis(10);
+
+const MIB: f64 = 1_048_576.0;
+
+/// What some programs cost, one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cost {
+    /// From the start of the first to the end of the last.
+    pub(super) seconds: f64,
+    /// The most memory of any, in MiB.
+    pub(super) memory: f64,
+    /// The most that was in the folder, in MiB; without the result once it is known.
+    pub(super) scratch: f64,
+}
+
+impl Cost {
+    /// Runs a program that works in a folder.
+    pub(super) fn add(&mut self, command: &mut Command, folder: &Path) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let mut child = start(command)?;
+        loop {
+            let ended = child.try_wait().context("waiting for a program")?;
+            if let Some(status) = ended {
+                self.seconds += started.elapsed().as_secs_f64();
+                ensure!(status.success(), "{command:?} ended with {status}");
+                self.scratch = self.scratch.max(allocated(folder));
+                return Ok(());
+            }
+            self.memory = self.memory.max(highest(child.id()));
+            self.scratch = self.scratch.max(allocated(folder));
+            std::thread::sleep(EVERY);
+        }
+    }
+
+    /// What is left is the result, and no scratch space.
+    pub(super) fn settle(&mut self, result: &Path) -> anyhow::Result<()> {
+        let about = std::fs::metadata(result)
+            .with_context(|| format!("looking at {}", result.display()))?;
+        self.scratch = (self.scratch - mebibytes(about.blocks() * 512)).max(0.0);
+        Ok(())
+    }
+
+    /// The shortest time and the most of everything else.
+    pub(super) fn best(all: &[Self]) -> Self {
+        let start = Self {
+            seconds: f64::INFINITY,
+            ..Self::default()
+        };
+        all.iter().fold(start, |best, one| Self {
+            seconds: best.seconds.min(one.seconds),
+            memory: best.memory.max(one.memory),
+            scratch: best.scratch.max(one.scratch),
+        })
+    }
+}
+
+/// How long a program runs.
+pub(super) fn time(command: &mut Command) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let status = start(command)?.wait().context("waiting for a program")?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(started.elapsed())
+}
+
+fn start(command: &mut Command) -> anyhow::Result<Child> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("starting {command:?}"))
+}
+
+/// The most resident memory that a process had so far, in MiB; nothing of one that has ended.
+fn highest(id: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|it| it.parse().ok()).unwrap_or(0.0) / 1024.0
+}
+
+/// What files in a folder and below take, in MiB. Files may go while it is looked.
+fn allocated(folder: &Path) -> f64 {
+    let mut bytes = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(about) if about.is_dir() => folders.push(entry.path()),
+                Ok(about) => bytes += about.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    mebibytes(bytes)
+}
+
+/// Exact for less than 4 TiB, which nothing here is.
+fn mebibytes(bytes: u64) -> f64 {
+    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) * 1024.0 / MIB
+}
