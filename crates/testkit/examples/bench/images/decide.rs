@@ -173,6 +173,7 @@ impl World {
             policy: &self.policy,
             discovered: &BTreeMap::new(),
             ssp: self.ssp.as_ref(),
+            ssp_installed: true,
             seed: 61,
             now: self.now,
         });
