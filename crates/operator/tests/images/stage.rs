@@ -1,6 +1,7 @@
 //! A cluster with the kinds of CDI and simulated storage, and our operator, which imports in the
 //! process of the test.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, 
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{NamespaceResourceScope, Resource};
-use operator::images::cdi::{self, Folder, Imports};
+use operator::images::cdi::{Folder, Imports};
 use operator::{ACCOUNT, Job};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -44,12 +45,17 @@ pub(crate) struct Stage {
 impl Stage {
     /// Everything but our operator: nodes of two architectures, and storage that makes snapshots.
     pub(crate) async fn new() -> anyhow::Result<Self> {
-        let cluster = TestCluster::start().await?;
-        let client = cluster.client();
-        let installed = Installed {
+        Self::with(Installed {
             cdi: true,
             ..Installed::default()
-        };
+        })
+        .await
+    }
+
+    /// The same, where these operators of others are installed.
+    pub(crate) async fn with(installed: Installed) -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        let client = cluster.client();
         operators::install(&client, &installed).await?;
         operator::install(&client, HOME).await?;
         let others = Manager::new(client.clone());
@@ -71,10 +77,14 @@ impl Stage {
             ours: Mutex::default(),
             forbidden: Forbidden::default(),
         };
-        let namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } }))?;
+        // The operators of others may have made it.
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
+        });
         let namespaces: Api<Namespace> = Api::all(stage.cluster.client());
+        let apply = PatchParams::apply("admin");
         namespaces
-            .create(&PostParams::default(), &namespace)
+            .patch(NAMESPACE, &apply, &Patch::Apply(namespace))
             .await?;
         for architecture in ["amd64", "arm64"] {
             stage.node(architecture).await?;
@@ -102,27 +112,43 @@ impl Stage {
 
     /// Has our operator run, with the rights that are shipped for it; the one before is stopped.
     pub(crate) async fn operator(&self) -> anyhow::Result<()> {
-        let folder = Folder {
+        self.operator_with(self.here()).await
+    }
+
+    /// Imports in the process of the test.
+    pub(crate) fn here(&self) -> Imports {
+        Imports::Here(Folder {
             // Disks of tests are small.
             checkpoint_every: 256 << 10,
             ..Folder::new(self.disks.path().to_owned())
-        };
-        self.operator_with(Imports::Here(folder)).await
+        })
     }
 
     pub(crate) async fn operator_with(&self, imports: Imports) -> anyhow::Result<()> {
+        self.work(&[Job::ImagesCdi], imports).await
+    }
+
+    /// Has our operator do these jobs, with the rights that are shipped for them.
+    pub(crate) async fn work(&self, jobs: &[Job], imports: Imports) -> anyhow::Result<()> {
         self.stop().await;
-        let registry = Registry::new(Vec::new());
-        let rules = Job::ImagesCdi.rules(&registry);
-        let client = self.cluster.client();
-        operator::grant(&client, HOME, &registry, &[Job::ImagesCdi].into()).await?;
+        let jobs: BTreeSet<Job> = jobs.iter().copied().collect();
+        let profiles = Registry::new(Vec::new());
+        operator::grant(&self.cluster.client(), HOME, &profiles, &jobs).await?;
+        let rules: Vec<_> = jobs.iter().flat_map(|job| job.rules(&profiles)).collect();
         let account = (HOME, ACCOUNT);
         let client = self
             .forbidden
             .client(&self.cluster, account, &rules, &[])
             .await?;
         let manager = Manager::new(client);
-        cdi::start(&manager, &imports).await;
+        let options = operator::Options {
+            jobs,
+            namespace: HOME.to_owned(),
+            profiles: Vec::new(),
+            version: "v9".to_owned(),
+            imports,
+        };
+        operator::start(&manager, &options).await?;
         *self.ours.lock() = Some(manager);
         Ok(())
     }
@@ -152,14 +178,30 @@ impl Stage {
     }
 
     pub(crate) async fn node(&self, architecture: &str) -> anyhow::Result<()> {
+        self.node_called(&format!("node-{architecture}"), architecture)
+            .await
+    }
+
+    pub(crate) async fn node_called(&self, name: &str, architecture: &str) -> anyhow::Result<()> {
         let node = serde_json::from_value(json!({
             "metadata": {
-                "name": format!("node-{architecture}"),
-                "labels": { "kubernetes.io/arch": architecture, "kubernetes.io/os": "linux" },
+                "name": name,
+                "labels": {
+                    "kubernetes.io/arch": architecture, "kubernetes.io/os": "linux",
+                    "node-role.kubernetes.io/worker": "",
+                },
             },
         }))?;
         let nodes: Api<Node> = Api::all(self.cluster.client());
         nodes.create(&PostParams::default(), &node).await?;
+        let said = json!({ "status": { "nodeInfo": {
+            "architecture": architecture, "operatingSystem": "linux", "bootID": "", "machineID": "",
+            "systemUUID": "", "kernelVersion": "", "osImage": "", "kubeletVersion": "",
+            "containerRuntimeVersion": "", "kubeProxyVersion": "",
+        } } });
+        nodes
+            .patch_status(name, &by("kubelet"), &Patch::Merge(said))
+            .await?;
         Ok(())
     }
 
