@@ -244,7 +244,7 @@ fn image(facts: &Facts<'_>, key: Named, group: &Group<'_>) -> Image {
         .next()
         .filter(|_| group.members.len() == 1 && group.members.values().all(|it| !is_part(it)));
     Image {
-        name: own.or(only.cloned()).unwrap_or(key.name),
+        name: own.or_else(|| only.cloned()).unwrap_or(key.name),
         namespace: key.namespace,
         pointer,
         architectures,
@@ -337,7 +337,7 @@ fn stands_for(facts: &Facts<'_>, namespace: &str, source: &DataSource, found: &m
     };
     let known = found.history.first().filter(|entry| entry.name == *name);
     let digest = meta.and_then(|it| annotation(it, names::DIGEST));
-    let digest = digest.or(known.map(|entry| entry.digest.as_str()));
+    let digest = digest.or_else(|| known.map(|entry| entry.digest.as_str()));
     found.digest = digest.map(str::to_owned);
     let since = known.and_then(|entry| entry.since.parse().ok());
     found.since = since.or_else(|| Some(meta?.creation_timestamp.as_ref()?.0));
@@ -450,7 +450,7 @@ fn said(
     let of_cron = of_cron.filter(|it| it.status != "True");
     let status = source.and_then(|it| it.status.as_ref());
     let of_source = status.and_then(|it| conditions::get(&it.conditions, "Ready"));
-    match of_cron.or(of_source.filter(|_| !ready)) {
+    match of_cron.or_else(|| of_source.filter(|_| !ready)) {
         Some(said) => (said.reason.clone(), said.message.clone()),
         None => (None, None),
     }

@@ -338,7 +338,7 @@ impl Job {
                 watch.found(&found);
                 Self {
                     layers: vec![found.layer(&name)?],
-                    bytes: Box::new(web::File {
+                    bytes: Box::new(web::Bytes {
                         client: request.client.clone(),
                         file: WebFile {
                             address: found.address,
@@ -417,12 +417,11 @@ impl Job {
         } else {
             None
         };
-        let (index_digest, digest) = match self.digests.take() {
-            Some(digests) => digests,
-            None => {
-                let digest = of_file(&self.name, &disk.layer)?;
-                (digest.clone(), digest)
-            }
+        let (index_digest, digest) = if let Some(digests) = self.digests.take() {
+            digests
+        } else {
+            let digest = of_file(&self.name, &disk.layer)?;
+            (digest.clone(), digest)
         };
         target.finish()?;
         Ok(Imported {

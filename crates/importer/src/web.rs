@@ -89,7 +89,7 @@ pub async fn look(
 }
 
 /// The bytes of a file, for code that blocks.
-pub(crate) struct File {
+pub(crate) struct Bytes {
     pub(crate) client: Client,
     pub(crate) file: WebFile,
     pub(crate) version: FileVersion,
@@ -98,7 +98,7 @@ pub(crate) struct File {
     pub(crate) stopped: Arc<AtomicBool>,
 }
 
-impl disk::Source for File {
+impl disk::Source for Bytes {
     fn open(&mut self, _layer: &Layer, offset: u64) -> io::Result<Box<dyn Read + Send>> {
         let (client, file) = (self.client.clone(), self.file.clone());
         let (version, keyring) = (self.version.clone(), Arc::clone(&self.keyring));

@@ -1,4 +1,9 @@
 //! Files on web servers: those that behave, and those that do not.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test may fail as the test does"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -38,7 +38,7 @@ impl WebFile {
     pub fn answer(&self, asked: &Asked) -> Misdeed {
         let known = asked
             .header("if-none-match")
-            .or(asked.header("if-modified-since"));
+            .or_else(|| asked.header("if-modified-since"));
         let answer = if known.is_some_and(|known| self.is(known)) {
             Misdeed::answer(304, "")
         } else {

@@ -87,7 +87,7 @@ fn cron(architecture: &str) -> Value {
     })
 }
 
-fn source(architecture: &str, stands_for: Value, ready: bool) -> Value {
+fn source(architecture: &str, stands_for: &Value, ready: bool) -> Value {
     json!({
         "metadata": {
             "name": format!("fedora-{architecture}"), "namespace": HOME,
@@ -149,7 +149,7 @@ fn mixed() -> World {
     );
     world.crons = vec![bad, good];
     let name = "fedora-amd64-aaaaaaaaaaaa";
-    let mut there = source("amd64", pvc(name), true);
+    let mut there = source("amd64", &pvc(name), true);
     there["metadata"]["annotations"][names::HISTORY] = json!(history::write(&[
         Entry {
             digest: digest('a'),
@@ -212,7 +212,7 @@ fn a_name_without_architectures_is_an_image_of_its_own() {
     legacy["spec"]["template"]["spec"]["source"] =
         json!({ "http": { "url": "https://example.com/rhel9.qcow2.xz" } });
     world.crons.push(legacy);
-    let mut own = source("x", pvc("win11"), false);
+    let mut own = source("x", &pvc("win11"), false);
     own["metadata"] = json!({ "name": "win11", "namespace": HOME });
     world.sources.push(own);
     let images = world.images();
@@ -260,7 +260,7 @@ fn states_have_one_word(
     world.crons.push(cron);
     world
         .sources
-        .push(source("arm64", pvc("v"), ready == "True"));
+        .push(source("arm64", &pvc("v"), ready == "True"));
     let found = world.only();
     assert_eq!(found.state, expected);
     let leaves = unwanted.map(|_| "2026-11-16T12:30:00Z".parse().unwrap());
@@ -281,7 +281,7 @@ fn snapshots_and_imports_under_way_are_told() {
     });
     world.crons.push(cron);
     let old = json!({ "snapshot": { "namespace": HOME, "name": "fedora-arm64-aaaaaaaaaaaa" } });
-    world.sources.push(source("arm64", old, true));
+    world.sources.push(source("arm64", &old, true));
     world.snapshots.push(json!({
         "metadata": {
             "name": "fedora-arm64-aaaaaaaaaaaa", "namespace": HOME,

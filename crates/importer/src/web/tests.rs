@@ -22,7 +22,7 @@ fn client() -> Client {
     Client::new(Settings::new(Roots::none()), Routes::direct())
 }
 
-async fn request(server: &HostileServer, folder: &Path) -> anyhow::Result<Request> {
+fn request(server: &HostileServer, folder: &Path) -> anyhow::Result<Request> {
     let source = format!("http://{}/disk.img", server.host()).parse()?;
     let target = folder.join("disk.raw");
     Ok(Request::new(source, client(), "arm64", target))
@@ -46,7 +46,7 @@ impl Watch for Told {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_becomes_a_disk() -> anyhow::Result<()> {
     let (server, folder) = serve().await?;
-    let request = request(&server, folder.path()).await?;
+    let request = request(&server, folder.path())?;
     let (told, heard) = std::sync::mpsc::channel();
     let Imported {
         digest,
@@ -74,7 +74,7 @@ async fn a_file_becomes_a_disk() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_has_to_be_what_its_checksum_says() -> anyhow::Result<()> {
     let (server, folder) = serve().await?;
-    let mut request = request(&server, folder.path()).await?;
+    let mut request = request(&server, folder.path())?;
     let sha512 = Digest::of(platform::Algorithm::Sha512, &data());
     for checksum in [Digest::sha256(&data()), sha512] {
         request.web.checksum = Some(checksum);
@@ -104,7 +104,7 @@ async fn what_is_wrong_with_a_file_has_a_name() -> anyhow::Result<()> {
     ] {
         let server = HostileServer::start(move |_| answer.clone()).await?;
         let folder = tempfile::tempdir()?;
-        let mut request = request(&server, folder.path()).await?;
+        let mut request = request(&server, folder.path())?;
         request.limit = limit;
         let error = import(request, (), pending()).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{error}");

@@ -30,20 +30,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         asked.architecture.as_deref(),
         Timestamp::now(),
     );
-    let text = match arguments.output {
-        Some(data) => data.write(&json!({
+    if let Some(data) = arguments.output {
+        return exit::print(&data.write(&json!({
             "namespace": asked.image.namespace, "name": asked.image.name, "dataSources": all,
-        }))?,
-        None => {
-            let each: Vec<String> = all
-                .iter()
-                .map(|it| {
-                    let because = section("Because", &it.because);
-                    format!("{}\n{because}{}", it.state, section("Next", &it.next))
-                })
-                .collect();
-            each.join("\n")
-        }
-    };
-    exit::print(&text)
+        }))?);
+    }
+    let each: Vec<String> = all
+        .iter()
+        .map(|it| {
+            let because = section("Because", &it.because);
+            format!("{}\n{because}{}", it.state, section("Next", &it.next))
+        })
+        .collect();
+    exit::print(&each.join("\n"))
 }

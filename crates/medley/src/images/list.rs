@@ -79,9 +79,10 @@ fn list(images: &[Image]) -> Value {
 /// As `kubectl` takes them.
 fn names(images: &[Image]) -> String {
     let variants = images.iter().flat_map(|image| &image.architectures);
-    variants
+    let names: Vec<String> = variants
         .map(|it| format!("datasource.{}/{}\n", api::cdi::GROUP, it.data_source))
-        .collect()
+        .collect();
+    names.concat()
 }
 
 fn render(images: &[Image], namespaces: bool, wide: bool, now: Timestamp) -> String {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt};
 use platform::known_architecture;
 use serde::de::DeserializeOwned;
 
@@ -145,8 +145,8 @@ impl Objects {
             policy: Policies::new(client).policy().await?,
             now: Timestamp::now(),
         };
-        let crons = objects.crons.iter().filter_map(|it| it.namespace());
-        let sources = objects.sources.iter().filter_map(|it| it.namespace());
+        let crons = objects.crons.iter().filter_map(ResourceExt::namespace);
+        let sources = objects.sources.iter().filter_map(ResourceExt::namespace);
         // Volumes of other namespaces are none of images, and may be many.
         let namespaces: BTreeSet<String> = crons.chain(sources).collect();
         for namespace in namespaces {

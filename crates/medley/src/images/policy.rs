@@ -55,32 +55,29 @@ impl Policies {
             if !how.is_sent() {
                 return Ok(());
             }
-            let outcome = match found {
-                Some(found) => {
-                    let patch = Patch::Merge(json!({
-                        "metadata": { "resourceVersion": found.resource_version() },
-                        "spec": { "images": images },
-                    }));
-                    let params = PatchParams {
-                        field_manager: Some(MANAGER.to_owned()),
-                        dry_run: how.is_tried(),
-                        ..PatchParams::default()
-                    };
-                    self.api.patch(NAME, &params, &patch).await
-                }
-                None => {
-                    self.installed().await?;
-                    let spec = GoldenImagePolicySpec {
-                        images,
-                        ..GoldenImagePolicySpec::default()
-                    };
-                    let params = PostParams {
-                        field_manager: Some(MANAGER.to_owned()),
-                        dry_run: how.is_tried(),
-                    };
-                    let new = GoldenImagePolicy::new(NAME, spec);
-                    self.api.create(&params, &new).await
-                }
+            let outcome = if let Some(found) = found {
+                let patch = Patch::Merge(json!({
+                    "metadata": { "resourceVersion": found.resource_version() },
+                    "spec": { "images": images },
+                }));
+                let params = PatchParams {
+                    field_manager: Some(MANAGER.to_owned()),
+                    dry_run: how.is_tried(),
+                    ..PatchParams::default()
+                };
+                self.api.patch(NAME, &params, &patch).await
+            } else {
+                self.installed().await?;
+                let spec = GoldenImagePolicySpec {
+                    images,
+                    ..GoldenImagePolicySpec::default()
+                };
+                let params = PostParams {
+                    field_manager: Some(MANAGER.to_owned()),
+                    dry_run: how.is_tried(),
+                };
+                let new = GoldenImagePolicy::new(NAME, spec);
+                self.api.create(&params, &new).await
             };
             match outcome {
                 Ok(_) => return Ok(()),

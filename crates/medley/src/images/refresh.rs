@@ -40,14 +40,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             ..PatchParams::default()
         };
         let suffix = change.suffix();
-        let mut text = String::new();
+        let mut lines = Vec::new();
         for variant in asked.variants() {
             let Some(name) = &variant.cron else { continue };
             let now = Timestamp::now();
             // Times have whole seconds: one that is not later than the last poll would say nothing.
-            let after = variant
-                .last_poll
-                .map(|it| it + SignedDuration::from_secs(1));
+            let second = SignedDuration::from_secs(1);
+            let after = variant.last_poll.and_then(|it| it.checked_add(second).ok());
             let at = after.map_or(now, |after| after.max(now));
             let patch = Patch::Merge(json!({ "metadata": { "annotations": {
                 annotations::NEXT_CRON_TIME: format_time(at),
@@ -58,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                     said(error).context(format!("changing DataImportCron {name}"))
                 })?;
             }
-            text.push_str(&format!(
+            lines.push(format!(
                 "dataimportcron.{GROUP}/{name} is to be polled{suffix}\n"
             ));
             let Some(import) = variant.importing.as_ref().filter(|_| variant.import_failed) else {
@@ -71,16 +70,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 let sent = volumes.patch(import, &params, &patch).await;
                 sent.map_err(|error| said(error).context(format!("changing DataVolume {import}")))?;
             }
-            text.push_str(&format!(
+            lines.push(format!(
                 "datavolume.{GROUP}/{import} is to be tried again{suffix}\n"
             ));
         }
-        if text.is_empty() {
+        if lines.is_empty() {
             bail!(
                 "nothing imports {}: no DataImportCron manages a DataSource of it",
                 asked.image.name
             );
         }
-        exit::print(&text)
+        exit::print(&lines.concat())
     })
 }
