@@ -489,3 +489,51 @@ fn boot_images_are_asked_for_every_architecture() {
     let nodes = &seen[0]["status"]["nodeInfo"];
     assert_eq!(nodes["workloadsArchitectures"][2], "s390x");
 }
+
+#[test]
+fn boot_images_become_disks_that_survive_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = up(folder.path(), &[]);
+    let map = ["get", "cm", "medley-registry", "-n", "kube-system"];
+    let address = "-o=jsonpath={.metadata.annotations.fleet\\.medley\\.dev/registry}";
+    let address = cluster.ask(&[&map[..], &[address]].concat());
+    let cron = serde_json::json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron",
+        "metadata": { "name": "own-image-cron-arm64" },
+        "spec": {
+            "schedule": "0 */12 * * *", "managedDataSource": "own-arm64", "retentionPolicy": "None",
+            "template": { "spec": {
+                "source": { "registry": {
+                    "url": format!("docker://{address}/containerdisks/fedora:latest"),
+                    "platform": { "architecture": "arm64" },
+                } },
+                "storage": { "resources": { "requests": { "storage": "1Gi" } } },
+            } },
+        },
+    });
+    let file = folder.path().join("cron.json");
+    std::fs::write(&file, cron.to_string()).unwrap();
+    cluster.ask(&["apply", "-f", file.to_str().unwrap()]);
+    let ready = |cluster: &Server| {
+        let sources = list(cluster, &["datasources", "-n", "default"]);
+        let conditions = sources.first()?["status"]["conditions"].clone();
+        let mut conditions = conditions.as_array()?.iter();
+        let ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
+        let name = sources.first()?["status"]["source"]["snapshot"]["name"].clone();
+        ready.then(|| name.as_str().map(str::to_owned))?
+    };
+    let name = until("the image is imported", || ready(&cluster));
+    let disk = folder.path().join("data/disks/default").join(&name);
+    let disk = disk.join("disk.img");
+    let before = std::fs::read(&disk).unwrap();
+    // There is something on it.
+    assert!(before.iter().any(|byte| *byte != 0));
+
+    cluster.stop("-KILL");
+    let cluster = up(folder.path(), &[]);
+    assert_eq!(until("it is still there", || ready(&cluster)), name);
+    assert_eq!(std::fs::read(&disk).unwrap(), before);
+    // Nothing is left of it when nobody wants it any more.
+    cluster.ask(&["delete", "dataimportcron", "own-image-cron-arm64"]);
+    until("the disk is gone", || (!disk.exists()).then_some(()));
+}
