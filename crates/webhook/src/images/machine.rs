@@ -1,6 +1,6 @@
 //! Virtual machines: for what they start from, or told that they are not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
 use chassis::Absent as _;
@@ -54,7 +54,7 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
         volumes: &|name| volumes.get(name).map(String::as_str),
         // A machine of which nothing is known gets what KubeVirt gives it.
         default: None,
-        nodes: &std::collections::BTreeSet::new(),
+        nodes: &BTreeSet::new(),
     });
     let path = "/spec/template/spec/architecture";
     let patch = decision
