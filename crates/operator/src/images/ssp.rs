@@ -78,10 +78,10 @@ fn subscribe(layer: &Layer, agenda: &Agenda) {
         ForeignChange::Object { kind, key, change } if **kind == ssp_kind() => {
             to.changed(key, change);
         }
-        ForeignChange::Object { kind, change, .. } if **kind == kind_of::<VolumeSnapshot>() => {
-            if is_news(change, &sources) {
-                to.all();
-            }
+        ForeignChange::Object { kind, change, .. }
+            if **kind == kind_of::<VolumeSnapshot>() && is_news(change, &sources) =>
+        {
+            to.all();
         }
         change if concerns(change) || *change.kind() == gvk(Kind::Template) => to.all(),
         _ => {}

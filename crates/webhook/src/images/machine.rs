@@ -35,14 +35,11 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
     let mut volumes = BTreeMap::new();
     for name in &from.volumes {
         let claim = get::<PersistentVolumeClaim>(client, name).await?;
-        let said = claim.and_then(|it| architecture(&it));
-        let said = match said {
-            Some(said) => Some(said),
-            None => {
-                let import = get::<DataVolume>(client, name).await?;
-                import.and_then(|it| architecture(&it))
-            }
-        };
+        let mut said = claim.and_then(|it| architecture(&it));
+        if said.is_none() {
+            let import = get::<DataVolume>(client, name).await?;
+            said = import.and_then(|it| architecture(&it));
+        }
         if let Some(said) = said {
             volumes.insert(name.clone(), said);
         }
