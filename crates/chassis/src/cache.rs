@@ -103,7 +103,7 @@ impl<K: Kind> Cache<K> {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let fields = Some(format!("metadata.name={name}"));
         Self::follow_selected(api, fields, |object| {
-            object.meta_mut().managed_fields = None
+            object.meta_mut().managed_fields = None;
         })
     }
 

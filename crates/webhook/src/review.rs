@@ -49,7 +49,8 @@ struct Resource {
     group: String,
     #[serde(default)]
     version: String,
-    resource: String,
+    #[serde(rename = "resource")]
+    plural: String,
 }
 
 /// Who asks.
@@ -125,12 +126,12 @@ async fn consider(client: &Client, review: Value, now: Timestamp) -> Result<Valu
     let Resource {
         group,
         version,
-        resource,
+        plural,
     } = request.resource;
-    let layer = Layer::of(&group, &resource);
-    if layer.is_none() && (group.as_str(), resource.as_str()) != (GROUP, PLURAL) {
+    let layer = Layer::of(&group, &plural);
+    if layer.is_none() && (group.as_str(), plural.as_str()) != (GROUP, PLURAL) {
         return Err(Refusal::bad(format!(
-            "The request is about {resource}.{group}; only {PLURAL}.{GROUP} and what images are made of is decided on here"
+            "The request is about {plural}.{group}; only {PLURAL}.{GROUP} and what images are made of is decided on here"
         )));
     }
     if request.sub_resource.is_some_and(|part| !part.is_empty()) {

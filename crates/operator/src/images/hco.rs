@@ -149,12 +149,12 @@ impl Layer {
             let name = template.name();
             let crons = list::KNOWN.iter().map(|it| for_architecture(name, it));
             let crons = crons.chain([name.to_owned()]);
-            let known = crons.filter_map(|cron| {
+            let mut known = crons.filter_map(|cron| {
                 let cron = self.crons.get(home, &cron)?;
                 let text = annotation(&cron.metadata, AVAILABLE_ARCHITECTURES)?;
                 Some(Listed::parse(text).known.into_iter().collect())
             });
-            if let Some(known) = known.last() {
+            if let Some(known) = known.next() {
                 found.insert(name.to_owned(), known);
             }
         }

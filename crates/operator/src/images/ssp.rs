@@ -13,6 +13,7 @@
 mod gather;
 mod report;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
@@ -77,10 +78,10 @@ fn subscribe(layer: &Layer, agenda: &Agenda) {
         ForeignChange::Object { kind, key, change } if **kind == ssp_kind() => {
             to.changed(key, change);
         }
-        ForeignChange::Object { kind, change, .. } if **kind == kind_of::<VolumeSnapshot>() => {
-            if is_news(change, &sources) {
-                to.all();
-            }
+        ForeignChange::Object { kind, change, .. }
+            if **kind == kind_of::<VolumeSnapshot>() && is_news(change, &sources) =>
+        {
+            to.all();
         }
         change if concerns(change) || *change.kind() == gvk(Kind::Template) => to.all(),
         _ => {}
@@ -110,7 +111,7 @@ fn is_news<K: Resource>(change: &Change<K>, sources: &Cache<DataSource>) -> bool
     let home = change
         .object()
         .and_then(|it| it.meta().namespace.as_deref());
-    let labels = |side: &Option<std::sync::Arc<K>>| {
+    let labels = |side: &Option<Arc<K>>| {
         let side = side.as_ref()?;
         Some(side.meta().labels.clone().unwrap_or_default())
     };

@@ -233,7 +233,7 @@ impl Layer {
             sources: &|name| sources.get(name).map(|it| &**it),
             volumes: &|name| volumes.get(name).map(String::as_str),
             default: nodes.default.architecture.as_deref(),
-            nodes: &nodes.workload_names().into_iter().collect::<BTreeSet<_>>(),
+            nodes: &nodes.workload_names(),
         }))
     }
 

@@ -2,6 +2,7 @@
 
 use api::golden::names::DEFAULT_REASON;
 use golden::action::annotation;
+use kube::api::DeleteParams;
 use serde_json::json;
 use testkit::wait_until;
 
@@ -76,7 +77,7 @@ async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
     // Back again.
     stage
         .policies()
-        .delete("default", &Default::default())
+        .delete("default", &DeleteParams::default())
         .await?;
     stage.points_to("fedora", "fedora-amd64").await?;
     stage.points_to("ubuntu", "ubuntu-amd64").await?;

@@ -16,7 +16,7 @@ use golden::conditions;
 use governance::Registry;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use operator::Job;
 use operator::images::cdi::Imports;
 use parking_lot::Mutex;
@@ -329,7 +329,7 @@ where
     let what = format!("{} {names:?}", api.resource_url());
     let found = wait_until(&what, PATIENCE, async || {
         let all = api.list(&ListParams::default()).await?;
-        let mut all: Vec<String> = all.iter().map(|it| it.name_any()).collect();
+        let mut all: Vec<String> = all.iter().map(ResourceExt::name_any).collect();
         all.sort();
         let same = all == names;
         *last.lock() = all;

@@ -1,6 +1,6 @@
 //! Virtual machines: for what they start from, or told that they are not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
 use chassis::Absent as _;
@@ -35,14 +35,11 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
     let mut volumes = BTreeMap::new();
     for name in &from.volumes {
         let claim = get::<PersistentVolumeClaim>(client, name).await?;
-        let said = claim.and_then(|it| architecture(&it));
-        let said = match said {
-            Some(said) => Some(said),
-            None => {
-                let import = get::<DataVolume>(client, name).await?;
-                import.and_then(|it| architecture(&it))
-            }
-        };
+        let mut said = claim.and_then(|it| architecture(&it));
+        if said.is_none() {
+            let import = get::<DataVolume>(client, name).await?;
+            said = import.and_then(|it| architecture(&it));
+        }
         if let Some(said) = said {
             volumes.insert(name.clone(), said);
         }
@@ -54,7 +51,7 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
         volumes: &|name| volumes.get(name).map(String::as_str),
         // A machine of which nothing is known gets what KubeVirt gives it.
         default: None,
-        nodes: &std::collections::BTreeSet::new(),
+        nodes: &BTreeSet::new(),
     });
     let path = "/spec/template/spec/architecture";
     let patch = decision
