@@ -78,7 +78,10 @@ pub fn mirrors(data: &[u8]) {
     };
     let folder = Path::new("/etc/containerd/certs.d/quay.io");
     for registry in ["quay.io", "_default"] {
-        if hosts.add(registry, "hosts.toml", data, folder, &none).is_ok() {
+        if hosts
+            .add(registry, "hosts.toml", data, folder, &none)
+            .is_ok()
+        {
             check(&Routes::direct().with_hosts(hosts.clone()));
         }
     }

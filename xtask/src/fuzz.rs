@@ -94,9 +94,16 @@ fn chosen(named: &[String]) -> anyhow::Result<Vec<String>> {
     }
     all.sort_unstable();
     if let Some(unknown) = named.iter().find(|name| !all.contains(name)) {
-        bail!("there is no target {unknown:?}; there are: {}", all.join(", "));
+        bail!(
+            "there is no target {unknown:?}; there are: {}",
+            all.join(", ")
+        );
     }
-    Ok(if named.is_empty() { all } else { named.to_vec() })
+    Ok(if named.is_empty() {
+        all
+    } else {
+        named.to_vec()
+    })
 }
 
 /// Builds the programs, with coverage.
@@ -146,7 +153,10 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
         match kept(&log) {
             Some(input) => bail!(
                 "FOUND; see it again with: cargo xtask fuzz {target} --input {}",
-                input.strip_prefix(shell::root()).unwrap_or(&input).display()
+                input
+                    .strip_prefix(shell::root())
+                    .unwrap_or(&input)
+                    .display()
             ),
             None => bail!("ended with {}", output.status),
         }
@@ -258,7 +268,8 @@ stat::number_of_executed_units: 8
 
     #[test]
     fn the_input_that_was_kept_is_found() {
-        let log = format!("{LOG}artifact_prefix='a/'; Test unit written to a/crash-1234\nBase64: AA==\n");
+        let log =
+            format!("{LOG}artifact_prefix='a/'; Test unit written to a/crash-1234\nBase64: AA==\n");
         assert_eq!(kept(&log), Some(PathBuf::from("a/crash-1234")));
         assert_eq!(kept(LOG), None);
     }

@@ -35,11 +35,9 @@ const LIMITS: Limits = Limits {
 
 /// The length of pieces that an input is cut into: any, and always the same for the same input.
 fn piece(data: &[u8]) -> usize {
-    let sum = data
-        .iter()
-        .fold(data.len(), |sum, byte| {
-            sum.wrapping_mul(31) ^ usize::from(*byte)
-        });
+    let sum = data.iter().fold(data.len(), |sum, byte| {
+        sum.wrapping_mul(31) ^ usize::from(*byte)
+    });
     1 + sum % 1500
 }
 
@@ -135,7 +133,7 @@ fn unpacked(mut unpacker: Unpacker, data: &[u8], piece: usize) -> Result<Unpacke
                 Ok(())
             })?;
             if let (Step::Boundary, Some(packing)) = (step, unpacker.packing()) {
-                boundary.get_or_insert(Boundary {
+                boundary.get_or_insert_with(|| Boundary {
                     packing,
                     packed: unpacker.packed(),
                     unpacked: unpacker.unpacked(),
@@ -158,7 +156,10 @@ pub fn unpack(data: &[u8]) {
     let pieces = unpacked(Unpacker::new(LIMITS), data, piece(data));
     let whole = match (whole, pieces) {
         (Ok(whole), Ok(pieces)) => {
-            assert!(whole.bytes == pieces.bytes, "in pieces it is something else");
+            assert!(
+                whole.bytes == pieces.bytes,
+                "in pieces it is something else"
+            );
             whole
         }
         // How much went in when too much came out depends on the pieces.
@@ -177,7 +178,10 @@ pub fn unpack(data: &[u8]) {
         .expect("a decoder can be made");
     let rest = unpacked(unpacker, data.get(rest..).expect("it is inside"), 4096)
         .expect("another decoder goes on");
-    assert!(whole.bytes.get(start..) == Some(&rest.bytes), "another rest");
+    assert!(
+        whole.bytes.get(start..) == Some(&rest.bytes),
+        "another rest"
+    );
 }
 
 /// A decoded image.
@@ -328,6 +332,9 @@ pub fn layer(data: &[u8]) {
     let mut device = MemorySink::device(CAPACITY);
     if let Ok(again) = to(&mut device) {
         assert_eq!(again.content, imported.content);
-        assert!(device.to_vec() == file.to_vec(), "on a device it is another disk");
+        assert!(
+            device.to_vec() == file.to_vec(),
+            "on a device it is another disk"
+        );
     }
 }

@@ -12,7 +12,11 @@ mod content;
 mod digest;
 mod error;
 #[cfg(feature = "fuzz")]
-#[expect(clippy::expect_used, clippy::panic, reason = "that is how something is found")]
+#[expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "that is how something is found"
+)]
 pub mod fuzz;
 mod image;
 mod import;

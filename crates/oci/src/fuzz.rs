@@ -1,5 +1,7 @@
 //! Ways in for the fuzzer: each takes whatever bytes, and panics if something that always holds does not.
 
+use std::fmt::Write as _;
+
 use tokio::time::Instant;
 use url::Url;
 
@@ -26,12 +28,16 @@ pub fn challenge(data: &[u8]) {
     let mut written = format!("Bearer realm=\"{}\"", quoted(realm));
     for (name, value) in [("service", service), ("scope", scope)] {
         if let Some(value) = value {
-            written.push_str(&format!(",{name}=\"{}\"", quoted(value)));
+            // Writing to a string does not fail.
+            let _ = write!(written, ",{name}=\"{}\"", quoted(value));
         }
     }
     // Longer ones are not read.
     if written.len() <= 8192 {
-        assert_eq!(Demand::read([written.as_str()].into_iter()).as_ref(), Some(&demand));
+        assert_eq!(
+            Demand::read([written.as_str()].into_iter()).as_ref(),
+            Some(&demand)
+        );
     }
     for registry in ["https://registry.example", "http://127.0.0.1:5000"] {
         let registry = Url::parse(registry).expect("it is an address");
@@ -45,15 +51,30 @@ pub fn challenge(data: &[u8]) {
 
 /// Said in other words than `check` does.
 fn allowed(url: &Url, registry: &Url, has_credentials: bool) {
-    assert!(url.username().is_empty() && url.password().is_none(), "{url}");
+    assert!(
+        url.username().is_empty() && url.password().is_none(),
+        "{url}"
+    );
     let same = url.scheme() == registry.scheme() && origin(url) == origin(registry);
     if same {
         return;
     }
     assert!(url.scheme() == "https" || (url.scheme() == "http" && registry.scheme() == "http"));
-    assert!(url.scheme() == "https" || !has_credentials, "{url} would get them in the clear");
+    assert!(
+        url.scheme() == "https" || !has_credentials,
+        "{url} would get them in the clear"
+    );
     let host = url.host_str().expect("an address has a host");
-    for inner in ["localhost", "127.", "169.254.", "10.", "192.168.", "[::1]", "[fe80:", "[::ffff:7f"] {
+    for inner in [
+        "localhost",
+        "127.",
+        "169.254.",
+        "10.",
+        "192.168.",
+        "[::1]",
+        "[fe80:",
+        "[::ffff:7f",
+    ] {
         // A name may begin with digits, an address has nothing else.
         let address = host.parse::<std::net::Ipv4Addr>().is_ok() || host.starts_with('[');
         assert!(

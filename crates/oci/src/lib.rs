@@ -35,7 +35,7 @@ mod credentials;
 mod error;
 mod flights;
 #[cfg(feature = "fuzz")]
-#[expect(clippy::expect_used, clippy::panic, reason = "that is how something is found")]
+#[expect(clippy::expect_used, reason = "that is how something is found")]
 pub mod fuzz;
 mod image;
 pub mod mirrors;

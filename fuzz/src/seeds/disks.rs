@@ -104,7 +104,13 @@ pub fn streams() -> Seeds {
     let mut padded = pack("gzip", b"x", 1);
     padded.resize(padded.len() + 20, 0);
     all.push(padded);
-    all.push([b"\x50\x2a\x4d\x18\x02\0\0\0ab".to_vec(), pack("zstd", b"x", 1)].concat());
+    all.push(
+        [
+            b"\x50\x2a\x4d\x18\x02\0\0\0ab".to_vec(),
+            pack("zstd", b"x", 1),
+        ]
+        .concat(),
+    );
     all
 }
 
@@ -193,11 +199,18 @@ fn image(shape: Shape) -> Vec<u8> {
         image.put(104, &[u8::from(shape.zstd)]);
     }
     for (number, table) in image.l2.into_iter().enumerate() {
-        image.put(l1 * cluster + number as u64 * 8, &(table * cluster).to_be_bytes());
+        image.put(
+            l1 * cluster + number as u64 * 8,
+            &(table * cluster).to_be_bytes(),
+        );
     }
     let all = u64::from(u32::MAX);
     for (number, place) in [(0, 0), (1, 1), (2, 2), (5, 3)] {
-        let parts = if number == 5 { 0x00ff_0000_0000_0f0f } else { all };
+        let parts = if number == 5 {
+            0x00ff_0000_0000_0f0f
+        } else {
+            all
+        };
         image.map(0, number, (data + place) * cluster, parts);
     }
     if shape.version == 3 && !shape.extended {
@@ -235,10 +248,23 @@ fn compressed(zstd: bool, data: &[u8]) -> Vec<u8> {
 pub fn qcow2_images() -> Seeds {
     [
         PLAIN,
-        Shape { version: 2, ..PLAIN },
-        Shape { zstd: true, ..PLAIN },
-        Shape { tables_first: false, ..PLAIN },
-        Shape { bits: 14, extended: true, ..PLAIN },
+        Shape {
+            version: 2,
+            ..PLAIN
+        },
+        Shape {
+            zstd: true,
+            ..PLAIN
+        },
+        Shape {
+            tables_first: false,
+            ..PLAIN
+        },
+        Shape {
+            bits: 14,
+            extended: true,
+            ..PLAIN
+        },
     ]
     .into_iter()
     .map(image)
@@ -249,7 +275,11 @@ pub fn qcow2_images() -> Seeds {
 pub fn layers() -> Seeds {
     let folder = entry(b"disk/", b'5', b"", b"");
     let mut all = archives();
-    for disk in [image(PLAIN), pack("gzip", &image(PLAIN), 9000), vec![7; 1500]] {
+    for disk in [
+        image(PLAIN),
+        pack("gzip", &image(PLAIN), 9000),
+        vec![7; 1500],
+    ] {
         let layer = archive(&[folder.clone(), entry(b"disk/disk.img", b'0', &disk, b"")]);
         for kind in ["gzip", "zstd", "xz"] {
             all.push(pack(kind, &layer, 4000));

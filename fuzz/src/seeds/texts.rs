@@ -17,9 +17,7 @@ fn seeds<T: Into<Vec<u8>>>(texts: impl IntoIterator<Item = T>) -> Seeds {
 
 /// For `document`.
 pub fn documents() -> Seeds {
-    let entry = |digit, platform: Value| {
-        json!({ "mediaType": MANIFEST, "digest": hash(digit), "size": 7, "platform": platform })
-    };
+    let entry = |digit, platform: Value| json!({ "mediaType": MANIFEST, "digest": hash(digit), "size": 7, "platform": platform });
     let arm = json!({ "os": "linux", "architecture": "arm64", "variant": "v8" });
     let windows = json!({
         "os": "windows", "architecture": "amd64", "os.version": "10.0.20348.1", "os.features": ["win32k"],

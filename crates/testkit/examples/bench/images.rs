@@ -86,7 +86,9 @@ impl Stage {
     /// A command of the binary that speaks with the registry.
     fn medley(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
-        command.args(words).args(["--insecure", &self.registry.host()]);
+        command
+            .args(words)
+            .args(["--insecure", &self.registry.host()]);
         command
     }
 
@@ -129,7 +131,9 @@ impl Stage {
         let target = folder.path().join("disk.raw");
         let to = target.display().to_string();
         let reference = self.reference(name);
-        let words = ["images", "import", &reference, "--arch", "amd64", "--to", &to];
+        let words = [
+            "images", "import", &reference, "--arch", "amd64", "--to", &to,
+        ];
         let mut cost = Cost::default();
         let mut command = self.medley(&words);
         // Were there scratch space, it would be there or beside the target.
@@ -160,7 +164,10 @@ impl Stage {
         cost.add(tar.arg("-C").arg(folder.path()), folder.path())?;
         let mut qemu = Command::new("qemu-img");
         qemu.args(["convert", "-f", "qcow2", "-O", "raw", "-t", "writeback"]);
-        cost.add(qemu.args([path("disk/disk.img"), path("disk.raw")]), folder.path())?;
+        cost.add(
+            qemu.args([path("disk/disk.img"), path("disk.raw")]),
+            folder.path(),
+        )?;
         cost.settle(&path("disk.raw"))?;
         Ok(cost)
     }
@@ -192,7 +199,13 @@ impl Stage {
         let reference = self.reference("small:1");
         let mut ours = self.medley(&["image", "inspect", &reference, "-o", "json"]);
         let mut theirs = Command::new("skopeo");
-        theirs.args(["--insecure-policy", "inspect", "--raw", "--tls-verify=false", &reference]);
+        theirs.args([
+            "--insecure-policy",
+            "inspect",
+            "--raw",
+            "--tls-verify=false",
+            &reference,
+        ]);
         for command in [&mut ours, &mut theirs] {
             let before = self.registry.requests().len();
             let mut cost = Cost::default();
@@ -232,7 +245,9 @@ impl Stage {
             let before = self.registry.requests().len();
             let found = poll(&client, &source).await?;
             report.at_most(budget, what, "requests", self.counted(before)?);
-            let new = found.iter().filter(|(name, digest)| known.get(*name) != Some(*digest));
+            let new = found
+                .iter()
+                .filter(|(name, digest)| known.get(*name) != Some(*digest));
             anyhow::ensure!(new.count() == changes, "{what}: {found:?}");
             known = found;
         }

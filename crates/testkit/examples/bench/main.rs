@@ -53,8 +53,8 @@ struct Arguments {
     /// Edits of governed objects.
     #[arg(long, default_value_t = 50)]
     rounds: usize,
-    /// Gibibytes of the disk that is imported.
-    #[arg(long, default_value_t = 2)]
+    /// Mebibytes of the disk that is imported.
+    #[arg(long, default_value_t = 2048)]
     disk: u64,
     /// Imports of each kind; the best counts.
     #[arg(long, default_value_t = 3)]
@@ -111,7 +111,7 @@ async fn main() -> anyhow::Result<()> {
     }
     if arguments.part == Part::Images {
         let size = images::Size {
-            disk: arguments.disk << 30,
+            disk: arguments.disk << 20,
             imports: arguments.imports.max(1),
             images: arguments.images,
             nodes: arguments.nodes,

@@ -1,8 +1,10 @@
 //! What a program costs: time, memory, and files on its way.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -27,12 +29,12 @@ impl Cost {
     /// Runs a program that works in a folder.
     pub(super) fn add(&mut self, command: &mut Command, folder: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
-        let mut child = start(command)?;
+        let (mut child, log) = start(command)?;
         loop {
             let ended = child.try_wait().context("waiting for a program")?;
             if let Some(status) = ended {
                 self.seconds += started.elapsed().as_secs_f64();
-                ensure!(status.success(), "{command:?} ended with {status}");
+                ensure!(status.success(), "{}", failed(command, status, log));
                 self.scratch = self.scratch.max(allocated(folder));
                 return Ok(());
             }
@@ -67,18 +69,31 @@ impl Cost {
 /// How long a program runs.
 pub(super) fn time(command: &mut Command) -> anyhow::Result<Duration> {
     let started = Instant::now();
-    let status = start(command)?.wait().context("waiting for a program")?;
-    ensure!(status.success(), "{command:?} ended with {status}");
-    Ok(started.elapsed())
+    let (mut child, log) = start(command)?;
+    let status = child.wait().context("waiting for a program")?;
+    let time = started.elapsed();
+    ensure!(status.success(), "{}", failed(command, status, log));
+    Ok(time)
 }
 
-fn start(command: &mut Command) -> anyhow::Result<Child> {
-    command
+/// Starts a program; what it complains of goes to a file that nobody sees.
+fn start(command: &mut Command) -> anyhow::Result<(Child, File)> {
+    let log = tempfile::tempfile().context("making a log")?;
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(log.try_clone().context("making a log")?)
         .spawn()
-        .with_context(|| format!("starting {command:?}"))
+        .with_context(|| format!("starting {command:?}"))?;
+    Ok((child, log))
+}
+
+fn failed(command: &Command, status: ExitStatus, mut log: File) -> String {
+    let mut text = String::new();
+    // Without its words, there is still how it ended.
+    let _ = log.rewind().and_then(|()| log.read_to_string(&mut text));
+    let last = text.lines().last().unwrap_or_default();
+    format!("{command:?} ended with {status}: {last}")
 }
 
 /// The most resident memory that a process had so far, in MiB; nothing of one that has ended.

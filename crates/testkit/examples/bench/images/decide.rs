@@ -53,7 +53,11 @@ pub(super) fn measure(images: usize, nodes: usize, report: &mut Report) -> anyho
     }
     let wanted = images * ARCHITECTURE.len();
     anyhow::ensure!(world.crons.len() == wanted, "{} crons", world.crons.len());
-    anyhow::ensure!(world.volumes.len() == wanted, "{} imports", world.volumes.len());
+    anyhow::ensure!(
+        world.volumes.len() == wanted,
+        "{} imports",
+        world.volumes.len()
+    );
     let sources = wanted + images;
     anyhow::ensure!(world.ready() == sources, "{} are ready", world.ready());
     let started = Instant::now();

@@ -92,7 +92,7 @@ pub(super) fn layer(raw: &Path, layer: Layer, folder: &Path) -> anyhow::Result<P
     let mut convert = Command::new("qemu-img");
     convert.args(["convert", "-f", "raw", "-O", "qcow2"]);
     if layer == Layer::Clusters {
-        convert.args(["-c", "-W", "-m", "4"]);
+        convert.args(["-c", "-m", "4"]);
     }
     let status = convert.arg(raw).arg(&image).status();
     let status = status.context("starting qemu-img")?;
