@@ -45,6 +45,7 @@ fn seeds_get_far() {
         let digest = platform::Digest::sha256(&seed).to_string().parse().unwrap();
         let layer = disk::Layer {
             digest,
+            is_verified: true,
             size: None,
             diff_id: None,
             contents: disk::Contents::Disk,

@@ -33,9 +33,9 @@ mod process;
 mod registry;
 #[cfg(feature = "cluster")]
 mod remote;
-mod said;
 #[cfg(feature = "cluster")]
 mod rights;
+mod said;
 #[cfg(feature = "cluster")]
 mod served;
 mod wait;
@@ -54,9 +54,9 @@ pub use layout::Layout;
 pub use lines::Lines;
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
-pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use rights::Forbidden;
+pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use wait::wait_until;
