@@ -278,7 +278,7 @@ impl<'a> Image<'a> {
                     size.checked_next_multiple_of(512)
                         .ok_or_else(|| Error::TooSmall {
                             need: size,
-                            have: sink.capacity().unwrap_or(u64::MAX & !511),
+                            have: sink.capacity().unwrap_or(1 << 63),
                         })?
                 }
                 // A device is blank from end to end; a file grows.
