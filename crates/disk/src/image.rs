@@ -274,7 +274,13 @@ impl<'a> Image<'a> {
             let known = size.is_some();
             let size = match size {
                 // QEMU rounds up to sectors, as machines count in them.
-                Some(size) => size.next_multiple_of(512),
+                Some(size) => {
+                    size.checked_next_multiple_of(512)
+                        .ok_or_else(|| Error::TooSmall {
+                            need: size,
+                            have: sink.capacity().unwrap_or(1 << 63),
+                        })?
+                }
                 // A device is blank from end to end; a file grows.
                 None if !sink.has_tail() => sink.capacity().unwrap_or(0),
                 None => 0,

@@ -48,7 +48,13 @@ pub fn archives() -> Seeds {
     if let Some(size) = base256.get_mut(124..136) {
         size.copy_from_slice(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
     }
+    // As long as a number can say.
+    let mut longest = base256.clone();
+    if let Some(size) = longest.get_mut(128..136) {
+        size.fill(0xff);
+    }
     vec![
+        [longest, vec![4; 1024]].concat(),
         archive(&[folder.clone(), file.clone()]),
         archive(&[
             folder.clone(),
