@@ -6,7 +6,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -61,14 +60,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut found = Vec::new();
     for target in &targets {
         match fuzz(target, arguments) {
-            Ok(told) => say(&format!("{target:<12} {told}")),
+            Ok(told) => shell::say(&format!("{target:<12} {told}")),
             Err(error) => {
-                say(&format!("{target:<12} {error:#}"));
+                shell::say(&format!("{target:<12} {error:#}"));
                 found.push(target.as_str());
             }
         }
     }
-    say(&format!(
+    shell::say(&format!(
         "fuzz: {} passed, {} failed",
         targets.len() - found.len(),
         found.len()
@@ -77,11 +76,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("fuzzing failed: {}", found.join(", "));
-}
-
-fn say(line: &str) {
-    // A closed pipe changes nothing about the verdict.
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// The targets that were named, or all.
@@ -149,7 +143,7 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
         .with_context(|| format!("starting the target {target}"))?;
     let log = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        say(&last(&log, 60));
+        shell::say(&last(&log, 60));
         match kept(&log) {
             Some(input) => bail!(
                 "FOUND; see it again with: cargo xtask fuzz {target} --input {}",
@@ -168,7 +162,7 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
             told.runs, told.reached, told.counters
         )),
         _ => {
-            say(&last(&log, 20));
+            shell::say(&last(&log, 20));
             bail!("did not run, or without coverage: {runs:?}");
         }
     }

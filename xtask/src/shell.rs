@@ -1,6 +1,7 @@
 //! Running other programs.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,6 +24,12 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// The cargo this was started by.
 pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+}
+
+/// Tells how it is going.
+pub(crate) fn say(line: &str) {
+    // A closed pipe changes nothing about what is done.
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Runs a command whose output goes where ours goes.

@@ -1,7 +1,8 @@
 //! Block devices: real ones, as loop devices.
 //!
-//! They need root. Who has to do without says so: with `MEDLEY_TEST_WITHOUT_DEVICES=1` the tests take a file for a
-//! device, which shows what is decided, but not what the kernel does.
+//! They need root. Who has to do without says so, as `cargo xtask test` does where it is told apart: with
+//! `MEDLEY_TEST_WITHOUT_DEVICES=1` the tests take a file for a device, which shows what is decided, but
+//! not what the kernel does.
 
 use std::fs::File;
 use std::io::Read as _;
