@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
@@ -20,6 +21,14 @@ pub enum Next {
     Wait,
     /// After a while, or when something changes.
     After(Duration),
+}
+
+impl Next {
+    /// At a time, or when something changes; at once if the time has come.
+    pub fn at(time: Timestamp) -> Self {
+        let wait = time.duration_since(Timestamp::now());
+        Self::After(wait.try_into().unwrap_or(Duration::ZERO))
+    }
 }
 
 /// Brings the world to what one object asks for.

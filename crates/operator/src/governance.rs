@@ -225,7 +225,7 @@ impl Governor {
             ..facts
         };
         let next = match todo {
-            Todo::Rest(wake) => return Ok(Some(until(wake))),
+            Todo::Rest(wake) => return Ok(Some(wake.map_or(Next::Wait, Next::at))),
             Todo::Again => return Ok(None),
             Todo::Preview(draft) => {
                 let mut previews = Vec::new();
@@ -250,7 +250,7 @@ impl Governor {
         let todo = next.todo.clone();
         let written = self.write(&config, next).await?;
         Ok(match todo {
-            Todo::Rest(wake) if written.is_some() => Some(until(wake)),
+            Todo::Rest(wake) if written.is_some() => Some(wake.map_or(Next::Wait, Next::at)),
             _ => None,
         })
     }
@@ -354,14 +354,3 @@ impl Governor {
 /// What is read of the answer to a write. The cache reads the object, and once is enough: a long plan
 /// is a megabyte.
 type Answer = Object<NotUsed, NotUsed>;
-
-/// When to look again.
-fn until(wake: Option<Timestamp>) -> Next {
-    match wake {
-        None => Next::Wait,
-        Some(wake) => {
-            let wait = wake.duration_since(Timestamp::now());
-            Next::After(wait.try_into().unwrap_or(Duration::ZERO))
-        }
-    }
-}

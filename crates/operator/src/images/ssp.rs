@@ -193,13 +193,7 @@ impl Layer {
         }
         self.tell(&world.ssp, decision).await?;
         self.tell_policy(world, decision).await?;
-        Ok(match decision.look_again {
-            None => Next::Wait,
-            Some(at) => {
-                let wait = at.duration_since(Timestamp::now());
-                Next::After(wait.try_into().unwrap_or(Duration::ZERO))
-            }
-        })
+        Ok(decision.look_again.map_or(Next::Wait, Next::at))
     }
 
     /// Keeps an SSP until what was made for it is gone, or lets it go.

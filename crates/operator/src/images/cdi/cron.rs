@@ -1,7 +1,6 @@
 //! The controller of DataImportCrons.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use api::cdi::{DataImportCron, annotations, labels};
 use chassis::{Error, Key, Next, Reconcile};
@@ -61,15 +60,9 @@ impl Reconcile for Controller {
                 context.polls.ask(&cron);
                 Next::Wait
             }
-            When::At(then) => after(then),
+            When::At(then) => Next::at(then),
         })
     }
-}
-
-/// When it is that time.
-pub(super) fn after(then: Timestamp) -> Next {
-    let wait = then.duration_since(Timestamp::now());
-    Next::After(Duration::try_from(wait).unwrap_or_default())
 }
 
 fn has_finalizer(cron: &DataImportCron) -> bool {

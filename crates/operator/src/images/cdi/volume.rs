@@ -14,7 +14,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::Context;
-use super::cron::after;
 use super::executor::Task;
 
 /// The condition that tells of the importer.
@@ -183,7 +182,7 @@ impl Controller {
                 context.executor.start(task).await?;
                 Ok(Next::Wait)
             }
-            (Run::Wait(then), _) => Ok(after(*then)),
+            (Run::Wait(then), _) => Ok(Next::at(*then)),
             _ => Ok(Next::Wait),
         }
     }
