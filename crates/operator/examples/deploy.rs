@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 
+use api::rbac::cluster_role;
 use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -244,7 +245,7 @@ fn users() -> Result<Vec<Value>, Failure> {
 
 /// A role in the whole cluster, and an account that has it.
 fn granted(name: &str, account: &str, rules: Vec<PolicyRule>) -> Result<Vec<Value>, Failure> {
-    let role = serde_json::to_value(roles::cluster_role(name, rules))?;
+    let role = serde_json::to_value(cluster_role(name, rules))?;
     Ok(vec![role, binding("ClusterRole", name, account)])
 }
 
