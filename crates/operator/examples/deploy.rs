@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 
+use api::monitoring::pod_monitor;
 use api::rbac::cluster_role;
 use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
@@ -175,7 +176,7 @@ fn deployment(name: &str, replicas: u32, strategy: &Value, mut container: Value)
 
 /// Where Prometheus finds the metrics of the operator.
 fn metrics() -> Value {
-    alerts::pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
+    pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
 }
 
 fn labels(name: &str) -> Value {
