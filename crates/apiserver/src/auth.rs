@@ -14,7 +14,7 @@ mod service_account;
 mod token_file;
 
 pub(crate) use attributes::{Attributes, Resource as ResourceAttributes, Target};
-pub use authenticator::{Authenticator, PeerCertificate};
+pub use authenticator::Authenticator;
 pub(crate) use authorizer::Authorizer;
 pub(crate) use escalation::confirm_no_escalation;
 pub(crate) use impersonation::Impersonation;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use listener::stopped;
 use serde_json::Value;
 
-use crate::server::{State, stopped};
+use crate::server::State;
 
 /// How long an event is kept (kube-apiserver's default).
 const KEPT: SignedDuration = SignedDuration::from_hours(1);

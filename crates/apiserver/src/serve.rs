@@ -5,28 +5,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use listener::Limits;
 use rustls::RootCertStore;
 pub use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
 
-use crate::auth::PeerCertificate;
 use crate::pki::Identity;
-use crate::server::{ApiServer, stopped};
+use crate::server::ApiServer;
 
-/// How long a client may take to shake hands or to send its headers.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long running requests get when the server stops.
-const DRAIN: Duration = Duration::from_secs(2);
+/// Whoever is let in may ask: priority and fairness are about requests, not about connections.
+const LIMITS: Limits = Limits {
+    clients: usize::MAX,
+    streams: Some(1000),
+    drain: Duration::from_secs(2),
+};
 
 /// Why a server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -51,35 +46,22 @@ pub fn tls_config(
     client_authorities: &[String],
 ) -> Result<ServerConfig, ServeError> {
     let wrong =
-        |what: &str, error: &dyn std::fmt::Display| ServeError::Tls(format!("{what}: {error}"));
+        |error: &dyn std::fmt::Display| ServeError::Tls(format!("client authority: {error}"));
     let mut roots = RootCertStore::empty();
     for pem in client_authorities {
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            let certificate = certificate.map_err(|error| wrong("client authority", &error))?;
-            roots
-                .add(certificate)
-                .map_err(|error| wrong("client authority", &error))?;
+            let certificate = certificate.map_err(|error| wrong(&error))?;
+            roots.add(certificate).map_err(|error| wrong(&error))?;
         }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .allow_unauthenticated()
-            .build()
-            .map_err(|error| wrong("client authority", &error))?;
-    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| wrong("server certificate", &error))?;
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())
-        .map_err(|error| wrong("server key", &error))?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong("protocol versions", &error))?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)
-        .map_err(|error| wrong("server certificate", &error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| wrong(&error))?;
+    let (certificate, key) = (identity.certificate.as_bytes(), identity.key.as_bytes());
+    listener::tls_settings(certificate, key, verifier)
+        .map_err(|error| ServeError::Tls(format!("server {error}")))
 }
 
 /// A listening socket.
@@ -99,76 +81,17 @@ pub async fn serve(
     tls: ServerConfig,
     stop: impl Future<Output = ()>,
 ) {
-    let acceptor = TlsAcceptor::from(Arc::new(tls));
-    let mut connections = JoinSet::new();
-    tokio::pin!(stop);
-    loop {
-        let stream = tokio::select! {
-            () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Out of file handles, most likely; they come back.
-                    tracing::warn!(%error, "accepting a connection failed");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-        };
-        connections.spawn(connection(server.clone(), acceptor.clone(), stream));
-    }
-    drop(listener);
-    // Watches end here too: their connections are told to finish what they have.
-    server.stop();
-    let _ = tokio::time::timeout(DRAIN, async {
-        while connections.join_next().await.is_some() {}
-    })
-    .await;
-}
-
-async fn connection(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream) {
-    let mut stopping = server.state().stopping.subscribe();
-    // Requests and watch events are small and someone waits for each.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "setting TCP_NODELAY failed");
-    }
-    let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else {
-        return;
+    let tls = Arc::new(tls);
+    let stopping = server.clone();
+    let stop = async move {
+        stop.await;
+        // Watches end here too, so that their connections can.
+        stopping.stop();
     };
-    let peer = stream
-        .get_ref()
-        .1
-        .peer_certificates()
-        .and_then(|chain| chain.first())
-        .map(|certificate| PeerCertificate(certificate.to_vec()));
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let answer = move |request| {
         let server = server.clone();
-        if let Some(peer) = peer.clone() {
-            request.extensions_mut().insert(peer);
-        }
-        async move { Ok::<_, std::convert::Infallible>(server.handle(request).await) }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(1000)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        () = stopped(&mut stopping) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+        async move { server.handle(request).await }
     };
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended early");
-    }
+    let tls: listener::Tls = Box::new(move || Arc::clone(&tls));
+    listener::serve(listener, Some(tls), LIMITS, answer, stop).await;
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::Body as HttpBody;
 use jiff::Timestamp;
+use listener::PeerCertificate;
 use machinery::gvk::split_api_version;
 use machinery::meta;
 use machinery::status::Status;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 
 use crate::admission::HookSource;
 use crate::allocate::{self, Allocations, Reservation};
-use crate::auth::{self, Attributes, Authenticator, Authorizer, Impersonation, UserInfo};
+use crate::auth::{Attributes, Authenticator, Authorizer, Impersonation, UserInfo};
 use crate::dispatch;
 use crate::negotiate::{Encoding, content_type};
 use crate::registry::Registry;
@@ -241,7 +242,7 @@ impl ApiServer {
                 .map(|value| !matches!(value, "false" | "0")),
             Encoding::Json,
         );
-        let peer = parts.extensions.get::<auth::PeerCertificate>();
+        let peer = parts.extensions.get::<PeerCertificate>();
         let user = match &self.user {
             Some(user) => Ok(user.clone()),
             None => {
@@ -348,10 +349,4 @@ where
         let server = self.clone();
         Box::pin(async move { Ok(server.handle(request).await) })
     }
-}
-
-/// Waits until the server is told to stop.
-pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, which is as good a reason.
-    let _ = stopping.wait_for(|stopping| *stopping).await.is_ok();
 }

@@ -6,7 +6,6 @@
 //! | `/readyz` | 200 when it works, or waits for its turn to; else 503 and what is missing |
 //! | `/metrics` | OpenMetrics text |
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,20 +13,20 @@ use bytes::Bytes;
 use chassis::metrics::Metrics;
 use chassis::{Manager, metrics};
 use http::header::{ALLOW, CONTENT_TYPE};
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use listener::{Limits, text};
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tracing::{debug, warn};
+use tokio::net::TcpListener;
 
-/// How long a client may take to send its headers.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many clients are listened to at once; a kubelet and a few Prometheus are not more.
-const CLIENTS: usize = 64;
+/// A kubelet and a few Prometheus are not more, and speak no HTTP/2 without TLS. It never stops by
+/// itself.
+const LIMITS: Limits = Limits {
+    clients: 64,
+    streams: None,
+    drain: Duration::ZERO,
+};
 
 /// Where a process is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,22 +116,10 @@ async fn serve(
     answer: impl Fn(&Method, &str) -> Response<Full<Bytes>> + Send + Sync + 'static,
 ) {
     let answer = Arc::new(answer);
-    let mut clients = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept(), if clients.len() < CLIENTS => match accepted {
-                Ok((stream, _)) => {
-                    clients.spawn(client(stream, Arc::clone(&answer)));
-                }
-                Err(error) => {
-                    // Out of file handles, most likely; they come back.
-                    warn!(%error, "accepting a connection failed");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
-            Some(_) = clients.join_next() => {}
-        }
-    }
+    let answer = move |request: Request<Incoming>| {
+        std::future::ready(answer(request.method(), request.uri().path()))
+    };
+    listener::serve(listener, None, LIMITS, answer, std::future::pending()).await;
 }
 
 fn told(metrics: &Metrics) -> Response<Full<Bytes>> {
@@ -140,32 +127,6 @@ fn told(metrics: &Metrics) -> Response<Full<Bytes>> {
     let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
     answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer
-}
-
-fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(text.into()));
-    *response.status_mut() = code;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
-
-async fn client(
-    stream: TcpStream,
-    answer: Arc<impl Fn(&Method, &str) -> Response<Full<Bytes>> + Send + Sync + 'static>,
-) {
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path());
-        async move { Ok::<_, Infallible>(answer) }
-    });
-    let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        debug!(%error, "a client left early");
-    }
 }
 
 #[cfg(test)]

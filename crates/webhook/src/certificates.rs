@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use listener::stopped;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::error::Error;
-use crate::serve::over;
 
 /// Where the certificate comes from.
 #[derive(Debug, Clone)]
@@ -129,7 +128,7 @@ impl Tls {
 
     /// Follows the files. What cannot be used is passed over: the former certificate may still be
     /// good, and half of a new pair is nothing unusual while it is being written.
-    pub(crate) async fn follow(mut self, mut stopped: watch::Receiver<bool>) {
+    pub(crate) async fn follow(mut self, mut stopping: watch::Receiver<bool>) {
         let Certificates::Files {
             certificate,
             key,
@@ -140,7 +139,7 @@ impl Tls {
         };
         loop {
             tokio::select! {
-                () = over(&mut stopped) => return,
+                () = stopped(&mut stopping) => return,
                 () = tokio::time::sleep(every) => {}
             }
             let pair = match read(&certificate, &key) {
@@ -177,21 +176,9 @@ fn read(certificate: &Path, key: &Path) -> Result<Pair, Error> {
 }
 
 fn settings(pair: &Pair) -> Result<ServerConfig, Error> {
-    let wrong = |what: &str, error: &dyn std::fmt::Display| Error::Tls {
-        what: what.to_owned(),
-        why: error.to_string(),
-    };
-    let chain = CertificateDer::pem_slice_iter(&pair.certificate)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| wrong("certificate", &error))?;
-    let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|error| wrong("key", &error))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut settings = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong("protocol versions", &error))?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| wrong("certificate", &error))?;
-    settings.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(settings)
+    let anybody = WebPkiClientVerifier::no_client_auth();
+    listener::tls_settings(&pair.certificate, &pair.key, anybody).map_err(|error| Error::Tls {
+        what: error.what.to_owned(),
+        why: error.why,
+    })
 }

@@ -1,6 +1,5 @@
 //! The check on a socket: TLS, HTTP/1.1 and HTTP/2.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,26 +7,22 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use jiff::Timestamp;
 use kube::Client;
-use tokio::net::{TcpListener, TcpStream};
+use listener::{Limits, PATIENCE, stopped, text};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
-use tracing::{debug, warn};
 
 use crate::certificates::Tls;
 use crate::{PATH, review};
 
-/// How long a client may take to shake hands, to send its headers, or to send a body.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long questions that were asked may take when the check stops.
-const DRAIN: Duration = Duration::from_secs(10);
-/// How many clients are listened to at once. API servers keep their connections.
-const CLIENTS: usize = 256;
+/// API servers keep their connections: these are more than there are. Who has asked waits for an answer
+/// no longer than this.
+const LIMITS: Limits = Limits {
+    clients: 256,
+    streams: Some(100),
+    drain: Duration::from_secs(10),
+};
 /// The largest review: what fits in etcd twice, before and after.
 const LARGEST: usize = 3 << 20;
 
@@ -36,88 +31,14 @@ pub(crate) async fn listen(
     listener: TcpListener,
     tls: Tls,
     client: Client,
-    mut stopped: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
-    let mut clients = JoinSet::new();
-    let stopping = stopped.clone();
-    loop {
-        let stream = tokio::select! {
-            () = over(&mut stopped) => break,
-            accepted = listener.accept(), if clients.len() < CLIENTS => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Out of file handles, most likely; they come back.
-                    warn!(%error, "accepting a connection failed");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
-            Some(_) = clients.join_next() => continue,
-        };
-        let acceptor = TlsAcceptor::from(tls.current());
-        clients.spawn(connection(
-            stream,
-            acceptor,
-            client.clone(),
-            stopping.clone(),
-        ));
-    }
-    drop(listener);
-    let _ = tokio::time::timeout(DRAIN, async {
-        while clients.join_next().await.is_some() {}
-    })
-    .await;
-}
-
-/// Ready when the check is to stop, or nobody is left who could say so.
-pub(crate) async fn over(stopped: &mut watch::Receiver<bool>) {
-    let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
-async fn connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    client: Client,
-    mut stopped: watch::Receiver<bool>,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!(%error, "setting TCP_NODELAY failed");
-    }
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            // An API server that has not seen a new registration yet, most likely.
-            debug!(%error, "a client did not like the certificate");
-            return;
-        }
-        Err(_) => return,
-    };
-    let service = service_fn(move |request| {
+    let answer = move |request| {
         let client = client.clone();
-        async move { Ok::<_, Infallible>(respond(&client, request).await) }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(100)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    let serving = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(serving);
-    let outcome = tokio::select! {
-        outcome = serving.as_mut() => outcome,
-        () = over(&mut stopped) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
+        async move { respond(&client, request).await }
     };
-    if let Err(error) = outcome {
-        debug!(%error, "a connection ended early");
-    }
+    let tls: listener::Tls = Box::new(move || tls.current());
+    listener::serve(listener, Some(tls), LIMITS, answer, stopped(&mut stopping)).await;
 }
 
 async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -156,14 +77,6 @@ async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<B
     let review = review::answer(client, &body, Timestamp::now()).await;
     let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
     let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
-
-fn text(code: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
-    *response.status_mut() = code;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

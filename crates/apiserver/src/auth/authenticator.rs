@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
+use listener::PeerCertificate;
 use machinery::status::Status;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -10,10 +11,6 @@ use super::service_account::{SigningKey, TokenClaims};
 use super::token_file::StaticTokens;
 use super::{AUTHENTICATED, UserInfo};
 use crate::store::Store;
-
-/// A client certificate that the TLS layer has verified, in DER.
-#[derive(Debug, Clone)]
-pub struct PeerCertificate(pub Vec<u8>);
 
 /// Everything that can tell who is asking.
 pub struct Authenticator {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use listener::stopped;
 use machinery::meta;
 use machinery::schema::crd;
 use machinery::status::Status;
@@ -21,7 +22,7 @@ use crate::resource::Resource;
 use crate::rest::{
     Asked, Changed, Context, UpdateJob, delete_object, record_update, update_object,
 };
-use crate::server::{State, stopped};
+use crate::server::State;
 use crate::store::StoreError;
 
 /// Finalizer that keeps a definition until its instances are gone.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use listener::stopped;
 use machinery::json;
 use machinery::meta;
 use machinery::status::Status;
@@ -23,7 +24,6 @@ use crate::negotiate::Shape;
 use crate::request::ListOptions;
 use crate::resource::Resource;
 use crate::respond::{self, Body};
-use crate::server::stopped;
 use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
 /// How often a quiet watch says how far it has come.

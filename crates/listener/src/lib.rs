@@ -1,0 +1,200 @@
+//! Sockets that answer HTTP, with or without TLS: the API server, the checks, health and metrics, and
+//! the simulated registry all listen here.
+//!
+//! What is common to them is how clients are kept in bounds: how many there may be, how long they may
+//! take before they ask, and how long they get when the server stops. What is answered is a function.
+
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+pub use tls::{TlsError, tls_settings};
+
+/// How long a client may take to shake hands, or to send its headers.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How clients are kept in bounds.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How many are listened to at once; the others wait to be accepted.
+    pub clients: usize,
+    /// How many requests one of them may have under way over HTTP/2. `None`: HTTP/1.1 only.
+    pub streams: Option<u32>,
+    /// How long answers that are under way get when the server stops.
+    pub drain: Duration,
+}
+
+/// The TLS settings of the moment. They are asked for with every connection, so that certificates can
+/// be renewed.
+pub type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
+
+/// The certificate that a client has shown and that TLS has verified, in DER: an extension of its
+/// requests.
+#[derive(Debug, Clone)]
+pub struct PeerCertificate(pub Vec<u8>);
+
+/// Answers until `stop` is ready, then lets running answers end. When it is dropped instead, all
+/// connections end with it.
+pub async fn serve<A, F, B>(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    limits: Limits,
+    answer: A,
+    stop: impl Future<Output = ()>,
+) where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (stopping, stopped) = watch::channel(false);
+    let mut clients = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let stream = tokio::select! {
+            () = &mut stop => break,
+            accepted = listener.accept(), if clients.len() < limits.clients => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file handles, most likely; they come back.
+                    warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            Some(_) = clients.join_next() => continue,
+        };
+        let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
+        let (answer, stopped) = (answer.clone(), stopped.clone());
+        clients.spawn(client(stream, tls, limits.streams, answer, stopped));
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let _ = tokio::time::timeout(limits.drain, async {
+        while clients.join_next().await.is_some() {}
+    })
+    .await;
+}
+
+/// Ready when somebody says to stop, or nobody is left who could.
+pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// An answer in words.
+pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = code;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+async fn client<A, F, B>(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    streams: Option<u32>,
+    answer: A,
+    stopped: watch::Receiver<bool>,
+) where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    // Requests and answers are small, and someone waits for each.
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "setting TCP_NODELAY failed");
+    }
+    let Some(tls) = tls else {
+        return converse(stream, streams, answer, stopped).await;
+    };
+    let stream = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            // A client that does not trust the certificate, most likely.
+            debug!(%error, "shaking hands failed");
+            return;
+        }
+        Err(_) => return,
+    };
+    let shown = stream.get_ref().1.peer_certificates();
+    let peer = shown
+        .and_then(|chain| chain.first())
+        .map(|certificate| PeerCertificate(certificate.to_vec()));
+    let answer = move |mut request: Request<Incoming>| {
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
+        answer(request)
+    };
+    converse(stream, streams, answer, stopped).await;
+}
+
+async fn converse<A, F, B>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    streams: Option<u32>,
+    answer: A,
+    mut stopped: watch::Receiver<bool>,
+) where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    if streams.is_none() {
+        builder = builder.http1_only();
+    }
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    let service = service_fn(move |request| {
+        let answered = answer(request);
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    let conversation = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(conversation);
+    let outcome = tokio::select! {
+        outcome = conversation.as_mut() => outcome,
+        () = self::stopped(&mut stopped) => {
+            conversation.as_mut().graceful_shutdown();
+            conversation.await
+        }
+    };
+    if let Err(error) = outcome {
+        debug!(%error, "a connection ended early");
+    }
+}
