@@ -7,8 +7,9 @@
 use serde_json::{Value, json};
 
 use super::schema::{
-    AGE, Names, among_all, anything, boolean, choice, definition, int_or_text, int32, keyed, list,
-    object, open, text, texts, time, with, with_columns, without_status,
+    AGE, Names, PHASE, among_all, anything, boolean, choice, definition, embedded, int_or_text,
+    int32, keyed, list, object, open, requiring, spec_and_status, text, texts, time, with,
+    with_columns, without_status,
 };
 
 const GROUP: &str = "cdi.kubevirt.io";
@@ -26,14 +27,7 @@ pub(super) fn definitions() -> [Value; 6] {
 }
 
 fn names(kind: &'static str, plural: &'static str, short: &'static [&'static str]) -> Names {
-    Names {
-        group: GROUP,
-        version: VERSION,
-        kind,
-        plural,
-        short,
-        namespaced: true,
-    }
+    Names::new(GROUP, VERSION, kind, plural).short(short)
 }
 
 fn data_volume() -> Value {
@@ -44,12 +38,9 @@ fn data_volume() -> Value {
         ("progress", text()),
         ("restartCount", int32()),
     ]));
-    let schema = with(
-        object([("spec", data_volume_spec()), ("status", status)]),
-        json!({ "required": ["spec"] }),
-    );
+    let schema = spec_and_status(data_volume_spec(), status);
     let columns = [
-        ("Phase", "string", ".status.phase"),
+        PHASE,
         ("Progress", "string", ".status.progress"),
         ("Restarts", "integer", ".status.restartCount"),
     ];
@@ -62,9 +53,9 @@ fn data_volume() -> Value {
 
 /// What a `DataVolume` is filled with, and what it looks like.
 fn data_volume_spec() -> Value {
-    let reference = with(
+    let reference = requiring(
         object([("kind", text()), ("name", text()), ("namespace", text())]),
-        json!({ "required": ["kind", "name"] }),
+        &["kind", "name"],
     );
     open(object([
         (
@@ -91,7 +82,7 @@ fn data_volume_source() -> Value {
         ("secretRef", text()),
         ("url", text()),
     ]);
-    let http = with(
+    let http = requiring(
         object([
             ("certConfigMap", text()),
             ("checksum", text()),
@@ -100,7 +91,7 @@ fn data_volume_source() -> Value {
             ("secretRef", text()),
             ("url", text()),
         ]),
-        json!({ "required": ["url"] }),
+        &["url"],
     );
     open(object([
         ("blank", anything()),
@@ -127,15 +118,15 @@ fn claim() -> Value {
 
 /// The name of something in a namespace.
 fn place() -> Value {
-    with(
+    requiring(
         object([("name", text()), ("namespace", text())]),
-        json!({ "required": ["name", "namespace"] }),
+        &["name", "namespace"],
     )
 }
 
-/// Conditions that also say when they were looked at last.
-fn conditions() -> Value {
-    let condition = open(with(
+/// A condition that also says when it was looked at last.
+fn condition() -> Value {
+    open(requiring(
         object([
             ("lastHeartbeatTime", time()),
             ("lastTransitionTime", time()),
@@ -144,24 +135,18 @@ fn conditions() -> Value {
             ("status", text()),
             ("type", text()),
         ]),
-        json!({ "required": ["status", "type"] }),
-    ));
-    list(&condition)
+        &["status", "type"],
+    ))
+}
+
+fn conditions() -> Value {
+    list(&condition())
 }
 
 /// What a `DataImportCron` is asked for; in templates of other operators it is the same.
 pub(super) fn data_import_cron_spec() -> Value {
-    let template = with(
-        object([
-            ("apiVersion", text()),
-            ("kind", text()),
-            ("metadata", anything()),
-            ("spec", data_volume_spec()),
-            ("status", anything()),
-        ]),
-        json!({ "required": ["spec"] }),
-    );
-    with(
+    let template = requiring(embedded(data_volume_spec()), &["spec"]);
+    requiring(
         object([
             ("createdBy", text()),
             ("garbageCollect", text()),
@@ -172,7 +157,7 @@ pub(super) fn data_import_cron_spec() -> Value {
             ("serviceAccountName", text()),
             ("template", template),
         ]),
-        json!({ "required": ["managedDataSource", "schedule", "template"] }),
+        &["managedDataSource", "schedule", "template"],
     )
 }
 
@@ -182,9 +167,9 @@ pub(super) fn data_import_cron_template() -> Value {
 }
 
 fn data_import_cron() -> Value {
-    let import = with(
+    let import = requiring(
         object([("DataVolumeName", text()), ("Digest", text())]),
-        json!({ "required": ["DataVolumeName", "Digest"] }),
+        &["DataVolumeName", "Digest"],
     );
     let status = open(object([
         ("conditions", conditions()),
@@ -194,10 +179,7 @@ fn data_import_cron() -> Value {
         ("lastImportedPVC", place()),
         ("sourceFormat", text()),
     ]));
-    let schema = with(
-        object([("spec", data_import_cron_spec()), ("status", status)]),
-        json!({ "required": ["spec"] }),
-    );
+    let schema = spec_and_status(data_import_cron_spec(), status);
     let names = names("DataImportCron", "dataimportcrons", &["dic", "dics"]);
     let definition = without_status(among_all(definition(&names, schema, &[])));
     with_columns(definition, &[("Format", "string", ".status.sourceFormat")])
@@ -211,15 +193,9 @@ fn data_source() -> Value {
             ("snapshot", place()),
         ])
     };
-    let spec = with(
-        object([("source", source())]),
-        json!({ "required": ["source"] }),
-    );
+    let spec = requiring(object([("source", source())]), &["source"]);
     let status = open(object([("conditions", conditions()), ("source", source())]));
-    let schema = with(
-        object([("spec", spec), ("status", status)]),
-        json!({ "required": ["spec"] }),
-    );
+    let schema = spec_and_status(spec, status);
     let names = names("DataSource", "datasources", &["das"]);
     without_status(among_all(definition(&names, schema, &[])))
 }
@@ -234,12 +210,12 @@ fn storage_profile() -> Value {
             "message": "Illegal AccessMode",
         }],
     });
-    let set = with(
+    let set = requiring(
         object([
             ("accessModes", modes),
             ("volumeMode", choice(&["Block", "Filesystem"])),
         ]),
-        json!({ "required": ["accessModes", "volumeMode"] }),
+        &["accessModes", "volumeMode"],
     );
     let sets = with(list(&set), json!({ "maxItems": 8 }));
     let said = || {
@@ -253,14 +229,8 @@ fn storage_profile() -> Value {
     let mut status = said();
     status["properties"]["provisioner"] = text();
     status["properties"]["storageClass"] = text();
-    let schema = with(
-        object([("spec", said()), ("status", open(status))]),
-        json!({ "required": ["spec"] }),
-    );
-    let names = Names {
-        namespaced: false,
-        ..names("StorageProfile", "storageprofiles", &[])
-    };
+    let schema = spec_and_status(said(), open(status));
+    let names = names("StorageProfile", "storageprofiles", &[]).cluster_wide();
     definition(&names, schema, &[])
 }
 
@@ -278,61 +248,36 @@ fn importer() -> Value {
         ("infra", anything()),
         ("workload", anything()),
     ]));
-    let condition = keyed(
-        &open(with(
-            object([
-                ("lastHeartbeatTime", time()),
-                ("lastTransitionTime", time()),
-                ("message", text()),
-                ("reason", text()),
-                ("status", text()),
-                ("type", text()),
-            ]),
-            json!({ "required": ["status", "type"] }),
-        )),
-        &["type"],
-    );
-    let status = open(object([("conditions", condition), ("phase", text())]));
-    let schema = with(
-        object([("spec", spec), ("status", status)]),
-        json!({ "required": ["spec"] }),
-    );
-    let names = Names {
-        namespaced: false,
-        ..names("CDI", "cdis", &["cdi"])
-    };
-    with_columns(
-        definition(&names, schema, &[]),
-        &[AGE, ("Phase", "string", ".status.phase")],
-    )
+    let conditions = keyed(&condition(), &["type"]);
+    let status = open(object([("conditions", conditions), ("phase", text())]));
+    let schema = spec_and_status(spec, status);
+    let names = names("CDI", "cdis", &["cdi"]).cluster_wide();
+    with_columns(definition(&names, schema, &[]), &[AGE, PHASE])
 }
 
 /// `CDIConfig`: the same for those who import, with what was found out about the cluster.
 fn config() -> Value {
-    let overhead = object([("global", text()), ("storageClass", texts())]);
     let status = open(object([
-        ("filesystemOverhead", overhead),
+        ("filesystemOverhead", overhead()),
         ("preallocation", boolean()),
         ("scratchSpaceStorageClass", text()),
     ]));
-    let schema = with(
-        object([("spec", config_spec()), ("status", status)]),
-        json!({ "required": ["spec"] }),
-    );
-    let names = Names {
-        namespaced: false,
-        ..names("CDIConfig", "cdiconfigs", &[])
-    };
+    let schema = spec_and_status(config_spec(), status);
+    let names = names("CDIConfig", "cdiconfigs", &[]).cluster_wide();
     definition(&names, schema, &[])
 }
 
 fn config_spec() -> Value {
-    let overhead = object([("global", text()), ("storageClass", texts())]);
     open(object([
         ("featureGates", list(&text())),
-        ("filesystemOverhead", overhead),
+        ("filesystemOverhead", overhead()),
         ("insecureRegistries", list(&text())),
         ("preallocation", boolean()),
         ("scratchSpaceStorageClass", text()),
     ]))
+}
+
+/// How much of a volume a file system takes for itself.
+fn overhead() -> Value {
+    object([("global", text()), ("storageClass", texts())])
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::schema::{
     Names, atomic, boolean, choice, defaulted, definition as define, int32, list, merged, object,
-    operator_spec, operator_status, text, with,
+    only_cluster, operator_spec, operator_status, requiring, spec_and_status, text, with,
 };
 
 /// Which release of the descheduler operator is installed. They differ in what can be asked of them.
@@ -66,7 +66,7 @@ pub(super) fn definition(vintage: DeschedulerVintage) -> Value {
     }
     let spec = merged(
         operator_spec(),
-        with(
+        requiring(
             object([
                 (
                     "deschedulingIntervalSeconds",
@@ -80,27 +80,16 @@ pub(super) fn definition(vintage: DeschedulerVintage) -> Value {
                 ("profileCustomizations", customizations(vintage)),
                 ("profiles", profiles(vintage)),
             ]),
-            json!({ "required": ["profiles"] }),
+            &["profiles"],
         ),
     );
-    let schema = with(
-        object([("spec", spec), ("status", operator_status())]),
-        json!({
-            "required": ["spec"],
-            "x-kubernetes-validations": [{
-                "rule": "self.metadata.name == 'cluster'",
-                "message": "there is one KubeDescheduler, and its name must be cluster",
-            }],
-        }),
+    let schema = only_cluster(spec_and_status(spec, operator_status()), "KubeDescheduler");
+    let names = Names::new(
+        "operator.openshift.io",
+        "v1",
+        "KubeDescheduler",
+        "kubedeschedulers",
     );
-    let names = Names {
-        group: "operator.openshift.io",
-        version: "v1",
-        kind: "KubeDescheduler",
-        plural: "kubedeschedulers",
-        short: &[],
-        namespaced: true,
-    };
     define(
         &names,
         schema,

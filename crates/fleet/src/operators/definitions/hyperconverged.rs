@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cdi::data_import_cron_template;
 use super::schema::{
     Names, anything, boolean, choice, conditions, defaulted, definition as define, int_or_text,
-    int32, int64, keyed, label_selector, list, merged, object, open, text, with,
+    int32, int64, keyed, label_selector, list, merged, object, open, requiring, text, with,
 };
 
 /// Which version of `hco.kubevirt.io` is served.
@@ -45,14 +45,13 @@ pub(super) fn definition(version: HyperConvergedVersion) -> Value {
         ("systemHealthStatus", text()),
     ]);
     let schema = object([("spec", defaulted(spec, &json!({}))), ("status", status)]);
-    let names = Names {
-        group: "hco.kubevirt.io",
-        version: version.name(),
-        kind: "HyperConverged",
-        plural: "hyperconvergeds",
-        short: &["hco", "hcos"],
-        namespaced: true,
-    };
+    let names = Names::new(
+        "hco.kubevirt.io",
+        version.name(),
+        "HyperConverged",
+        "hyperconvergeds",
+    )
+    .short(&["hco", "hcos"]);
     define(&names, schema, &[])
 }
 
@@ -69,7 +68,7 @@ fn v1() -> Value {
         "nodePlacements",
         object([("infra", anything()), ("workload", anything())]),
     )]));
-    let gate = with(
+    let gate = requiring(
         object([
             (
                 "name",
@@ -77,7 +76,7 @@ fn v1() -> Value {
             ),
             ("state", choice(&["Enabled", "Disabled"])),
         ]),
-        json!({ "required": ["name"] }),
+        &["name"],
     );
     let gates = with(keyed(&gate, &["name"]), json!({ "maxItems": 64 }));
     object([

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::schema::{
     Names, anything, atomic, boolean, choice, definition, int_or_text, int32, int64, keyed,
-    label_selector, merged, object, operator_conditions, operator_spec, operator_status, reference,
-    text, with,
+    label_selector, merged, object, only_cluster, operator_conditions, operator_spec,
+    operator_status, reference, requiring, spec_and_status, text, with, without_status,
 };
 
 const GROUP: &str = "machineconfiguration.openshift.io";
@@ -25,24 +25,16 @@ fn configs() -> Value {
         ("kernelType", text()),
         ("osImageURL", text()),
     ]);
-    let names = Names {
-        group: GROUP,
-        version: "v1",
-        kind: "MachineConfig",
-        plural: "machineconfigs",
-        short: &["mc"],
-        namespaced: false,
-    };
-    let mut config = definition(
+    let names = Names::new(GROUP, "v1", "MachineConfig", "machineconfigs")
+        .short(&["mc"])
+        .cluster_wide();
+    let config = definition(
         &names,
         object([("spec", spec)]),
         &[("IgnitionVersion", "string", ".spec.config.ignition.version")],
     );
     // It says what is wanted, and nothing comes of it but what pools report.
-    if let Some(version) = config["spec"]["versions"][0].as_object_mut() {
-        version.remove("subresources");
-    }
-    config
+    without_status(config)
 }
 
 fn pools() -> Value {
@@ -69,18 +61,10 @@ fn pools() -> Value {
         ("unavailableMachineCount", int32()),
         ("updatedMachineCount", int32()),
     ]);
-    let names = Names {
-        group: GROUP,
-        version: "v1",
-        kind: "MachineConfigPool",
-        plural: "machineconfigpools",
-        short: &["mcp"],
-        namespaced: false,
-    };
-    let schema = with(
-        object([("spec", spec), ("status", status)]),
-        json!({ "required": ["spec"] }),
-    );
+    let names = Names::new(GROUP, "v1", "MachineConfigPool", "machineconfigpools")
+        .short(&["mcp"])
+        .cluster_wide();
+    let schema = spec_and_status(spec, status);
     definition(
         &names,
         schema,
@@ -120,7 +104,7 @@ fn pools() -> Value {
 /// What may be done without a reboot: by path of a file, by name of a unit, and for keys.
 fn policies() -> Value {
     let service = || object([("serviceName", text())]);
-    let action = with(
+    let action = requiring(
         object([
             (
                 "type",
@@ -137,13 +121,13 @@ fn policies() -> Value {
             ("reload", service()),
             ("restart", service()),
         ]),
-        json!({ "required": ["type"] }),
+        &["type"],
     );
     let actions = || atomic(&action);
     let by = |key: &str| {
-        let entry = with(
+        let entry = requiring(
             object([(key, text()), ("actions", actions())]),
-            json!({ "required": [key, "actions"] }),
+            &[key, "actions"],
         );
         keyed(&entry, &[key])
     };
@@ -166,23 +150,13 @@ fn configuration() -> Value {
             object([("clusterPolicies", policies())]),
         )]),
     );
-    let schema = with(
-        object([("spec", spec), ("status", status)]),
-        json!({
-            "required": ["spec"],
-            "x-kubernetes-validations": [{
-                "rule": "self.metadata.name == 'cluster'",
-                "message": "there is one MachineConfiguration, and its name must be cluster",
-            }],
-        }),
-    );
-    let names = Names {
-        group: "operator.openshift.io",
-        version: "v1",
-        kind: "MachineConfiguration",
-        plural: "machineconfigurations",
-        short: &[],
-        namespaced: false,
-    };
+    let schema = only_cluster(spec_and_status(spec, status), "MachineConfiguration");
+    let names = Names::new(
+        "operator.openshift.io",
+        "v1",
+        "MachineConfiguration",
+        "machineconfigurations",
+    )
+    .cluster_wide();
     definition(&names, schema, &[])
 }

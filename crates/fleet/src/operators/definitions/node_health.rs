@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::schema::{
-    Names, anything, conditions, defaulted, definition, int_or_text, int32, keyed, label_selector,
-    list, object, reference, text, time, with,
+    Names, PHASE, anything, conditions, defaulted, definition, int_or_text, int32, keyed,
+    label_selector, list, object, reference, requiring, text, time, with,
 };
 
 pub(super) fn definitions() -> [Value; 3] {
@@ -38,21 +38,21 @@ fn checks() -> Value {
             json!({ "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$" }),
         )
     };
-    let condition = with(
+    let condition = requiring(
         object([
             ("type", json!({ "type": "string", "minLength": 1 })),
             ("status", json!({ "type": "string", "minLength": 1 })),
             ("duration", duration()),
         ]),
-        json!({ "required": ["duration", "status", "type"] }),
+        &["duration", "status", "type"],
     );
-    let escalation = with(
+    let escalation = requiring(
         object([
             ("order", int32()),
             ("remediationTemplate", reference()),
             ("timeout", duration()),
         ]),
-        json!({ "required": ["order", "remediationTemplate", "timeout"] }),
+        &["order", "remediationTemplate", "timeout"],
     );
     let ready = |status: &str| json!({ "type": "Ready", "status": status, "duration": "300s" });
     let spec = with(
@@ -100,19 +100,19 @@ fn checks() -> Value {
         ("reason", text()),
         ("unhealthyNodes", list(&unhealthy)),
     ]);
-    let names = Names {
-        group: "remediation.medik8s.io",
-        version: "v1alpha1",
-        kind: "NodeHealthCheck",
-        plural: "nodehealthchecks",
-        short: &["nhc"],
-        namespaced: false,
-    };
+    let names = Names::new(
+        "remediation.medik8s.io",
+        "v1alpha1",
+        "NodeHealthCheck",
+        "nodehealthchecks",
+    )
+    .short(&["nhc"])
+    .cluster_wide();
     definition(
         &names,
         object([("spec", spec), ("status", status)]),
         &[
-            ("Phase", "string", ".status.phase"),
+            PHASE,
             ("Observed", "integer", ".status.observedNodes"),
             ("Healthy", "integer", ".status.healthyNodes"),
         ],
@@ -125,18 +125,11 @@ fn template(
     plural: &'static str,
     short: &'static [&'static str],
 ) -> Value {
-    let spec = with(
+    let spec = requiring(
         object([("template", object([("spec", anything())]))]),
-        json!({ "required": ["template"] }),
+        &["template"],
     );
-    let names = Names {
-        group,
-        version: "v1alpha1",
-        kind,
-        plural,
-        short,
-        namespaced: true,
-    };
+    let names = Names::new(group, "v1alpha1", kind, plural).short(short);
     definition(
         &names,
         object([("spec", spec), ("status", anything())]),

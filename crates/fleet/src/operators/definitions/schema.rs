@@ -89,6 +89,38 @@ pub(super) fn with(mut schema: Value, keywords: Value) -> Value {
     schema
 }
 
+/// A schema of an object that must have these fields.
+pub(super) fn requiring(schema: Value, fields: &[&str]) -> Value {
+    with(schema, json!({ "required": fields }))
+}
+
+/// What all but the simplest kinds are: something that is asked for, and what has become of it.
+pub(super) fn spec_and_status(spec: Value, status: Value) -> Value {
+    requiring(object([("spec", spec), ("status", status)]), &["spec"])
+}
+
+/// A kind of which there is one object, and it is called `cluster`.
+pub(super) fn only_cluster(schema: Value, kind: &str) -> Value {
+    with(
+        schema,
+        json!({ "x-kubernetes-validations": [{
+            "rule": "self.metadata.name == 'cluster'",
+            "message": format!("there is one {kind}, and its name must be cluster"),
+        }] }),
+    )
+}
+
+/// An object of another kind that somebody is to make.
+pub(super) fn embedded(spec: Value) -> Value {
+    object([
+        ("apiVersion", text()),
+        ("kind", text()),
+        ("metadata", anything()),
+        ("spec", spec),
+        ("status", anything()),
+    ])
+}
+
 /// A schema whose fields have these defaults, also when nobody names the object.
 pub(super) fn defaulted(schema: Value, default: &Value) -> Value {
     with(schema, json!({ "default": default }))
@@ -96,13 +128,13 @@ pub(super) fn defaulted(schema: Value, default: &Value) -> Value {
 
 /// `metav1.LabelSelector`.
 pub(super) fn label_selector() -> Value {
-    let expression = with(
+    let expression = requiring(
         object([
             ("key", text()),
             ("operator", text()),
             ("values", atomic(&text())),
         ]),
-        json!({ "required": ["key", "operator"] }),
+        &["key", "operator"],
     );
     with(
         object([
@@ -131,7 +163,7 @@ pub(super) fn reference() -> Value {
 
 /// `metav1.Condition`.
 pub(super) fn conditions() -> Value {
-    let condition = with(
+    let condition = requiring(
         object([
             ("lastTransitionTime", time()),
             ("message", json!({ "type": "string", "maxLength": 32768 })),
@@ -151,14 +183,14 @@ pub(super) fn conditions() -> Value {
             ("status", choice(&["True", "False", "Unknown"])),
             ("type", json!({ "type": "string", "maxLength": 316 })),
         ]),
-        json!({ "required": ["lastTransitionTime", "message", "reason", "status", "type"] }),
+        &["lastTransitionTime", "message", "reason", "status", "type"],
     );
     keyed(&condition, &["type"])
 }
 
 /// The conditions of OpenShift's operators: looser than `metav1.Condition`, a reason may be a sentence.
 pub(super) fn operator_conditions() -> Value {
-    let condition = with(
+    let condition = requiring(
         object([
             ("lastTransitionTime", time()),
             ("message", text()),
@@ -166,7 +198,7 @@ pub(super) fn operator_conditions() -> Value {
             ("status", choice(&["True", "False", "Unknown"])),
             ("type", text()),
         ]),
-        json!({ "required": ["lastTransitionTime", "status", "type"] }),
+        &["lastTransitionTime", "status", "type"],
     );
     keyed(&condition, &["type"])
 }
@@ -217,14 +249,47 @@ pub(super) fn merged(mut left: Value, right: Value) -> Value {
 /// How long ago an object was made.
 pub(super) const AGE: (&str, &str, &str) = ("Age", "date", ".metadata.creationTimestamp");
 
+/// How far an object has come.
+pub(super) const PHASE: (&str, &str, &str) = ("Phase", "string", ".status.phase");
+
 /// A kind and its names.
 pub(super) struct Names {
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) plural: &'static str,
-    pub(super) short: &'static [&'static str],
-    pub(super) namespaced: bool,
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+    namespaced: bool,
+}
+
+impl Names {
+    /// Of a kind that is in namespaces and has no short names.
+    pub(super) fn new(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            short: &[],
+            namespaced: true,
+        }
+    }
+
+    pub(super) fn short(self, short: &'static [&'static str]) -> Self {
+        Self { short, ..self }
+    }
+
+    pub(super) fn cluster_wide(self) -> Self {
+        Self {
+            namespaced: false,
+            ..self
+        }
+    }
 }
 
 /// A definition with one version and a status.

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::cdi::data_import_cron_template;
 use super::schema::{
-    AGE, Names, among_all, anything, boolean, choice, definition, int64, list, object, open,
-    operator_conditions, text, texts, with, with_columns, without_status,
+    AGE, Names, PHASE, among_all, anything, boolean, choice, definition, embedded, int64, list,
+    object, open, operator_conditions, requiring, spec_and_status, text, texts, with_columns,
+    without_status,
 };
 
 /// `SSP`.
@@ -29,7 +30,7 @@ pub(super) fn ssp() -> Value {
         ("controlPlaneArchitectures", list(&text())),
         ("workloadArchitectures", list(&text())),
     ]);
-    let spec = with(
+    let spec = requiring(
         object([
             ("cluster", cluster),
             ("commonTemplates", templates),
@@ -38,7 +39,7 @@ pub(super) fn ssp() -> Value {
             ("tlsSecurityProfile", anything()),
             ("tokenGenerationService", anything()),
         ]),
-        json!({ "required": ["commonTemplates"] }),
+        &["commonTemplates"],
     );
     let status = open(object([
         ("conditions", operator_conditions()),
@@ -48,24 +49,17 @@ pub(super) fn ssp() -> Value {
         ("phase", text()),
         ("targetVersion", text()),
     ]));
-    let names = Names {
-        group: "ssp.kubevirt.io",
-        version: "v1beta3",
-        kind: "SSP",
-        plural: "ssps",
-        short: &[],
-        namespaced: true,
-    };
+    let names = Names::new("ssp.kubevirt.io", "v1beta3", "SSP", "ssps");
     with_columns(
         definition(&names, object([("spec", spec), ("status", status)]), &[]),
-        &[AGE, ("Phase", "string", ".status.phase")],
+        &[AGE, PHASE],
     )
 }
 
 /// OpenShift's `Template`. There it is a kind of the API server, which also makes objects of it; here
 /// it only keeps what is written.
 pub(super) fn template() -> Value {
-    let parameter = with(
+    let parameter = requiring(
         object([
             ("description", text()),
             ("displayName", text()),
@@ -75,25 +69,18 @@ pub(super) fn template() -> Value {
             ("required", boolean()),
             ("value", text()),
         ]),
-        json!({ "required": ["name"] }),
+        &["name"],
     );
-    let schema = with(
+    let schema = requiring(
         object([
             ("labels", texts()),
             ("message", text()),
             ("objects", list(&anything())),
             ("parameters", list(&parameter)),
         ]),
-        json!({ "required": ["objects"] }),
+        &["objects"],
     );
-    let names = Names {
-        group: "template.openshift.io",
-        version: "v1",
-        kind: "Template",
-        plural: "templates",
-        short: &[],
-        namespaced: true,
-    };
+    let names = Names::new("template.openshift.io", "v1", "Template", "templates");
     let columns = [("Description", "string", ".metadata.annotations.description")];
     without_status(with_columns(definition(&names, schema, &[]), &columns))
 }
@@ -105,13 +92,7 @@ pub(super) fn virtual_machine() -> Value {
         ("nodeSelector", texts()),
     ]));
     let template = object([("metadata", anything()), ("spec", machine)]);
-    let volume = object([
-        ("apiVersion", text()),
-        ("kind", text()),
-        ("metadata", anything()),
-        ("spec", anything()),
-        ("status", anything()),
-    ]);
+    let volume = embedded(anything());
     let strategies = [
         "Always",
         "RerunOnFailure",
@@ -120,27 +101,18 @@ pub(super) fn virtual_machine() -> Value {
         "Once",
         "WaitAsReceiver",
     ];
-    let spec = open(with(
+    let spec = open(requiring(
         object([
             ("dataVolumeTemplates", list(&volume)),
             ("runStrategy", choice(&strategies)),
             ("running", boolean()),
             ("template", template),
         ]),
-        json!({ "required": ["template"] }),
+        &["template"],
     ));
-    let schema = with(
-        object([("spec", spec), ("status", anything())]),
-        json!({ "required": ["spec"] }),
-    );
-    let names = Names {
-        group: "kubevirt.io",
-        version: "v1",
-        kind: "VirtualMachine",
-        plural: "virtualmachines",
-        short: &["vm", "vms"],
-        namespaced: true,
-    };
+    let schema = spec_and_status(spec, anything());
+    let names =
+        Names::new("kubevirt.io", "v1", "VirtualMachine", "virtualmachines").short(&["vm", "vms"]);
     let columns = [
         AGE,
         ("Status", "string", ".status.printableStatus"),
