@@ -15,7 +15,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::TestCluster;
 
 /// Genuine controllers look for new kinds every 30 s and may need two looks.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
@@ -130,23 +130,14 @@ pub(crate) async fn until<K>(
     is: impl Fn(&K) -> bool,
 ) -> anyhow::Result<K>
 where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
+    K: Clone + DeserializeOwned + std::fmt::Debug + Serialize,
 {
-    let last = std::sync::Mutex::new(None);
-    let found = wait_until(&format!("{name} {what}"), PATIENCE, || async {
-        let found = api.get_opt(name).await?;
-        if let Ok(mut last) = last.lock() {
-            last.clone_from(&found);
-        }
-        Ok(found.filter(|object| is(object)))
-    })
-    .await;
-    found.with_context(|| format!("last seen: {last:?}"))
+    testkit::until(api, name, what, PATIENCE, is).await
 }
 
 pub(crate) async fn present<K>(api: &Api<K>, name: &str) -> anyhow::Result<K>
 where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
+    K: Clone + DeserializeOwned + std::fmt::Debug + Serialize,
 {
     until(api, name, "is there", |_| true).await
 }
@@ -156,9 +147,5 @@ pub(crate) async fn gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
-    wait_until(&format!("{name} is gone"), PATIENCE, || async {
-        let found = api.get_opt(name).await?;
-        Ok(found.is_none().then_some(()))
-    })
-    .await
+    testkit::until_gone(api, name, PATIENCE).await
 }

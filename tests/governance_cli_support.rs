@@ -11,9 +11,8 @@ use std::time::Duration;
 use api::advisor::{Phase, VirtPlatformConfig};
 use chassis::Manager;
 use fleet::operators::{self, Installed, MachineConfig, kube_descheduler, names};
-use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::{ServedCluster, TestCluster, wait_until};
 
@@ -51,13 +50,8 @@ impl World {
         let client = cluster.client();
         operators::install(&client, installed).await?;
         let manager = Manager::new(client.clone());
-        operators::start(&manager, client.clone(), FAST).await;
-        let node: Node = serde_json::from_value(json!({ "metadata": {
-            "name": "worker-1", "labels": { "node-role.kubernetes.io/worker": "" },
-        } }))?;
-        Api::all(client)
-            .create(&PostParams::default(), &node)
-            .await?;
+        operators::start(&manager, client, FAST).await;
+        cluster.node("worker-1", "amd64", "worker").await?;
         let served = cluster.serve().await?;
         Ok(Self {
             cluster,

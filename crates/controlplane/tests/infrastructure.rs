@@ -58,12 +58,9 @@ async fn until<K>(
     is: impl Fn(&K) -> bool,
 ) -> anyhow::Result<K>
 where
-    K: Clone + Debug + DeserializeOwned,
+    K: Clone + Debug + DeserializeOwned + Serialize,
 {
-    testkit::wait_until(&format!("{name}: {what}"), SOON, || async {
-        Ok(api.get_opt(name).await?.filter(|object| is(object)))
-    })
-    .await
+    testkit::until(api, name, what, SOON, is).await
 }
 
 /// Waits until an object is gone.
@@ -71,10 +68,7 @@ async fn until_gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    testkit::wait_until(&format!("{name} is gone"), SOON, || async {
-        Ok(api.get_opt(name).await?.is_none().then_some(()))
-    })
-    .await
+    testkit::until_gone(api, name, SOON).await
 }
 
 /// A pod that never was on any kubelet. The genuine server wants the service account it names.

@@ -54,21 +54,15 @@ async fn until<K>(
 where
     K: Clone + Debug + Serialize + DeserializeOwned,
 {
-    wait_until(&format!("{name}: {what}"), SOON, || async {
-        let object = api.get_opt(name).await?.map(|object| json!(object));
-        Ok(object.filter(|object| is(object)))
-    })
-    .await
+    let is = |object: &K| is(&json!(object));
+    Ok(json!(testkit::until(api, name, what, SOON, is).await?))
 }
 
 async fn until_gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    wait_until(&format!("{name} is gone"), SOON, || async {
-        Ok(api.get_opt(name).await?.is_none().then_some(()))
-    })
-    .await
+    testkit::until_gone(api, name, SOON).await
 }
 
 fn claim(name: &str, size: &str, rest: &Value) -> Value {

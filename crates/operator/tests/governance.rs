@@ -1,7 +1,7 @@
 //! Governance end to end: an API server, the operators of others, and ours.
 
-#[path = "governance/rights.rs"]
-mod rights;
+#[path = "common/ours.rs"]
+mod ours;
 #[path = "governance/stage.rs"]
 mod stage;
 

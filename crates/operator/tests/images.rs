@@ -14,6 +14,8 @@ mod faults;
 mod imports;
 #[path = "images/library.rs"]
 mod library;
+#[path = "common/ours.rs"]
+mod ours;
 #[path = "images/pipeline.rs"]
 mod pipeline;
 #[path = "images/pods.rs"]

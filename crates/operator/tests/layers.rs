@@ -3,8 +3,8 @@
 
 #[path = "layers/importer.rs"]
 mod importer;
-#[path = "governance/rights.rs"]
-mod rights;
+#[path = "common/ours.rs"]
+mod ours;
 #[path = "layers/stage.rs"]
 mod stage;
 

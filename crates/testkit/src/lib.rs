@@ -29,6 +29,8 @@ mod hostile;
 mod layout;
 #[cfg(feature = "cluster")]
 mod lines;
+#[cfg(feature = "cluster")]
+mod objects;
 mod process;
 mod registry;
 #[cfg(feature = "cluster")]
@@ -52,6 +54,8 @@ pub use hostile::{Asked, HostileServer, Misdeed};
 pub use layout::Layout;
 #[cfg(feature = "cluster")]
 pub use lines::Lines;
+#[cfg(feature = "cluster")]
+pub use objects::{by, until, until_gone};
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]

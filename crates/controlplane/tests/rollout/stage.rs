@@ -156,20 +156,10 @@ impl Stage {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
             + Debug
-            + DeserializeOwned,
+            + DeserializeOwned
+            + Serialize,
     {
-        let (api, fine) = (&self.api::<K>(), &fine);
-        let found = wait_until(what, PATIENCE, || async move {
-            Ok(api.get_opt(name).await?.filter(fine))
-        })
-        .await;
-        match found {
-            Ok(found) => Ok(found),
-            Err(error) => {
-                let last = api.get_opt(name).await?;
-                Err(error.context(format!("last seen: {last:#?}")))
-            }
-        }
+        testkit::until(&self.api::<K>(), name, what, PATIENCE, fine).await
     }
 
     /// Waits until a deployment has rolled out what it says now.

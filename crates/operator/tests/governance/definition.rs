@@ -4,9 +4,9 @@
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
-use testkit::TestCluster;
+use testkit::{TestCluster, by};
 
-use crate::stage::{DENSITY, LOAD_AWARE, NAMESPACE, by};
+use crate::stage::{DENSITY, LOAD_AWARE, NAMESPACE};
 
 const EXAMPLE: &str = "example-profile";
 const SINGLETON: &str = "<nil>: Invalid value: To ensure a singleton pattern, the VirtPlatformConfig name must exactly match the spec.profile.";

@@ -22,10 +22,10 @@ use kube::client::Body;
 use kube::{Api, Client, ResourceExt as _};
 use operator::governance::{Options, history};
 use serde_json::json;
-use testkit::TestCluster;
+use testkit::{TestCluster, by};
 use tokio::sync::Notify;
 
-use crate::stage::{NAMESPACE, PATIENCE, Stage, by};
+use crate::stage::{NAMESPACE, PATIENCE, Stage};
 
 const PROFILE: &str = "example-profile";
 const TARGETS: [&str; 3] = ["first", "second", "third"];

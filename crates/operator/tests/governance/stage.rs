@@ -11,23 +11,21 @@ use fleet::operators::{
     hyperconverged, kube_descheduler, names,
 };
 use governance::Registry;
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PostParams};
 use kube::{Api, ResourceExt as _};
 use operator::Job;
 use operator::governance::Options;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::{TestCluster, by, wait_until};
 
-use crate::rights::{self, Forbidden};
+pub(crate) use crate::ours::NAMESPACE;
+use crate::ours::Ours;
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A simulated reboot takes a tenth of a second.
 const FAST: f64 = 600.0;
-/// Where the history is kept.
-pub(crate) const NAMESPACE: &str = "medley-system";
 
 /// The profile of most tests.
 pub(crate) const LOAD_AWARE: &str = "load-aware-rebalancing";
@@ -38,8 +36,7 @@ pub(crate) const DENSITY: &str = "virt-higher-density";
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     others: Mutex<Option<Manager>>,
-    ours: Mutex<Option<Manager>>,
-    forbidden: Forbidden,
+    ours: Ours,
 }
 
 impl Stage {
@@ -75,8 +72,7 @@ impl Stage {
         Ok(Arc::new(Self {
             cluster,
             others: Mutex::default(),
-            ours: Mutex::default(),
-            forbidden: Forbidden::default(),
+            ours: Ours::default(),
         }))
     }
 
@@ -100,44 +96,29 @@ impl Stage {
         version: &str,
         registry: Registry,
     ) -> anyhow::Result<()> {
-        self.stop().await;
         let jobs = [Job::Governance].into();
-        let client = rights::client(&self.cluster, &jobs, &registry, &self.forbidden).await?;
-        let manager = Manager::new(client);
+        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
         let options = Options {
             registry,
             version: version.to_owned(),
             namespace: NAMESPACE.to_owned(),
         };
         operator::governance::start(&manager, options).await?;
-        *self.ours.lock() = Some(manager);
         Ok(())
     }
 
     /// Stops our operator.
     pub(crate) async fn stop(&self) {
-        let running = self.ours.lock().take();
-        if let Some(running) = running {
-            running.stop().await;
-        }
+        self.ours.stop().await;
     }
 
     /// What our operator tells Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        let running = self.ours.lock();
-        running
-            .as_ref()
-            .map(|manager| manager.metrics().render())
-            .unwrap_or_default()
+        self.ours.metrics()
     }
 
     pub(crate) async fn worker(&self, name: &str) -> anyhow::Result<()> {
-        let node = serde_json::from_value(json!({
-            "metadata": { "name": name, "labels": { "node-role.kubernetes.io/worker": "" } },
-        }))?;
-        let nodes: Api<Node> = Api::all(self.cluster.client());
-        nodes.create(&PostParams::default(), &node).await?;
-        Ok(())
+        self.cluster.node(name, "amd64", "worker").await
     }
 
     pub(crate) fn configs(&self) -> Api<VirtPlatformConfig> {
@@ -305,14 +286,6 @@ impl Stage {
     /// The names of MachineConfigs that are there.
     pub(crate) async fn has_machine_config(&self, name: &str) -> anyhow::Result<bool> {
         Ok(self.machine_configs().get_opt(name).await?.is_some())
-    }
-}
-
-/// Requests in the name of a field manager.
-pub(crate) fn by(manager: &str) -> PatchParams {
-    PatchParams {
-        field_manager: Some(manager.to_owned()),
-        ..PatchParams::default()
     }
 }
 

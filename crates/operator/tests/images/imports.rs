@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PostParams};
 use serde_json::json;
-use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, same_bytes, wait_until};
+use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, by, same_bytes, wait_until};
 
 use crate::library::Library;
-use crate::stage::{NAMESPACE, PATIENCE, Stage, by, condition, volume};
+use crate::stage::{NAMESPACE, PATIENCE, Stage, condition, volume};
 
 /// The whole of it: a registry, three architectures, two of which are wanted.
 #[tokio::test(flavor = "multi_thread")]

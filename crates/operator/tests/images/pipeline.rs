@@ -7,10 +7,10 @@ use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch};
 use operator::Job;
 use serde_json::{Value, json};
-use testkit::{Registry, same_bytes};
+use testkit::{Registry, by, same_bytes};
 
 use crate::library::Library;
-use crate::stage::{Stage, by, condition, volume};
+use crate::stage::{Stage, condition, volume};
 
 /// The layers that make disks of what is asked for.
 const LAYERS: [Job; 3] = [Job::ImagesHco, Job::ImagesSsp, Job::ImagesCdi];

@@ -6,9 +6,10 @@ use kube::Api;
 use kube::api::Patch;
 use operator::images::cdi::Imports;
 use serde_json::{Value, json};
+use testkit::by;
 
 use crate::library::Library;
-use crate::stage::{Stage, by, condition, volume};
+use crate::stage::{Stage, condition, volume};
 
 /// Says how the container of an importer ended.
 async fn ends(stage: &Stage, pod: &str, phase: &str, code: i32, said: &str) -> anyhow::Result<()> {

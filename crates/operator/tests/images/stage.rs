@@ -5,30 +5,28 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot, annotations};
 use api::golden::GoldenImagePolicy;
 use chassis::Manager;
 use fleet::operators::{self, Installed, importer, names};
 use fleet::storage;
 use governance::Registry;
-use k8s_openapi::api::core::v1::{Event, Namespace, Node, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{NamespaceResourceScope, Resource};
+use operator::Job;
 use operator::images::cdi::{Folder, Imports};
-use operator::{ACCOUNT, Job};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Forbidden, TestCluster, wait_until};
+use testkit::{TestCluster, by, wait_until};
+
+use crate::ours::{self, Ours};
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// A simulated snapshot takes no time to speak of.
 const FAST: f64 = 1000.0;
-/// Where Medley is.
-const HOME: &str = "medley-system";
 /// Where golden images are.
 pub(crate) const NAMESPACE: &str = "kubevirt-os-images";
 
@@ -38,8 +36,7 @@ pub(crate) struct Stage {
     disks: TempDir,
     /// The storage and the controllers of the cluster.
     _others: Manager,
-    ours: Mutex<Option<Manager>>,
-    forbidden: Forbidden,
+    ours: Ours,
 }
 
 impl Stage {
@@ -57,7 +54,7 @@ impl Stage {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         operators::install(&client, &installed).await?;
-        operator::install(&client, HOME).await?;
+        operator::install(&client, ours::NAMESPACE).await?;
         let others = Manager::new(client.clone());
         let options = storage::Options {
             client: client.clone(),
@@ -74,8 +71,7 @@ impl Stage {
             cluster,
             disks: tempfile::tempdir()?,
             _others: others,
-            ours: Mutex::default(),
-            forbidden: Forbidden::default(),
+            ours: Ours::default(),
         };
         // The operators of others may have made it.
         let namespace = json!({
@@ -130,44 +126,28 @@ impl Stage {
 
     /// Has our operator do these jobs, with the rights that are shipped for them.
     pub(crate) async fn work(&self, jobs: &[Job], imports: Imports) -> anyhow::Result<()> {
-        self.stop().await;
         let jobs: BTreeSet<Job> = jobs.iter().copied().collect();
         let profiles = Registry::new(Vec::new());
-        operator::grant(&self.cluster.client(), HOME, &profiles, &jobs).await?;
-        let rules: Vec<_> = jobs.iter().flat_map(|job| job.rules(&profiles)).collect();
-        let account = (HOME, ACCOUNT);
-        let client = self
-            .forbidden
-            .client(&self.cluster, account, &rules, &[])
-            .await?;
-        let manager = Manager::new(client);
+        let manager = self.ours.next(&self.cluster, &jobs, &profiles).await?;
         let options = operator::Options {
             jobs,
-            namespace: HOME.to_owned(),
+            namespace: ours::NAMESPACE.to_owned(),
             profiles: Vec::new(),
             version: "v9".to_owned(),
             imports,
         };
         operator::start(&manager, &options).await?;
-        *self.ours.lock() = Some(manager);
         Ok(())
     }
 
     /// Stops our operator.
     pub(crate) async fn stop(&self) {
-        let running = self.ours.lock().take();
-        if let Some(running) = running {
-            running.stop().await;
-        }
+        self.ours.stop().await;
     }
 
     /// What our operator tells Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        let running = self.ours.lock();
-        running
-            .as_ref()
-            .map(|manager| manager.metrics().render())
-            .unwrap_or_default()
+        self.ours.metrics()
     }
 
     pub(crate) fn api<K>(&self) -> Api<K>
@@ -183,26 +163,7 @@ impl Stage {
     }
 
     pub(crate) async fn node_called(&self, name: &str, architecture: &str) -> anyhow::Result<()> {
-        let node = serde_json::from_value(json!({
-            "metadata": {
-                "name": name,
-                "labels": {
-                    "kubernetes.io/arch": architecture, "kubernetes.io/os": "linux",
-                    "node-role.kubernetes.io/worker": "",
-                },
-            },
-        }))?;
-        let nodes: Api<Node> = Api::all(self.cluster.client());
-        nodes.create(&PostParams::default(), &node).await?;
-        let said = json!({ "status": { "nodeInfo": {
-            "architecture": architecture, "operatingSystem": "linux", "bootID": "", "machineID": "",
-            "systemUUID": "", "kernelVersion": "", "osImage": "", "kubeletVersion": "",
-            "containerRuntimeVersion": "", "kubeProxyVersion": "",
-        } } });
-        nodes
-            .patch_status(name, &by("kubelet"), &Patch::Merge(said))
-            .await?;
-        Ok(())
+        self.cluster.node(name, architecture, "worker").await
     }
 
     /// Sets how images are kept.
@@ -323,15 +284,9 @@ impl Stage {
             + serde::Serialize
             + serde::de::DeserializeOwned,
     {
-        let api: Api<K> = self.api();
-        let last = Mutex::new(Value::Null);
-        let found = wait_until(&format!("{name}: {what}"), PATIENCE, async || {
-            let found = api.get_opt(name).await?.map(|it| json!(it));
-            *last.lock() = found.clone().unwrap_or_default();
-            Ok(found.filter(|it| holds(it)))
-        })
-        .await;
-        found.with_context(|| format!("{name} is {:#}", last.lock()))
+        let holds = |it: &K| holds(&json!(it));
+        let found = testkit::until(&self.api::<K>(), name, what, PATIENCE, holds).await?;
+        Ok(json!(found))
     }
 
     /// Waits until an object is gone.
@@ -342,11 +297,7 @@ impl Stage {
             + std::fmt::Debug
             + serde::de::DeserializeOwned,
     {
-        let api: Api<K> = self.api();
-        wait_until(&format!("{name} is gone"), PATIENCE, async || {
-            Ok(api.get_opt(name).await?.is_none().then_some(()))
-        })
-        .await
+        testkit::until_gone(&self.api::<K>(), name, PATIENCE).await
     }
 
     /// Waits until a DataImportCron has imported a version, and its DataSource stands for it.
@@ -445,14 +396,6 @@ impl Stage {
         found.sort_unstable();
         found.dedup();
         Ok(found)
-    }
-}
-
-/// Requests in the name of somebody.
-pub(crate) fn by(manager: &str) -> PatchParams {
-    PatchParams {
-        field_manager: Some(manager.to_owned()),
-        ..PatchParams::default()
     }
 }
 

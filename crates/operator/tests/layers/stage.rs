@@ -15,21 +15,19 @@ use fleet::storage;
 use golden::conditions;
 use governance::Registry;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use operator::Job;
 use operator::images::cdi::Imports;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::{TestCluster, until, wait_until};
 
 use crate::importer;
-use crate::rights::{self, Forbidden};
+use crate::ours::{NAMESPACE, Ours};
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// Where our operator is.
-pub(crate) const NAMESPACE: &str = "medley-system";
 /// Where images are.
 pub(crate) const HOME: &str = "kubevirt-os-images";
 /// Simulated storage is not waited for.
@@ -42,8 +40,7 @@ pub(crate) const IMAGES: [Job; 2] = [Job::ImagesHco, Job::ImagesSsp];
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     others: Manager,
-    ours: Mutex<Option<Manager>>,
-    forbidden: Forbidden,
+    ours: Ours,
 }
 
 impl Stage {
@@ -79,8 +76,7 @@ impl Stage {
         let stage = Self {
             cluster,
             others,
-            ours: Mutex::default(),
-            forbidden: Forbidden::default(),
+            ours: Ours::default(),
         };
         for (number, architecture) in nodes.iter().enumerate() {
             let role = if number == 0 {
@@ -97,11 +93,9 @@ impl Stage {
 
     /// Has these layers work, with the rights that are shipped with them; those before are stopped.
     pub(crate) async fn work(&self, jobs: &[Job]) -> anyhow::Result<()> {
-        self.stop().await;
         let jobs: BTreeSet<Job> = jobs.iter().copied().collect();
         let registry = Registry::new(Vec::new());
-        let client = rights::client(&self.cluster, &jobs, &registry, &self.forbidden).await?;
-        let manager = Manager::new(client);
+        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
         let options = operator::Options {
             jobs,
             namespace: NAMESPACE.to_owned(),
@@ -112,16 +106,12 @@ impl Stage {
             },
         };
         operator::start(&manager, &options).await?;
-        *self.ours.lock() = Some(manager);
         Ok(())
     }
 
     /// Stops our layers.
     pub(crate) async fn stop(&self) {
-        let running = self.ours.lock().take();
-        if let Some(running) = running {
-            running.stop().await;
-        }
+        self.ours.stop().await;
     }
 
     /// Ends everything, and sees that nothing was forbidden.
@@ -132,28 +122,11 @@ impl Stage {
 
     /// What our layers tell Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        let running = self.ours.lock();
-        let running = running.as_ref();
-        running.map(|it| it.metrics().render()).unwrap_or_default()
+        self.ours.metrics()
     }
 
     pub(crate) async fn node(&self, name: &str, arch: &str, role: &str) -> anyhow::Result<()> {
-        let nodes: Api<Node> = Api::all(self.cluster.client());
-        let node = serde_json::from_value(json!({
-            "metadata": { "name": name, "labels": {
-                "kubernetes.io/arch": arch, format!("node-role.kubernetes.io/{role}"): "",
-            } },
-        }))?;
-        nodes.create(&PostParams::default(), &node).await?;
-        let said = json!({ "status": { "nodeInfo": {
-            "architecture": arch, "operatingSystem": "linux", "bootID": "", "machineID": "",
-            "systemUUID": "", "kernelVersion": "", "osImage": "", "kubeletVersion": "",
-            "containerRuntimeVersion": "", "kubeProxyVersion": "",
-        } } });
-        nodes
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(said))
-            .await?;
-        Ok(())
+        self.cluster.node(name, arch, role).await
     }
 
     pub(crate) async fn remove_node(&self, name: &str) -> anyhow::Result<()> {
@@ -222,11 +195,7 @@ impl Stage {
         what: &str,
         holds: impl Fn(&SSP) -> bool,
     ) -> anyhow::Result<SSP> {
-        wait_until(what, PATIENCE, async || {
-            let found = self.ssps().get_opt(SSP_NAME).await?;
-            Ok(found.filter(|ssp| holds(ssp)))
-        })
-        .await
+        until(&self.ssps(), SSP_NAME, what, PATIENCE, holds).await
     }
 
     pub(crate) fn crons(&self) -> Api<DataImportCron> {
@@ -258,14 +227,7 @@ impl Stage {
         what: &str,
         holds: impl Fn(&DataSource) -> bool,
     ) -> anyhow::Result<DataSource> {
-        let last = Mutex::new(Value::Null);
-        let found = wait_until(&format!("DataSource {name} {what}"), PATIENCE, async || {
-            let found = self.sources().get_opt(name).await?;
-            *last.lock() = json!(found);
-            Ok(found.filter(|it| holds(it)))
-        })
-        .await;
-        found.with_context(|| format!("it is {:#}", last.lock()))
+        until(&self.sources(), name, what, PATIENCE, holds).await
     }
 
     /// Waits until a name stands for another, and can be used.

@@ -1,0 +1,58 @@
+//! Our operator in a test: one at a time, with the rights that are shipped with it and no others. So
+//! every suite here proves that they are enough.
+
+use std::collections::BTreeSet;
+
+use chassis::Manager;
+use governance::{Registry, roles};
+use operator::{ACCOUNT, Job};
+use parking_lot::Mutex;
+use testkit::{Forbidden, TestCluster};
+
+/// Where it is.
+pub(crate) const NAMESPACE: &str = "medley-system";
+
+/// Our operator, running or not.
+#[derive(Default)]
+pub(crate) struct Ours {
+    running: Mutex<Option<Manager>>,
+    forbidden: Forbidden,
+}
+
+impl Ours {
+    /// Stops the one before, and makes ready for another that has these jobs and these profiles: what
+    /// is started on the manager has their rights.
+    pub(crate) async fn next(
+        &self,
+        cluster: &TestCluster,
+        jobs: &BTreeSet<Job>,
+        registry: &Registry,
+    ) -> anyhow::Result<Manager> {
+        self.stop().await;
+        operator::grant(&cluster.client(), NAMESPACE, registry, jobs).await?;
+        let everywhere: Vec<_> = jobs.iter().flat_map(|job| job.rules(registry)).collect();
+        let at_home = roles::operator_namespace_rules();
+        let client = self
+            .forbidden
+            .client(cluster, (NAMESPACE, ACCOUNT), &everywhere, &at_home)
+            .await?;
+        let manager = Manager::new(client);
+        *self.running.lock() = Some(manager.clone());
+        Ok(manager)
+    }
+
+    /// Stops it.
+    pub(crate) async fn stop(&self) {
+        let running = self.running.lock().take();
+        if let Some(running) = running {
+            running.stop().await;
+        }
+    }
+
+    /// What it tells Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        let running = self.running.lock();
+        let running = running.as_ref();
+        running.map(|it| it.metrics().render()).unwrap_or_default()
+    }
+}
