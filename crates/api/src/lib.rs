@@ -13,6 +13,7 @@
 
 pub mod advisor;
 pub mod cdi;
+mod definition;
 pub mod golden;
 pub mod hco;
 pub mod monitoring;

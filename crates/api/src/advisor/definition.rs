@@ -8,58 +8,30 @@ use serde_json::{Value, json};
 
 use super::status::Phase;
 use super::{GROUP, PLURAL, VERSION};
+use crate::definition::{DIGEST, Definition, conditions};
 
 /// The definition of the kind.
 pub fn definition() -> CustomResourceDefinition {
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{PLURAL}.{GROUP}") },
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": "VirtPlatformConfig",
-                "listKind": "VirtPlatformConfigList",
-                "plural": PLURAL,
-                "singular": "virtplatformconfig",
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Action", "type": "string", "jsonPath": ".spec.action" },
-                    { "name": "Impact", "type": "string", "jsonPath": ".status.impactSeverity" },
-                    { "name": "Phase", "type": "string", "jsonPath": ".status.phase" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
-                "schema": { "openAPIV3Schema": root() },
-            }],
-        },
-    });
-    // The text above is a definition, as the tests prove; an empty one would be refused by any server.
-    serde_json::from_value(definition).unwrap_or_default()
-}
-
-fn root() -> Value {
-    json!({
-        "description": "VirtPlatformConfig asks for a profile: a set of changes to operators that others own. It is planned, reviewed, applied and watched.",
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": { "type": "object" },
-            "spec": spec(),
-            "status": status(),
-        },
-        "x-kubernetes-validations": [{
-            "rule": "self.metadata.name == self.spec.profile",
-            "message": "To ensure a singleton pattern, the VirtPlatformConfig name must exactly match the spec.profile.",
-        }],
-    })
+    let kind = Definition {
+        group: GROUP,
+        version: VERSION,
+        kind: "VirtPlatformConfig",
+        plural: PLURAL,
+        short: &[],
+        description: "VirtPlatformConfig asks for a profile: a set of changes to operators that others own. It is planned, reviewed, applied and watched.",
+        columns: &[
+            ("Action", ".spec.action"),
+            ("Impact", ".status.impactSeverity"),
+            ("Phase", ".status.phase"),
+        ],
+        name: (
+            "self.metadata.name == self.spec.profile".to_owned(),
+            "To ensure a singleton pattern, the VirtPlatformConfig name must exactly match the spec.profile.".to_owned(),
+        ),
+        spec: spec(),
+        status: status(),
+    };
+    kind.build()
 }
 
 fn spec() -> Value {
@@ -173,7 +145,7 @@ fn approval() -> Value {
             "planDigest": {
                 "description": "The status.planDigest of the plan that was reviewed. Nothing but this plan is carried out.",
                 "type": "string",
-                "pattern": "^sha256:[0-9a-f]{64}$",
+                "pattern": DIGEST,
             },
             "items": {
                 "description": "Items to carry out, with those they depend on. Without it, all.",
@@ -199,7 +171,7 @@ fn approval() -> Value {
                 "type": "object",
                 "required": ["planDigest"],
                 "properties": {
-                    "planDigest": { "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" },
+                    "planDigest": { "type": "string", "pattern": DIGEST },
                     "reason": { "type": "string", "maxLength": 1024 },
                 },
             },
@@ -389,12 +361,7 @@ fn status() -> Value {
                 "x-kubernetes-list-map-keys": ["name"],
                 "items": item(),
             },
-            "conditions": {
-                "type": "array",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-                "items": condition(),
-            },
+            "conditions": conditions(),
             "planDigest": text(),
             "inputs": {
                 "type": "array",
@@ -498,31 +465,6 @@ fn item() -> Value {
                     },
                 },
             },
-        },
-    })
-}
-
-/// `metav1.Condition`, with its rules.
-fn condition() -> Value {
-    json!({
-        "type": "object",
-        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
-        "properties": {
-            "type": {
-                "type": "string",
-                "maxLength": 316,
-                "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
-            },
-            "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
-            "reason": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1024,
-                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
-            },
-            "message": { "type": "string", "maxLength": 32768 },
-            "lastTransitionTime": time(),
-            "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
         },
     })
 }

@@ -3,11 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-
-fn schema() -> Value {
-    let definition = serde_json::to_value(definition()).unwrap();
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
-}
+use crate::definition::checks;
 
 #[test]
 fn the_kind_is_named_as_published() {
@@ -46,29 +42,6 @@ fn the_kind_is_named_as_published() {
             ("Age", ".metadata.creationTimestamp"),
         ]
     );
-}
-
-/// Properties of a schema that nothing in a filled-in value stands for.
-fn unfilled(schema: &Value, value: &Value, at: &str, missing: &mut Vec<String>) {
-    if let Some(properties) = schema["properties"].as_object() {
-        for (name, property) in properties {
-            let at = format!("{at}.{name}");
-            match value.get(name) {
-                Some(value) => unfilled(property, value, &at, missing),
-                None => missing.push(at),
-            }
-        }
-        for name in value.as_object().unwrap().keys() {
-            if !properties.contains_key(name) {
-                missing.push(format!("{at}.{name} is not in the schema"));
-            }
-        }
-    }
-    if let Some(items) = schema.get("items")
-        && let Some(first) = value.get(0)
-    {
-        unfilled(items, first, &format!("{at}[]"), missing);
-    }
 }
 
 /// An object with every field that the definition knows.
@@ -147,21 +120,19 @@ fn full() -> Value {
 
 #[test]
 fn the_types_know_every_field_of_the_definition() {
-    let read: VirtPlatformConfig = serde_json::from_value(full()).unwrap();
-    let written = serde_json::to_value(&read).unwrap();
-    assert_eq!(written, full(), "a field is lost on the way");
-    let mut missing = Vec::new();
-    unfilled(&schema(), &written, "", &mut missing);
-    // Metadata is the server's own.
-    missing.retain(|path| !path.starts_with(".metadata"));
-    assert_eq!(missing, Vec::<String>::new());
+    checks::has_the_fields_of_its_type::<VirtPlatformConfig>(&definition(), &full());
+}
+
+#[test]
+fn the_server_takes_the_definition() {
+    checks::is_accepted(&definition());
 }
 
 #[test]
 fn phases_are_named_as_published() {
     let names: Vec<_> = Phase::ALL.iter().map(|phase| phase.as_str()).collect();
     assert_eq!(
-        schema()["properties"]["status"]["properties"]["phase"]["enum"],
+        checks::schema(&definition())["properties"]["status"]["properties"]["phase"]["enum"],
         json!(names)
     );
     for phase in Phase::ALL {

@@ -4,67 +4,33 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::{GROUP, NAME, PLURAL, VERSION};
+use crate::definition::{DIGEST, Definition, conditions, only};
 use crate::ssp::GOLDEN_NAMESPACE;
 
 /// A Go duration of zero or more.
 const DURATION: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$";
-/// A digest as it names an image.
-const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
 /// An architecture, in the words of Go.
 const ARCHITECTURE: &str = "^[a-z0-9]([a-z0-9_]*[a-z0-9])?$";
 
 /// The definition of the kind.
 pub fn definition() -> CustomResourceDefinition {
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{PLURAL}.{GROUP}") },
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": "GoldenImagePolicy",
-                "listKind": "GoldenImagePolicyList",
-                "plural": PLURAL,
-                "singular": "goldenimagepolicy",
-                "shortNames": ["gip"],
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Default", "type": "string", "jsonPath": ".status.nodes.defaultArchitecture" },
-                    { "name": "Reason", "type": "string", "jsonPath": ".status.nodes.defaultReason" },
-                    { "name": "Grace", "type": "string", "jsonPath": ".spec.gracePeriod" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
-                "schema": { "openAPIV3Schema": root() },
-            }],
-        },
-    });
-    // The text above is a definition, as the tests prove; an empty one would be refused by any server.
-    serde_json::from_value(definition).unwrap_or_default()
-}
-
-fn root() -> Value {
-    json!({
-        "description": "GoldenImagePolicy says how golden images are kept. Only the object called default counts; without it, the defaults of the fields do.",
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": { "type": "object" },
-            "spec": spec(),
-            "status": status(),
-        },
-        "x-kubernetes-validations": [{
-            "rule": format!("self.metadata.name == '{NAME}'"),
-            "message": format!("only one GoldenImagePolicy counts, and it is called '{NAME}'"),
-        }],
-    })
+    let kind = Definition {
+        group: GROUP,
+        version: VERSION,
+        kind: "GoldenImagePolicy",
+        plural: PLURAL,
+        short: &["gip"],
+        description: "GoldenImagePolicy says how golden images are kept. Only the object called default counts; without it, the defaults of the fields do.",
+        columns: &[
+            ("Default", ".status.nodes.defaultArchitecture"),
+            ("Reason", ".status.nodes.defaultReason"),
+            ("Grace", ".spec.gracePeriod"),
+        ],
+        name: only("GoldenImagePolicy", NAME),
+        spec: spec(),
+        status: status(),
+    };
+    kind.build()
 }
 
 fn spec() -> Value {
@@ -164,23 +130,7 @@ fn status() -> Value {
         "type": "object",
         "properties": {
             "observedGeneration": { "type": "integer", "format": "int64" },
-            "conditions": {
-                "type": "array",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-                "items": {
-                    "type": "object",
-                    "required": ["type", "status", "lastTransitionTime", "reason", "message"],
-                    "properties": {
-                        "type": { "type": "string", "maxLength": 316 },
-                        "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
-                        "reason": { "type": "string", "minLength": 1, "maxLength": 1024 },
-                        "message": { "type": "string", "maxLength": 32768 },
-                        "lastTransitionTime": { "type": "string", "format": "date-time" },
-                        "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
-                    },
-                },
-            },
+            "conditions": conditions(),
             "nodes": {
                 "description": "The architectures of the nodes.",
                 "type": "object",

@@ -1,12 +1,7 @@
-use machinery::schema::Checks;
 use serde_json::{Value, json};
 
 use super::*;
-
-fn schema() -> Value {
-    let definition = serde_json::to_value(definition()).unwrap();
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
-}
+use crate::definition::checks;
 
 /// An object with every field that the definition knows.
 fn full() -> Value {
@@ -49,53 +44,20 @@ fn full() -> Value {
     })
 }
 
-/// Properties of a schema that nothing in a filled-in value stands for.
-fn unfilled(schema: &Value, value: &Value, at: &str, missing: &mut Vec<String>) {
-    if let Some(properties) = schema["properties"].as_object() {
-        for (name, property) in properties {
-            let at = format!("{at}.{name}");
-            match value.get(name) {
-                Some(value) => unfilled(property, value, &at, missing),
-                None => missing.push(at),
-            }
-        }
-    }
-    if let Some(items) = schema.get("items")
-        && let Some(first) = value.get(0)
-    {
-        unfilled(items, first, &format!("{at}[]"), missing);
-    }
-}
-
 #[test]
 fn the_types_know_every_field_of_the_definition() {
-    let read: GoldenImagePolicy = serde_json::from_value(full()).unwrap();
-    let written = serde_json::to_value(&read).unwrap();
-    assert_eq!(written, full(), "a field is lost on the way");
-    let mut missing = Vec::new();
-    unfilled(&schema(), &written, "", &mut missing);
-    missing.retain(|path| !path.starts_with(".metadata"));
-    assert_eq!(missing, Vec::<String>::new());
+    checks::has_the_fields_of_its_type::<GoldenImagePolicy>(&definition(), &full());
 }
 
 #[test]
 fn the_server_takes_the_definition() {
+    checks::is_accepted(&definition());
     let definition = serde_json::to_value(definition()).unwrap();
     assert_eq!(
         definition["metadata"]["name"],
         "goldenimagepolicies.medley.dev"
     );
     assert_eq!(definition["spec"]["scope"], "Cluster");
-    let mut prepared = definition;
-    machinery::schema::crd::default_crd(&mut prepared);
-    machinery::schema::crd::prepare_create(&mut prepared);
-    let checks = Checks {
-        rules: &|_, _| Vec::new(),
-        default_rules: &|_, _, _| Vec::new(),
-        object_meta: &|_, _, _| Vec::new(),
-    };
-    let complaints = machinery::schema::crd::validate_crd(&prepared, &checks);
-    assert_eq!(complaints, Vec::new());
 }
 
 #[test]
