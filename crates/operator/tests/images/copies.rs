@@ -6,22 +6,13 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::library::Library;
-use crate::stage::{NAMESPACE, Stage, condition, volume};
+use crate::library::image_at;
+use crate::stage::{Stage, condition, volume};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_follows_a_pointer_as_soon_as_it_is_ready() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
-    let sources: Api<api::cdi::DataSource> = stage.api();
-    let pointer = serde_json::from_value(json!({
-        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
-        "metadata": { "name": "fedora" },
-        "spec": { "source": { "dataSource": { "name": "fedora-arm64", "namespace": NAMESPACE } } },
-    }))?;
-    sources.create(&PostParams::default(), &pointer).await?;
+    let (library, server, stage) = Stage::serving("1").await?;
+    stage.pointer("fedora", "fedora-arm64").await?;
     let volumes: Api<DataVolume> = stage.api();
     let copy = serde_json::from_value(json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
@@ -41,7 +32,7 @@ async fn a_copy_follows_a_pointer_as_soon_as_it_is_ready() -> anyhow::Result<()>
     let said = "Empty source field in 'fedora'. DataSource may not be ready yet";
     assert_eq!(message, said);
 
-    let url = format!("docker://{}/disks/fedora:1", server.host());
+    let url = image_at(&server.host(), "1");
     stage.cron("fedora", "arm64", &url).await?;
     stage
         .until::<DataVolume>("copied", "machine", |it| {

@@ -6,22 +6,29 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::{same_bytes, wait_until};
 
-use crate::library::{Fault, Library, Server};
+use crate::library::{Fault, Library, Server, image_at};
 use crate::stage::{PATIENCE, Stage, condition, volume};
 
 const CRON: &str = "fedora-image-cron-arm64";
 
 /// A version of the image that is in service.
 async fn in_service() -> anyhow::Result<(Library, Server, Stage)> {
-    let mut library = Library::new()?;
-    library.publish_all("latest", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    let (library, server, stage) = Stage::serving("latest").await?;
+    let url = image_at(&server.host(), "latest");
     stage.cron("fedora", "arm64", &url).await?;
     let digest = library.digest("arm64", 1);
     stage.imported("fedora", "arm64", &digest).await?;
     Ok((library, server, stage))
+}
+
+/// The same, and the second version cannot be had, for this reason.
+async fn failing(fault: Fault, reason: &str) -> anyhow::Result<(Library, Server, Stage, Value)> {
+    let (mut library, server, stage) = in_service().await?;
+    server.does(Some(fault));
+    library.publish_all("latest", 2)?;
+    stage.refresh(CRON).await?;
+    let cron = stage.fails_for_now(CRON, reason).await?;
+    Ok((library, server, stage, cron))
 }
 
 /// The first version can be used as before.
@@ -53,11 +60,7 @@ async fn a_registry_that_does_not_answer_is_asked_again(
     #[case] fault: Fault,
     #[case] reason: &str,
 ) -> anyhow::Result<()> {
-    let (mut library, server, stage) = in_service().await?;
-    server.does(Some(fault));
-    library.publish_all("latest", 2)?;
-    stage.refresh(CRON).await?;
-    let cron = stage.fails_for_now(CRON, reason).await?;
+    let (library, server, stage, cron) = failing(fault, reason).await?;
     tells_of_retry(&cron);
     is_in_service(&stage, &library).await?;
     let told = stage.events(CRON).await?;
@@ -82,11 +85,7 @@ async fn a_layer_that_does_not_come_as_it_should_is_fetched_again(
     #[case] fault: Fault,
     #[case] reason: &str,
 ) -> anyhow::Result<()> {
-    let (mut library, server, stage) = in_service().await?;
-    server.does(Some(fault));
-    library.publish_all("latest", 2)?;
-    stage.refresh(CRON).await?;
-    let cron = stage.fails_for_now(CRON, reason).await?;
+    let (library, server, stage, cron) = failing(fault, reason).await?;
     let (status, said, _) = condition(&cron, "Progressing");
     assert_eq!((&*status, &*said), ("False", reason));
     let digest = library.digest("arm64", 2);
@@ -144,11 +143,8 @@ async fn an_image_that_is_of_no_use_is_told_of_by_name(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_is_too_small_says_so() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("latest", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    let (library, server, stage) = Stage::serving("latest").await?;
+    let url = image_at(&server.host(), "latest");
     // The disk has 8 MiB.
     let patch = json!({ "spec": { "template": { "spec": { "storage": { "resources": {
         "requests": { "storage": "4Mi" },
@@ -207,11 +203,8 @@ async fn an_operator_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_to_pull_must_be_there() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("latest", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    let (library, server, stage) = Stage::serving("latest").await?;
+    let url = image_at(&server.host(), "latest");
     let patch = json!({ "spec": { "template": { "spec": { "source": { "registry": {
         "pullMethod": "node",
     } } } } } });

@@ -3,23 +3,20 @@
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PostParams};
+use kube::api::{DeleteParams, Patch};
 use serde_json::json;
 use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, by, same_bytes, wait_until};
 
-use crate::library::Library;
+use crate::library::{Library, image_at};
 use crate::stage::{NAMESPACE, PATIENCE, Stage, condition, volume};
 
 /// The whole of it: a registry, three architectures, two of which are wanted.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_again()
 -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
-    let registry = Registry::start().await?;
-    registry.push(&library.source("1"), "disks/fedora:latest")?;
+    let (mut library, registry) = Library::in_registry().await?;
     let stage = Stage::importing(&[registry.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:latest", registry.host());
+    let url = image_at(&registry.host(), "latest");
     stage.cron("fedora", "amd64", &url).await?;
     stage.cron("fedora", "arm64", &url).await?;
     for architecture in ["amd64", "arm64"] {
@@ -101,12 +98,9 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_architectures_share_a_poll() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
-    let registry = Registry::start().await?;
-    registry.push(&library.source("1"), "disks/fedora:latest")?;
+    let (library, registry) = Library::in_registry().await?;
     let stage = Stage::importing(&[registry.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:latest", registry.host());
+    let url = image_at(&registry.host(), "latest");
     for architecture in ["amd64", "arm64", "s390x"] {
         stage.cron("fedora", architecture, &url).await?;
     }
@@ -135,12 +129,9 @@ async fn all_architectures_share_a_poll() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_can_be_kept_as_volumes_and_go_with_their_cron() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
+    let (library, server, stage) = Stage::serving("1").await?;
     stage.keep_volumes().await?;
-    let url = format!("docker://{}/disks/fedora:1", server.host());
+    let url = image_at(&server.host(), "1");
     stage.cron("fedora", "arm64", &url).await?;
     let digest = library.digest("arm64", 1);
     let cron = stage.imported("fedora", "arm64", &digest).await?;
@@ -172,11 +163,8 @@ async fn imports_can_be_kept_as_volumes_and_go_with_their_cron() -> anyhow::Resu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("latest", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:latest", server.host());
+    let (mut library, server, stage) = Stage::serving("latest").await?;
+    let url = image_at(&server.host(), "latest");
     stage
         .cron_with(
             "fedora",
@@ -224,8 +212,7 @@ async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyho
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
+    let library = Library::published("1")?;
     let registry = Registry::start_with(RegistryOptions {
         password: true,
         ..RegistryOptions::default()
@@ -233,7 +220,7 @@ async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Resu
     .await?;
     registry.push(&library.source("1"), "disks/fedora:1")?;
     let stage = Stage::importing(&[registry.host()]).await?;
-    let url = format!("docker://{}/disks/fedora:1", registry.host());
+    let url = image_at(&registry.host(), "1");
     let patch = json!({ "spec": { "template": { "spec": { "source": { "registry": {
         "secretRef": "access",
     } } } } } });
@@ -256,24 +243,16 @@ async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Resu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pointer_stands_for_what_its_target_stands_for() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
-    let server = library.serve().await?;
-    let stage = Stage::importing(&[server.host()]).await?;
+    let (library, server, stage) = Stage::serving("1").await?;
     let sources: Api<DataSource> = stage.api();
-    let pointer = serde_json::from_value(json!({
-        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
-        "metadata": { "name": "fedora" },
-        "spec": { "source": { "dataSource": { "name": "fedora-amd64", "namespace": NAMESPACE } } },
-    }))?;
-    sources.create(&PostParams::default(), &pointer).await?;
+    stage.pointer("fedora", "fedora-amd64").await?;
     stage
         .until::<DataSource>("not ready", "fedora", |it| {
             let (status, reason, _) = condition(it, "Ready");
             status == "False" && reason == "NotFound"
         })
         .await?;
-    let url = format!("docker://{}/disks/fedora:1", server.host());
+    let url = image_at(&server.host(), "1");
     stage.cron("fedora", "amd64", &url).await?;
     let name = volume("fedora", "amd64", &library.digest("amd64", 1));
     let found = stage
@@ -284,16 +263,7 @@ async fn a_pointer_stands_for_what_its_target_stands_for() -> anyhow::Result<()>
     assert_eq!(labels["template.kubevirt.io/architecture"], json!(null));
     // A pointer to a pointer is one too many.
     let patch = json!({ "spec": { "source": { "dataSource": { "name": "fedora" } } } });
-    sources
-        .create(
-            &PostParams::default(),
-            &serde_json::from_value(json!({
-                "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
-                "metadata": { "name": "other" },
-                "spec": { "source": { "dataSource": { "name": "fedora-amd64", "namespace": NAMESPACE } } },
-            }))?,
-        )
-        .await?;
+    stage.pointer("other", "fedora-amd64").await?;
     sources
         .patch("other", &by("admin"), &Patch::Merge(&patch))
         .await?;

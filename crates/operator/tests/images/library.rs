@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Asked, ContainerDisk, HostileServer, Layout, Misdeed};
+use testkit::{Asked, ContainerDisk, HostileServer, Layout, Misdeed, Registry};
 
 /// The architectures that an image has unless told.
 pub(crate) const ALL: [&str; 3] = ["amd64", "arm64", "s390x"];
@@ -22,7 +22,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    pub(crate) fn new() -> anyhow::Result<Self> {
+    fn new() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let layout = Layout::new(&folder.path().join("layout"))?;
         Ok(Self {
@@ -30,6 +30,21 @@ impl Library {
             layout,
             images: BTreeMap::new(),
         })
+    }
+
+    /// The first version of all architectures, under a tag.
+    pub(crate) fn published(tag: &str) -> anyhow::Result<Self> {
+        let mut library = Self::new()?;
+        library.publish_all(tag, 1)?;
+        Ok(library)
+    }
+
+    /// The first version of all architectures, as the latest one in a genuine registry.
+    pub(crate) async fn in_registry() -> anyhow::Result<(Self, Registry)> {
+        let library = Self::published("1")?;
+        let registry = Registry::start().await?;
+        registry.push(&library.source("1"), "disks/fedora:latest")?;
+        Ok((library, registry))
     }
 
     fn name(architecture: &str, version: u64) -> String {
@@ -121,6 +136,11 @@ impl Library {
         .await?;
         Ok(Server { server, fault })
     }
+}
+
+/// Where a registry has an image of the library under a tag.
+pub(crate) fn image_at(host: &str, tag: &str) -> String {
+    format!("docker://{host}/disks/fedora:{tag}")
 }
 
 /// What a registry does wrong.

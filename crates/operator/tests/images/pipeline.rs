@@ -9,7 +9,7 @@ use operator::Job;
 use serde_json::{Value, json};
 use testkit::{Registry, by, same_bytes};
 
-use crate::library::Library;
+use crate::library::{Library, image_at};
 use crate::stage::{Stage, condition, volume};
 
 /// The layers that make disks of what is asked for.
@@ -79,11 +79,8 @@ async fn fedora_is(stage: &Stage, name: &str) -> anyhow::Result<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nodes_need_is_imported_kept_current_rolled_back_and_goes_with_them()
 -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
-    let registry = Registry::start().await?;
-    registry.push(&library.source("1"), "disks/fedora:latest")?;
-    let url = format!("docker://{}/disks/fedora:latest", registry.host());
+    let (mut library, registry) = Library::in_registry().await?;
+    let url = image_at(&registry.host(), "latest");
     let stage = asked_for(&url, &registry).await?;
 
     // Two architectures have nodes: two imports, each its own disk.

@@ -8,7 +8,7 @@ use operator::images::cdi::Imports;
 use serde_json::{Value, json};
 use testkit::by;
 
-use crate::library::Library;
+use crate::library::{Library, image_at};
 use crate::stage::{Stage, condition, volume};
 
 /// Says how the container of an importer ended.
@@ -28,14 +28,13 @@ async fn ends(stage: &Stage, pod: &str, phase: &str, code: i32, said: &str) -> a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_imports_and_another_one_tries_again() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
+    let library = Library::published("1")?;
     let server = library.serve().await?;
     let stage = Stage::new().await?;
     stage.trust(&[server.host()]).await?;
     let image = "example.com/medley:1".to_owned();
     stage.operator_with(Imports::Pods { image }).await?;
-    let url = format!("docker://{}/disks/fedora:1", server.host());
+    let url = image_at(&server.host(), "1");
     stage.cron("fedora", "arm64", &url).await?;
     let digest = library.digest("arm64", 1);
     let name = volume("fedora", "arm64", &digest);

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{TestCluster, by, wait_until};
 
+use crate::library::{Library, Server};
 use crate::ours::{self, Ours};
 
 /// How long anything may take.
@@ -104,6 +105,15 @@ impl Stage {
         stage.trust(registries).await?;
         stage.operator().await?;
         Ok(stage)
+    }
+
+    /// The same, with a registry that has the first version of an image under a tag, and does wrong
+    /// as told.
+    pub(crate) async fn serving(tag: &str) -> anyhow::Result<(Library, Server, Self)> {
+        let library = Library::published(tag)?;
+        let server = library.serve().await?;
+        let stage = Self::importing(&[server.host()]).await?;
+        Ok((library, server, stage))
     }
 
     /// Has our operator run, with the rights that are shipped for it; the one before is stopped.
@@ -258,6 +268,18 @@ impl Stage {
         let object = serde_json::from_value(object)?;
         let crons: Api<DataImportCron> = self.api();
         Ok(crons.create(&PostParams::default(), &object).await?)
+    }
+
+    /// Makes a DataSource that stands for another.
+    pub(crate) async fn pointer(&self, name: &str, to: &str) -> anyhow::Result<()> {
+        let pointer = serde_json::from_value(json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
+            "metadata": { "name": name },
+            "spec": { "source": { "dataSource": { "name": to, "namespace": NAMESPACE } } },
+        }))?;
+        let sources: Api<DataSource> = self.api();
+        sources.create(&PostParams::default(), &pointer).await?;
+        Ok(())
     }
 
     /// Has the registry asked again.

@@ -19,12 +19,7 @@ fn printed() -> Value {
 async fn a_template_becomes_an_image_for_every_architecture() -> anyhow::Result<()> {
     let nodes = ["amd64", "amd64", "arm64", "s390x"];
     let stage = Stage::new(&nodes, &IMAGES).await?;
-    stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": [printed()],
-        }))
-        .await?;
+    stage.ask_for(&[printed()]).await?;
     let ssp = stage
         .ssp("it has the template", |ssp| {
             ssp.spec.common_templates.data_import_cron_templates.len() == 1

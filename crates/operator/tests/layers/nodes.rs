@@ -5,29 +5,11 @@ use golden::action::annotation;
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{IMAGES, PATIENCE, Stage, template};
-
-const BOTH: [&str; 2] = ["fedora-image-cron-amd64", "fedora-image-cron-arm64"];
-
-async fn mixed() -> anyhow::Result<std::sync::Arc<Stage>> {
-    let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
-    stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": [template("fedora", Some("amd64,arm64"))],
-        }))
-        .await?;
-    stage.has_crons(&BOTH).await?;
-    for cron in BOTH {
-        stage.import(cron).await?;
-    }
-    stage.points_to("fedora", "fedora-amd64").await?;
-    Ok(stage)
-}
+use crate::stage::{BOTH, IMAGES, PATIENCE, Stage, template};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_outlive_the_last_node_for_a_while() -> anyhow::Result<()> {
-    let stage = mixed().await?;
+    let stage = Stage::mixed().await?;
     stage.policy(json!({ "gracePeriod": "1h" })).await?;
     stage.remove_node("node-2").await?;
     let marked = |meta: &kube::api::ObjectMeta| annotation(meta, UNWANTED_SINCE).is_some();
@@ -69,7 +51,7 @@ async fn images_outlive_the_last_node_for_a_while() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_moves_before_its_architecture_goes() -> anyhow::Result<()> {
-    let stage = mixed().await?;
+    let stage = Stage::mixed().await?;
     stage.policy(json!({ "gracePeriod": "0s" })).await?;
     // The only node that runs virtual machines of the default.
     stage.remove_node("node-1").await?;
@@ -91,7 +73,7 @@ async fn accepted(stage: &Stage) -> anyhow::Result<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_architecture_is_told_and_breaks_nothing() -> anyhow::Result<()> {
-    let stage = mixed().await?;
+    let stage = Stage::mixed().await?;
     stage.node("odd", "riscv64", "worker").await?;
     let told = wait_until("it is told", PATIENCE, async || {
         let told = accepted(&stage).await?;
@@ -115,10 +97,7 @@ async fn a_single_node_is_told_apart_from_nothing() -> anyhow::Result<()> {
     let stage = Stage::new(&[], &IMAGES).await?;
     stage.node("only", "arm64", "worker").await?;
     stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": [template("fedora", Some("amd64,arm64"))],
-        }))
+        .ask_for(&[template("fedora", Some("amd64,arm64"))])
         .await?;
     stage.has_crons(&["fedora-image-cron"]).await?;
     let told = wait_until("it is told", PATIENCE, async || {

@@ -16,12 +16,7 @@ async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
         template("fedora", Some("amd64,arm64")),
         template("ubuntu", Some("amd64,arm64")),
     ];
-    stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": all,
-        }))
-        .await?;
+    stage.ask_for(&all).await?;
     for cron in ["fedora", "ubuntu"] {
         for name in ["amd64", "arm64"] {
             stage.import(&format!("{cron}-image-cron-{name}")).await?;
@@ -89,12 +84,7 @@ async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_makes_no_sense_is_told() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
-    stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": [template("fedora", Some("amd64"))],
-        }))
-        .await?;
+    stage.ask_for(&[template("fedora", Some("amd64"))]).await?;
     stage
         .policy(json!({
             "defaultArchitecture": "vax",

@@ -42,12 +42,7 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
         template("plain", None),
         template("mainframe", Some("s390x")),
     ];
-    stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": templates,
-        }))
-        .await?;
+    stage.ask_for(&templates).await?;
     stage
         .has_crons(&[
             "fedora-image-cron-amd64",

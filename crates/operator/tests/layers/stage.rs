@@ -36,6 +36,9 @@ const FAST: f64 = 1000.0;
 /// Both layers that make images out of what is asked for.
 pub(crate) const IMAGES: [Job; 2] = [Job::ImagesHco, Job::ImagesSsp];
 
+/// The crons of an image for two architectures.
+pub(crate) const BOTH: [&str; 2] = ["fedora-image-cron-amd64", "fedora-image-cron-arm64"];
+
 /// A cluster.
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
@@ -52,7 +55,20 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The same in a cluster of one's own, where nobody is at work yet.
+    /// Nodes of two architectures, and an image for both that can be used.
+    pub(crate) async fn mixed() -> anyhow::Result<Arc<Self>> {
+        let stage = Self::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
+        let fedora = template("fedora", Some("amd64,arm64"));
+        stage.ask_for(&[fedora]).await?;
+        stage.has_crons(&BOTH).await?;
+        for cron in BOTH {
+            stage.import(cron).await?;
+        }
+        stage.points_to("fedora", "fedora-amd64").await?;
+        Ok(stage)
+    }
+
+    /// Nodes of these architectures in a cluster of one's own, where nobody is at work yet.
     pub(crate) async fn on(cluster: TestCluster, nodes: &[&str]) -> anyhow::Result<Arc<Self>> {
         let client = cluster.client();
         let installed = Installed {
@@ -152,6 +168,15 @@ impl Stage {
             )
             .await?;
         Ok(())
+    }
+
+    /// Asks for images of these templates, for every architecture.
+    pub(crate) async fn ask_for(&self, templates: &[Value]) -> anyhow::Result<()> {
+        self.ask(json!({
+            "enableMultiArchBootImageImport": true,
+            "dataImportCronTemplates": templates,
+        }))
+        .await
     }
 
     /// The status of the HyperConverged.

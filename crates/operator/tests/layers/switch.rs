@@ -8,9 +8,7 @@ use kube::api::{WatchEvent, WatchParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::stage::{IMAGES, Stage, is_ready, template};
-
-const BOTH: [&str; 2] = ["fedora-image-cron-amd64", "fedora-image-cron-arm64"];
+use crate::stage::{BOTH, IMAGES, Stage, is_ready, template};
 
 /// Looks at a name all the time: once it can be used, it always can.
 pub(crate) struct Guard {
@@ -97,18 +95,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_written_is_not_written_again() -> anyhow::Result<()> {
-    let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
-    stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": [template("fedora", Some("amd64,arm64"))],
-        }))
-        .await?;
-    stage.has_crons(&BOTH).await?;
-    for cron in BOTH {
-        stage.import(cron).await?;
-    }
-    stage.points_to("fedora", "fedora-amd64").await?;
+    let stage = Stage::mixed().await?;
     let ssp = stage
         .ssp("it is deployed", |ssp| {
             let status = ssp.status.as_ref();

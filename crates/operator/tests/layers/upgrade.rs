@@ -53,10 +53,7 @@ async fn there_and_back(made: Made) -> anyhow::Result<()> {
     let source = made.make(&stage).await?;
     let guard = Guard::of(&stage, "fedora").await?;
     stage
-        .ask(json!({
-            "enableMultiArchBootImageImport": true,
-            "dataImportCronTemplates": [template("fedora", Some("amd64,arm64"))],
-        }))
+        .ask_for(&[template("fedora", Some("amd64,arm64"))])
         .await?;
     stage.work(&IMAGES).await?;
     // What there was is taken to be for the default architecture, and nothing is imported over it.
