@@ -9,7 +9,6 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PropagationPolicy};
-use kube::discovery::ApiResource;
 use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
@@ -326,31 +325,10 @@ async fn an_owner_does_not_wait_for_what_another_keeps(world: &Controlled) -> an
 }
 
 async fn custom_resources_own_and_are_owned(world: &Controlled) -> anyhow::Result<()> {
-    let client = world.cluster.client();
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.cluster.client());
     let namespace = world.cluster.namespace("custom").await?;
     let maps: Api<ConfigMap> = world.api(&namespace);
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let definition = json!({
-        "metadata": {"name": "kites.collection.example.com"},
-        "spec": {
-            "group": "collection.example.com",
-            "names": {"plural": "kites", "kind": "Kite"},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }],
-        },
-    });
-    create(&definitions, definition).await?;
-    let resource = ApiResource {
-        group: "collection.example.com".into(),
-        version: "v1".into(),
-        api_version: "collection.example.com/v1".into(),
-        kind: "Kite".into(),
-        plural: "kites".into(),
-    };
-    let kites: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
+    let kites = world.kites("collection.example.com", &namespace).await?;
     let kite = |name: &str, owners: &[Value]| {
         json!({
             "apiVersion": "collection.example.com/v1",
@@ -358,10 +336,6 @@ async fn custom_resources_own_and_are_owned(world: &Controlled) -> anyhow::Resul
             "metadata": {"name": name, "ownerReferences": owners},
         })
     };
-    wait_until("kites are served", controlled::PATIENCE, || async {
-        Ok(kites.list(&ListParams::default()).await.ok().map(drop))
-    })
-    .await?;
     let reference = |owner: &DynamicObject| {
         json!({
             "apiVersion": "collection.example.com/v1",

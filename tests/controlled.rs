@@ -10,12 +10,15 @@ use chassis::Manager;
 use controlplane::Options;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::TestCluster;
+use testkit::{TestCluster, wait_until};
 
 /// Genuine controllers look for new kinds every 30 s and may need two looks.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
@@ -78,6 +81,42 @@ impl Controlled {
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
     {
         Api::namespaced(self.cluster.client(), namespace)
+    }
+
+    /// Defines kites, which are in no other group, and waits until they can be made.
+    pub(crate) async fn kites(
+        &self,
+        group: &str,
+        namespace: &str,
+    ) -> anyhow::Result<Api<DynamicObject>> {
+        let client = self.cluster.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let definition = json!({
+            "metadata": {"name": format!("kites.{group}")},
+            "spec": {
+                "group": group,
+                "names": {"plural": "kites", "kind": "Kite"},
+                "scope": "Namespaced",
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+        });
+        create(&definitions, definition).await?;
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: "v1".into(),
+            api_version: format!("{group}/v1"),
+            kind: "Kite".into(),
+            plural: "kites".into(),
+        };
+        let kites: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
+        wait_until("kites are served", PATIENCE, || async {
+            Ok(kites.list(&ListParams::default()).await.ok().map(drop))
+        })
+        .await?;
+        Ok(kites)
     }
 }
 

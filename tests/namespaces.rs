@@ -6,12 +6,9 @@ use anyhow::Context as _;
 use controlled::{Controlled, create, delete, gone, patch, present, release, until};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
-use kube::discovery::ApiResource;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use testkit::wait_until;
 
 const KEEP: &str = "example.com/keep";
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -112,36 +109,10 @@ fn pod(name: &str, finalizers: &[&str]) -> Value {
 }
 
 async fn what_is_in_a_namespace_goes_with_it(world: &Controlled) -> anyhow::Result<()> {
-    let client = world.cluster.client();
     let namespace = world.cluster.namespace("full").await?;
     let accounts: Api<ServiceAccount> = world.api(&namespace);
     present(&accounts, "default").await?;
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let definition = json!({
-        "metadata": {"name": "kites.namespaces.example.com"},
-        "spec": {
-            "group": "namespaces.example.com",
-            "names": {"plural": "kites", "kind": "Kite"},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }],
-        },
-    });
-    create(&definitions, definition).await?;
-    let resource = ApiResource {
-        group: "namespaces.example.com".into(),
-        version: "v1".into(),
-        api_version: "namespaces.example.com/v1".into(),
-        kind: "Kite".into(),
-        plural: "kites".into(),
-    };
-    let kites: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
-    wait_until("kites are served", controlled::PATIENCE, || async {
-        Ok(kites.list(&ListParams::default()).await.ok().map(drop))
-    })
-    .await?;
+    let kites = world.kites("namespaces.example.com", &namespace).await?;
     let kite = json!({
         "apiVersion": "namespaces.example.com/v1",
         "kind": "Kite",

@@ -2,6 +2,8 @@
 //!
 //! There are no nodes here: the tests say what becomes of pods.
 
+#[path = "common/controllers.rs"]
+mod controllers;
 #[path = "batch/cron_job.rs"]
 mod cron_job;
 #[path = "batch/disruption.rs"]

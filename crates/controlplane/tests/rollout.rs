@@ -3,6 +3,9 @@
 //! Nobody runs pods here: `Stage::keep_running` says that they run, which is all that the
 //! controllers see of a kubelet. Pods without a node go at once when they are deleted.
 
+#[path = "common/controllers.rs"]
+mod controllers;
+
 mod rollout {
     pub(crate) mod adoption;
     pub(crate) mod daemon_sets;

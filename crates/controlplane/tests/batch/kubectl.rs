@@ -1,8 +1,5 @@
 //! Workloads as people follow and steer them.
 
-use std::process::Command;
-
-use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -10,32 +7,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, from_value, json};
-use testkit::ServedCluster;
 
 use super::world::{World, phase, template};
-
-/// Runs kubectl in the namespace of a world; what it says.
-async fn kubectl(
-    world: &World,
-    served: &ServedCluster,
-    arguments: &[&str],
-) -> anyhow::Result<String> {
-    let mut command = Command::new("kubectl");
-    command
-        .args(["--namespace", &world.namespace])
-        .args(arguments)
-        .env("KUBECONFIG", &served.kubeconfig)
-        .env("HOME", served.folder());
-    let output = tokio::task::spawn_blocking(move || command.output())
-        .await?
-        .context("running kubectl")?;
-    anyhow::ensure!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
 
 fn set(replicas: i32) -> Value {
     json!({
@@ -63,7 +36,7 @@ async fn rolls_stateful_sets_out_and_back() -> anyhow::Result<()> {
     let mut world = World::start().await?;
     world.run_pods();
     let served = world.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| kubectl(&world, &served, arguments).await;
+    let kubectl = async |arguments: &[&str]| served.kubectl(&world.namespace, arguments).await;
     world.create::<StatefulSet>(set(2)).await?;
     let said = kubectl(&["rollout", "status", "statefulset/db"]).await?;
     assert!(
@@ -121,7 +94,9 @@ async fn drains_a_node_one_pod_after_the_other() -> anyhow::Result<()> {
         })
         .await?;
     let before = world.pods().await?;
-    kubectl(&world, &served, &["drain", "old", "--timeout=100s"]).await?;
+    served
+        .kubectl(&world.namespace, &["drain", "old", "--timeout=100s"])
+        .await?;
     let after = world.pods().await?;
     for pod in &before {
         let same = after.iter().any(|now| now.metadata.uid == pod.metadata.uid);
@@ -134,7 +109,7 @@ async fn drains_a_node_one_pod_after_the_other() -> anyhow::Result<()> {
 async fn runs_jobs_and_waits_for_them() -> anyhow::Result<()> {
     let world = World::start().await?;
     let served = world.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| kubectl(&world, &served, arguments).await;
+    let kubectl = async |arguments: &[&str]| served.kubectl(&world.namespace, arguments).await;
     kubectl(&[
         "create",
         "cronjob",

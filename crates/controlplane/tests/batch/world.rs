@@ -1,11 +1,9 @@
 //! A cluster with a namespace, our controllers, and a hand to move pods.
 
 use std::fmt::Debug;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chassis::Manager;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -13,18 +11,15 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value, json};
-use testkit::{Process, ServedCluster, TestCluster, wait_until};
+use testkit::{TestCluster, wait_until};
 use tokio::task::JoinHandle;
 
-/// How the genuine controllers are started.
-const GENUINE: [&str; 4] = [
-    "--kubeconfig=kubeconfig",
-    "--controllers=statefulset-controller,job-controller,cronjob-controller,\
-     ttl-after-finished-controller,disruption-controller,replicaset-controller,\
-     deployment-controller",
-    "--leader-elect=false",
-    "--secure-port=0",
-];
+use crate::controllers::Controllers;
+
+/// The genuine controllers of these workloads.
+const GENUINE: &str = "statefulset-controller,job-controller,cronjob-controller,\
+    ttl-after-finished-controller,disruption-controller,replicaset-controller,\
+    deployment-controller";
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -44,17 +39,6 @@ impl<K> Object for K where
         + DeserializeOwned
         + Serialize
 {
-}
-
-/// What runs until it is dropped.
-enum Controllers {
-    Ours {
-        _manager: Manager,
-    },
-    Genuine {
-        _process: Process,
-        _served: ServedCluster,
-    },
 }
 
 pub(crate) struct World {
@@ -78,24 +62,9 @@ impl World {
         Ok(world)
     }
 
-    /// Starts the controllers, again; those of Kubernetes if the server is and `GENUINE_CONTROLLERS`
-    /// is set, which shows whether a test asks for the genuine behaviour.
+    /// Starts the controllers, again.
     pub(crate) async fn resume(&mut self) -> anyhow::Result<()> {
-        let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|_| self.cluster.is_genuine());
-        let wanted = assets.filter(|_| std::env::var_os("GENUINE_CONTROLLERS").is_some());
-        let controllers = if let Some(assets) = wanted {
-            let served = self.cluster.serve().await?;
-            let program = Path::new(&assets).join("kube-controller-manager");
-            Controllers::Genuine {
-                _process: Process::start(&program, GENUINE, served.folder())?,
-                _served: served,
-            }
-        } else {
-            let manager = Manager::new(self.cluster.client());
-            controlplane::workloads::start(&manager).await;
-            Controllers::Ours { _manager: manager }
-        };
-        self.controllers = Some(controllers);
+        self.controllers = Some(Controllers::start(&self.cluster, GENUINE).await?);
         Ok(())
     }
 

@@ -1,37 +1,10 @@
 //! Rollouts as people follow and steer them.
 
-use std::process::Command;
-
-use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::json;
-use testkit::ServedCluster;
 
 use super::daemon_sets::{add_node, daemon_set};
 use super::stage::{Stage, deployment, images};
-
-/// Runs kubectl in the namespace of a stage; what it says.
-async fn kubectl(
-    stage: &Stage,
-    served: &ServedCluster,
-    arguments: &[&str],
-) -> anyhow::Result<String> {
-    let mut command = Command::new("kubectl");
-    command
-        .args(["--namespace", &stage.namespace])
-        .args(arguments)
-        .env("KUBECONFIG", &served.kubeconfig)
-        .env("HOME", served.folder());
-    let output = tokio::task::spawn_blocking(move || command.output())
-        .await?
-        .context("running kubectl")?;
-    anyhow::ensure!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
 
 /// The revisions that `kubectl rollout history` lists.
 fn revisions(history: &str) -> Vec<&str> {
@@ -46,7 +19,7 @@ async fn deployments() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     let served = stage.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| kubectl(&stage, &served, arguments).await;
+    let kubectl = async |arguments: &[&str]| served.kubectl(&stage.namespace, arguments).await;
     let mut object = deployment("web", 3);
     object["metadata"]["annotations"] = json!({ "kubernetes.io/change-cause": "first" });
     stage.create::<Deployment>(object).await?;
@@ -103,7 +76,7 @@ async fn daemon_sets() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     let served = stage.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| kubectl(&stage, &served, arguments).await;
+    let kubectl = async |arguments: &[&str]| served.kubectl(&stage.namespace, arguments).await;
     add_node(&stage, "a", "worker").await?;
     add_node(&stage, "b", "worker").await?;
     stage.create::<DaemonSet>(daemon_set("agent")).await?;

@@ -1,11 +1,9 @@
 //! A cluster with the controllers of workloads, and somebody who says that pods run.
 
 use std::fmt::Debug;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chassis::Manager;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -14,22 +12,16 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{Process, ServedCluster, TestCluster, wait_until};
+use testkit::{TestCluster, wait_until};
 use tokio::task::JoinHandle;
+
+use crate::controllers::Controllers;
 
 /// Longer than anything takes, also where others use the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What runs until it is dropped.
-enum Controllers {
-    Ours {
-        _manager: Manager,
-    },
-    Genuine {
-        _process: Process,
-        _served: ServedCluster,
-    },
-}
+/// The genuine controllers of these workloads.
+const GENUINE: &str = "replicaset-controller,deployment-controller,daemonset-controller";
 
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
@@ -53,29 +45,8 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Starts the controllers; those of Kubernetes if the server is and `GENUINE_CONTROLLERS` is set,
-    /// which shows whether a test asks for the genuine behaviour.
     pub(crate) async fn start_controllers(&mut self) -> anyhow::Result<()> {
-        let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|_| self.cluster.is_genuine());
-        if let (Some(assets), Some(_)) = (assets, std::env::var_os("GENUINE_CONTROLLERS")) {
-            let served = self.cluster.serve().await?;
-            let arguments = [
-                "--kubeconfig=kubeconfig",
-                "--controllers=replicaset-controller,deployment-controller,daemonset-controller",
-                "--leader-elect=false",
-                "--secure-port=0",
-            ];
-            let program = Path::new(&assets).join("kube-controller-manager");
-            let process = Process::start(&program, arguments, served.folder())?;
-            self.controllers = Some(Controllers::Genuine {
-                _process: process,
-                _served: served,
-            });
-            return Ok(());
-        }
-        let manager = Manager::new(self.cluster.client());
-        controlplane::workloads::start(&manager).await;
-        self.controllers = Some(Controllers::Ours { _manager: manager });
+        self.controllers = Some(Controllers::start(&self.cluster, GENUINE).await?);
         Ok(())
     }
 
