@@ -2,6 +2,8 @@
 
 use ::fleet::commands::NodeLine;
 
+use crate::governance::output::table;
+
 const HEADERS: [&str; 6] = ["NAME", "STATUS", "POOL", "OS", "ARCH", "CPU"];
 
 /// One line a node, under headers.
@@ -9,21 +11,7 @@ pub(super) fn render(nodes: &[NodeLine]) -> String {
     if nodes.is_empty() {
         return "no nodes\n".to_owned();
     }
-    let mut rows = vec![HEADERS.map(str::to_owned)];
-    rows.extend(nodes.iter().map(row));
-    let widths: Vec<usize> = (0..HEADERS.len())
-        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        text.push_str(cells.join("   ").trim_end());
-        text.push('\n');
-    }
-    text
+    table(HEADERS, nodes.iter().map(row).collect())
 }
 
 fn row(node: &NodeLine) -> [String; 6] {
