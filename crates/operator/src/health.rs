@@ -15,8 +15,7 @@ use chassis::{Manager, metrics};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use listener::{Limits, text};
+use listener::{Incoming, Limits, text};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 

@@ -6,10 +6,9 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use jiff::Timestamp;
 use kube::Client;
-use listener::{Limits, PATIENCE, stopped, text};
+use listener::{Incoming, Limits, PATIENCE, stopped, text};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, StatusCode};
-use hyper::body::Incoming;
-use listener::Limits;
+use listener::{Incoming, Limits};
 use tokio::net::TcpListener;
 use tracing::warn;
 
