@@ -9,7 +9,7 @@ use super::*;
 const LIMITS: Limits = Limits {
     clients: 16,
     streams: Some(10),
-    drain: Duration::from_secs(60),
+    drain: Duration::from_mins(1),
 };
 /// How a client begins that speaks HTTP/2 without being asked (RFC 9113, 3.4), and its settings.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
