@@ -10,32 +10,21 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use support::{Fixture, MEDLEY, Said, certificate, has, medley, path};
-use testkit::{Misdeed, Registry, RegistryOptions, same_bytes, wait_until};
+use support::{Fixture, MEDLEY, Said, certificate, has, import, inspect, path};
+use testkit::{Misdeed, RegistryOptions, same_bytes, wait_until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_architecture_gets_its_own_disk() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
-    let registry = Registry::start().await?;
-    registry.push(&fixture.source("all"), "disks/all:1")?;
+    let registry = fixture
+        .registry(&["all"], RegistryOptions::default())
+        .await?;
     let host = registry.host();
     let image = format!("docker://{host}/disks/all:1");
     for (asked, architecture) in [("amd64", "amd64"), ("aarch64", "arm64")] {
         let to = fixture.folder().join(format!("{architecture}.raw"));
-        let line = [
-            "images",
-            "import",
-            &image,
-            "--arch",
-            asked,
-            "--to",
-            path(&to),
-            "--insecure",
-            &host,
-            "-o",
-            "json",
-        ];
-        let said = medley(&line).await?;
+        let told = ["--insecure", &host, "-o", "json"];
+        let said = import(&image, asked, &to, &told).await?;
         has(
             &said.err,
             &["\"event\":\"chosen\"", "\"event\":\"imported\""],
@@ -54,12 +43,11 @@ async fn each_architecture_gets_its_own_disk() -> anyhow::Result<()> {
 
         // What is there stays, unless it may go.
         std::fs::write(&to, "precious")?;
-        let refused = medley(&line).await?.refused()?;
+        let refused = import(&image, asked, &to, &told).await?.refused()?;
         has(&refused, &["exists already", "--force"]);
         assert_eq!(std::fs::read(&to)?, b"precious");
-        let mut forced = line.to_vec();
-        forced.push("--force");
-        medley(&forced).await?.ok()?;
+        let forced = [&told[..], &["--force"]].concat();
+        import(&image, asked, &to, &forced).await?.ok()?;
         same_bytes(&to, &fixture.raw(architecture))?;
     }
     Ok(())
@@ -74,16 +62,7 @@ async fn layouts_are_read_without_a_registry() -> anyhow::Result<()> {
         ("archive", format!("oci-archive:{}:all", path(&archive))),
     ] {
         let to = fixture.folder().join(name);
-        let line = [
-            "images",
-            "import",
-            &source,
-            "--arch",
-            "arm64",
-            "--to",
-            path(&to),
-        ];
-        let text = medley(&line).await?.ok()?;
+        let text = import(&source, "arm64", &to, &[]).await?.ok()?;
         has(
             &text,
             &[
@@ -101,10 +80,11 @@ async fn layouts_are_read_without_a_registry() -> anyhow::Result<()> {
 async fn what_is_not_there_is_told_with_what_is() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let to = fixture.folder().join("none");
-    for (name, arguments, reason, parts) in [
+    for (name, architecture, more, reason, parts) in [
         (
             "all",
-            &["--arch", "s390x"][..],
+            "s390x",
+            &[][..],
             "ArchitectureNotFound",
             &[
                 "linux/s390x",
@@ -114,122 +94,84 @@ async fn what_is_not_there_is_told_with_what_is() -> anyhow::Result<()> {
         ),
         (
             "single",
-            &["--arch", "arm64"],
+            "arm64",
+            &[],
             "NotAnIndex",
             &["linux/arm64", "not an index, but one image for linux/amd64"],
         ),
         (
             "liar",
-            &["--arch", "arm64"],
+            "arm64",
+            &[],
             "ArchitectureMismatch",
             &["its index says that it is for linux/arm64, but its config says linux/amd64"],
         ),
-        (
-            "empty",
-            &["--arch", "amd64"],
-            "NoDisk",
-            &["/disk has no file"],
-        ),
+        ("empty", "amd64", &[], "NoDisk", &["/disk has no file"]),
         (
             "bootc",
-            &["--arch", "amd64"],
+            "amd64",
+            &[],
             "BootableContainer",
             &["bootc image detected: containers.bootc=1"],
         ),
         (
             "all",
-            &["--arch", "amd64", "--size", "1Mi"],
+            "amd64",
+            &["--size", "1Mi"],
             "TooSmall",
             &["8388608", "1048576"],
         ),
     ] {
         let source = fixture.source(name);
-        let mut line = vec!["images", "import", &source, "--to", path(&to)];
-        line.extend(arguments);
-        let said = medley(&line).await?.refused()?;
+        let said = import(&source, architecture, &to, more).await?.refused()?;
         has(&said, &[&format!("\"reason\":\"{reason}\"")]);
         has(&said, parts);
         fixture.nothing_at(&to)?;
     }
     // What makes no sense is said before anything is asked.
     let source = fixture.source("all");
-    let line = [
-        "images",
-        "import",
-        &source,
-        "--arch",
-        "sparc9",
-        "--to",
-        path(&to),
-    ];
     has(
-        &medley(&line).await?.refused()?,
+        &import(&source, "sparc9", &to, &[]).await?.refused()?,
         &["\"sparc9\"", "amd64, arm64"],
     );
-    let line = [
-        "images",
-        "import",
-        "ftp://x/y",
-        "--arch",
-        "amd64",
-        "--to",
-        path(&to),
-    ];
-    has(&medley(&line).await?.err, &["ftp", "docker://"]);
+    let said = import("ftp://x/y", "amd64", &to, &[]).await?;
+    has(&said.err, &["ftp", "docker://"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_come_from_a_file() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
-    let registry = Registry::start_with(RegistryOptions {
+    let options = RegistryOptions {
         password: true,
         tls: None,
-    })
-    .await?;
-    registry.push(&fixture.source("all"), "disks/all:1")?;
+    };
+    let registry = fixture.registry(&["all"], options).await?;
     let host = registry.host();
-    let image = format!("{host}/disks/all:1");
     let to = fixture.folder().join("disk");
     let authfile = fixture.folder().join("auth.json");
-    let mut line = vec![
-        "images",
-        "import",
-        &image,
-        "--arch",
-        "amd64",
-        "--to",
-        path(&to),
-        "--insecure",
-        &host,
-        "--authfile",
-        path(&authfile),
-    ];
+    let told = ["--insecure", &host, "--authfile", path(&authfile)];
+    let run = async |name: &str, more: &[&str]| {
+        let image = format!("{host}/disks/{name}:1");
+        import(&image, "amd64", &to, &[&told, more].concat()).await
+    };
     has(
-        &medley(&line).await?.refused()?,
+        &run("all", &[]).await?.refused()?,
         &["reading credentials", "auth.json"],
     );
     std::fs::write(&authfile, "{}")?;
-    let said = medley(&line).await?.refused()?;
-    has(&said, &["PullUnauthorized", "--authfile FILE"]);
+    has(
+        &run("all", &[]).await?.refused()?,
+        &["PullUnauthorized", "--authfile FILE"],
+    );
     fixture.nothing_at(&to)?;
-    let auths = json!({ "auths": { &host: {
-        "username": testkit::USERNAME, "password": testkit::PASSWORD,
-    } } });
-    std::fs::write(&authfile, auths.to_string())?;
-    medley(&line).await?.ok()?;
+    fixture.authfile(&registry)?;
+    run("all", &[]).await?.ok()?;
     same_bytes(&to, &fixture.raw("amd64"))?;
-    line.truncate(7);
-    let missing = format!("{host}/disks/none:1");
-    line[2] = &missing;
-    line.extend([
-        "--force",
-        "--insecure",
-        &host,
-        "--authfile",
-        path(&authfile),
-    ]);
-    has(&medley(&line[..]).await?.refused()?, &["ImageNotFound"]);
+    has(
+        &run("none", &["--force"]).await?.refused()?,
+        &["ImageNotFound"],
+    );
     same_bytes(&to, &fixture.raw("amd64"))
 }
 
@@ -249,23 +191,11 @@ async fn a_blob_that_is_not_what_its_digest_says_leaves_nothing() -> anyhow::Res
         .await?;
     let image = format!("docker://{}/disks/all:1", server.host());
     let to = fixture.folder().join("disk");
+    let host = server.host();
     for keep in [false, true] {
-        let host = server.host();
-        let mut line = vec![
-            "images",
-            "import",
-            &image,
-            "--arch",
-            "amd64",
-            "--to",
-            path(&to),
-            "--insecure",
-            &host,
-        ];
-        if keep {
-            line.push("--keep");
-        }
-        let said = medley(&line).await?.refused()?;
+        let told = ["--insecure", &host, "--keep"];
+        let told = &told[..if keep { 3 } else { 2 }];
+        let said = import(&image, "amd64", &to, told).await?.refused()?;
         has(&said, &["DigestMismatch", "sha256:"]);
         assert!(!to.exists());
         assert_eq!(fixture.folder().join("disk.part").exists(), keep);
@@ -321,17 +251,14 @@ async fn an_import_that_is_interrupted_leaves_nothing_under_the_name() -> anyhow
 #[tokio::test(flavor = "multi_thread")]
 async fn platforms_are_listed() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
-    let registry = Registry::start().await?;
-    registry.push(&fixture.source("all"), "disks/all:1")?;
-    registry.push(&fixture.source("single"), "disks/single:1")?;
+    let options = RegistryOptions::default();
+    let registry = fixture.registry(&["all", "single"], options).await?;
     let host = registry.host();
-    let inspect = async |name: &str, form: &[&str]| {
+    let run = async |name: &str, more: &[&str]| {
         let image = format!("{host}/disks/{name}:1");
-        let mut line = vec!["image", "inspect", &image, "--insecure", &host];
-        line.extend(form);
-        medley(&line).await
+        inspect(&image, &[&["--insecure", &host], more].concat()).await
     };
-    let text = inspect("all", &[]).await?.ok()?;
+    let text = run("all", &[]).await?.ok()?;
     has(
         &text,
         &[
@@ -341,29 +268,62 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
             "linux/arm64",
             &fixture.digest("amd64"),
             &fixture.digest("arm64"),
-            "instancetype=u1.small",
         ],
     );
-    let all = inspect("all", &["-o", "json"]).await?.json()?;
+    // Whatever an index does not say is not asked for by itself.
+    assert!(!text.contains("LABELS"), "{text}");
+    let all = run("all", &["-o", "json"]).await?.json()?;
     assert_eq!(all["isIndex"], true);
     assert_eq!(all["complete"], true);
     assert_eq!(all["platforms"][1]["platform"]["architecture"], "arm64");
     assert_eq!(all["platforms"][1]["digest"], fixture.digest("arm64"));
+    assert_eq!(all["platforms"][1]["details"], json!(null));
+    let yaml = run("all", &["-o", "yaml"]).await?.ok()?;
+    has(&yaml, &["isIndex: true\n", &fixture.digest("arm64")]);
+
+    let text = run("all", &["--details"]).await?.ok()?;
+    has(&text, &["SIZE", "LABELS", "instancetype=u1.small"]);
+    let all = run("all", &["--details", "-o", "json"]).await?.json()?;
     let layer = std::fs::metadata(fixture.folder().join("arm64/layer.tar"))?.len();
     assert_eq!(all["platforms"][1]["details"]["size"], layer);
-    let yaml = inspect("all", &["-o", "yaml"]).await?.ok()?;
-    has(&yaml, &["isIndex: true\n", &fixture.digest("arm64")]);
-    let single = inspect("single", &[]).await?.ok()?;
-    has(&single, &["single manifest, not an index", "linux/amd64"]);
-    let none = inspect("none", &[]).await?.refused()?;
+
+    // To know what a single manifest is for takes its config, and then all is known.
+    let single = run("single", &[]).await?.ok()?;
+    has(
+        &single,
+        &[
+            "single manifest, not an index",
+            "linux/amd64",
+            "instancetype=u1.small",
+        ],
+    );
+    let none = run("none", &[]).await?.refused()?;
     has(&none, &["disks/none", "not found"]);
 
     let liar = fixture.source("liar");
-    let text = medley(&["image", "inspect", &liar]).await?.ok()?;
+    let text = inspect(&liar, &["--details"]).await?.ok()?;
     has(
         &text,
         &["linux/arm64 says in its config that it is for linux/amd64"],
     );
+    Ok(())
+}
+
+/// What an index says costs one request, whoever is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn looking_at_an_index_is_one_request() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    let server = fixture
+        .serve("all", |_, bytes, _| Misdeed::answer(200, bytes))
+        .await?;
+    let host = server.host();
+    let image = format!("docker://{host}/disks/all:1");
+    for (more, requests) in [(&[][..], 1), (&["--details"], 1 + 2 * 2)] {
+        let before = server.asked().len();
+        let told = [&["--insecure", &host], more].concat();
+        inspect(&image, &told).await?.ok()?;
+        assert_eq!(server.asked().len() - before, requests, "{more:?}");
+    }
     Ok(())
 }
 
@@ -374,76 +334,48 @@ async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
     let digest = fixture.wrap("web", &file)?;
     // Blobs of a registry are files on a web server, with tags and ranges.
     let (certificate, key, authority) = certificate()?;
-    let registry = Registry::start_with(RegistryOptions {
+    let options = RegistryOptions {
         password: true,
         tls: Some((certificate, key)),
-    })
-    .await?;
-    registry.push(&fixture.source("web"), "disks/web:1")?;
-    let host = registry.host();
-    let url = format!("https://{host}/v2/disks/web/blobs/{digest}");
+    };
+    let registry = fixture.registry(&["web"], options).await?;
+    let url = format!("https://{}/v2/disks/web/blobs/{digest}", registry.host());
     let to = fixture.folder().join("web.raw");
     let ca = fixture.folder().join("ca.pem");
-    let authfile = fixture.folder().join("auth.json");
     std::fs::write(&ca, authority)?;
-    let auths = json!({ "auths": { &host: {
-        "username": testkit::USERNAME, "password": testkit::PASSWORD,
-    } } });
-    std::fs::write(&authfile, auths.to_string())?;
-    let base = [
-        "images",
-        "import",
-        &url,
-        "--arch",
-        "arm64",
-        "--to",
-        path(&to),
-    ];
-    let with = |more: &[&'static str]| -> Vec<String> {
-        let all = base.iter().chain(more).copied();
-        all.map(str::to_owned).collect()
-    };
-    let run = async |mut line: Vec<String>, trusted: bool, known: bool| {
-        if trusted {
-            line.extend(["--ca".to_owned(), path(&ca).to_owned()]);
-        }
-        if known {
-            line.extend(["--authfile".to_owned(), path(&authfile).to_owned()]);
-        }
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        medley(&line).await
-    };
+    let authfile = fixture.authfile(&registry)?;
+    let trusted = ["--ca", path(&ca)];
+    let known = ["--authfile", path(&authfile)];
     has(
-        &run(with(&[]), false, true).await?.refused()?,
+        &import(&url, "arm64", &to, &known).await?.refused()?,
         &["RegistryUnavailable", "cannot be reached"],
     );
     has(
-        &run(with(&[]), true, false).await?.refused()?,
+        &import(&url, "arm64", &to, &trusted).await?.refused()?,
         &["PullUnauthorized", "--authfile FILE"],
     );
+    let run = async |more: &[&str]| {
+        let told = [&trusted, &known, more].concat();
+        import(&url, "arm64", &to, &told).await
+    };
     has(
-        &run(with(&["--checksum", "md5:0123"]), true, true)
-            .await?
-            .refused()?,
+        &run(&["--checksum", "md5:0123"]).await?.refused()?,
         &["--checksum \"md5:0123\"", "sha256:DIGITS or sha512:DIGITS"],
     );
     has(
-        &run(with(&["--header", "no header"]), true, true)
-            .await?
-            .refused()?,
+        &run(&["--header", "no header"]).await?.refused()?,
         &["--header", "`Name: value`"],
     );
-    let mut wrong = with(&["--checksum"]);
-    wrong.push(format!("sha256:{}", "0".repeat(64)));
+    let wrong = format!("sha256:{}", "0".repeat(64));
     has(
-        &run(wrong, true, true).await?.refused()?,
+        &run(&["--checksum", &wrong]).await?.refused()?,
         &["DigestMismatch", &digest],
     );
     fixture.nothing_at(&to)?;
 
-    let mut line = with(&["--header", "X-Reason: test", "-o", "json", "--checksum"]);
-    line.push(digest.to_uppercase().replace("SHA256", "sha256"));
-    let said = run(line, true, true).await?;
+    let checksum = digest.to_uppercase().replace("SHA256", "sha256");
+    let told = ["--header", "X-Reason: test", "--checksum", &checksum];
+    let said = run(&[&told[..], &["-o", "json"]].concat()).await?;
     has(
         &said.err,
         &["\"event\":\"found\"", "\"etag\":", "\"event\":\"imported\""],
@@ -457,31 +389,18 @@ async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
     // An image has digests of its own, and a file has no platforms to show.
     let source = fixture.source("all");
     let to = fixture.folder().join("other.raw");
-    let line = [
-        "images",
-        "import",
-        &source,
-        "--arch",
-        "arm64",
-        "--to",
-        path(&to),
-        "--header",
-        "a: b",
-    ];
-    has(
-        &medley(&line).await?.refused()?,
-        &["--header are for https://"],
-    );
-    let line = ["image", "inspect", &url];
-    has(&medley(&line).await?.refused()?, &["is no image"]);
+    let refused = import(&source, "arm64", &to, &["--header", "a: b"]).await?;
+    has(&refused.refused()?, &["--header are for https://"]);
+    has(&inspect(&url, &[]).await?.refused()?, &["is no image"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_come_from_mirrors() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
-    let registry = Registry::start().await?;
-    registry.push(&fixture.source("all"), "disks/all:1")?;
+    let registry = fixture
+        .registry(&["all"], RegistryOptions::default())
+        .await?;
     let host = registry.host();
     let folder = fixture.folder().join("certs.d/origin.example");
     std::fs::create_dir_all(&folder)?;
@@ -499,45 +418,24 @@ async fn images_come_from_mirrors() -> anyhow::Result<()> {
     )?;
     let image = "origin.example/disks/all:1";
     for mirrors in [&conf, &hosts, &fixture.folder().join("certs.d")] {
-        let line = [
-            "image",
-            "inspect",
-            image,
-            "--mirrors",
-            path(mirrors),
-            "-o",
-            "json",
-        ];
-        let all = medley(&line).await?.json()?;
+        let told = ["--mirrors", path(mirrors), "-o", "json"];
+        let all = inspect(image, &told).await?.json()?;
         assert_eq!(all["platforms"][1]["digest"], fixture.digest("arm64"));
     }
     let to = fixture.folder().join("mirrored.raw");
-    let line = [
-        "images",
-        "import",
-        image,
-        "--arch",
-        "amd64",
-        "--to",
-        path(&to),
-        "--mirrors",
-        path(&conf),
-    ];
-    medley(&line).await?.ok()?;
+    let told = ["--mirrors", path(&conf)];
+    import(image, "amd64", &to, &told).await?.ok()?;
     same_bytes(&to, &fixture.raw("amd64"))?;
 
     let wrong = fixture.folder().join("wrong.conf");
     std::fs::write(&wrong, "[registries.search]\n")?;
-    let line = ["image", "inspect", image, "--mirrors", path(&wrong)];
     has(
-        &medley(&line).await?.refused()?,
+        &inspect(image, &["--mirrors", path(&wrong)])
+            .await?
+            .refused()?,
         &["wrong.conf", "version 1", "expected a registries.conf"],
     );
-    let source = fixture.source("all");
-    let line = ["image", "inspect", &source, "--mirrors", path(&conf)];
-    has(
-        &medley(&line).await?.refused()?,
-        &["--mirrors is for registries"],
-    );
+    let refused = inspect(&fixture.source("all"), &told).await?.refused()?;
+    has(&refused, &["--mirrors is for registries"]);
     Ok(())
 }

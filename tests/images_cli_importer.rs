@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, same_bytes};
+use testkit::{PASSWORD, RegistryOptions, USERNAME, same_bytes};
 
 use crate::support::{Fixture, MEDLEY, Said, has, path};
 
@@ -36,12 +36,11 @@ async fn importer(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_leaves_a_disk_and_what_it_found() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
-    let registry = Registry::start_with(RegistryOptions {
+    let options = RegistryOptions {
         password: true,
         tls: None,
-    })
-    .await?;
-    registry.push(&fixture.source("all"), "disks/all:1")?;
+    };
+    let registry = fixture.registry(&["all"], options).await?;
     let url = format!("docker://{}/disks/all:1", registry.host());
     let folder = tempfile::tempdir()?;
     let told = [

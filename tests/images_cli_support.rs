@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{ContainerDisk, HostileServer, Layout, Misdeed};
+use testkit::{ContainerDisk, HostileServer, Layout, Misdeed, Registry, RegistryOptions};
 
 pub(crate) use testkit::{Said, has};
 
@@ -37,6 +37,22 @@ pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
         said.err
     );
     Ok(said)
+}
+
+/// Takes the disk for an architecture out of an image. What is told besides that is `more`.
+pub(crate) async fn import(
+    image: &str,
+    architecture: &str,
+    to: &Path,
+    more: &[&str],
+) -> anyhow::Result<Said> {
+    let line = ["images", "import", image, "--arch", architecture];
+    medley(&[&line, &["--to", path(to)], more].concat()).await
+}
+
+/// Looks at an image. What is told besides that is `more`.
+pub(crate) async fn inspect(image: &str, more: &[&str]) -> anyhow::Result<Said> {
+    medley(&[&["image", "inspect", image], more].concat()).await
 }
 
 pub(crate) fn path(path: &Path) -> &str {
@@ -100,6 +116,29 @@ impl Fixture {
     /// Of a name, in the folder.
     pub(crate) fn source(&self, name: &str) -> String {
         self.layout.source(name)
+    }
+
+    /// A registry that has some of the images, as `disks/NAME:1`.
+    pub(crate) async fn registry(
+        &self,
+        names: &[&str],
+        options: RegistryOptions,
+    ) -> anyhow::Result<Registry> {
+        let registry = Registry::start_with(options).await?;
+        for name in names {
+            registry.push(&self.source(name), &format!("disks/{name}:1"))?;
+        }
+        Ok(registry)
+    }
+
+    /// A file with what a registry that wants a password wants.
+    pub(crate) fn authfile(&self, registry: &Registry) -> anyhow::Result<PathBuf> {
+        let file = self.folder().join("auth.json");
+        let auths = json!({ "auths": { registry.host(): {
+            "username": testkit::USERNAME, "password": testkit::PASSWORD,
+        } } });
+        std::fs::write(&file, auths.to_string())?;
+        Ok(file)
     }
 
     /// All of it as one file.

@@ -244,7 +244,7 @@ async fn images_are_listed() -> anyhow::Result<()> {
         lines[1][..4],
         ["fedora", "amd64,default", "Ready", "aaaaaaaaaaaa"]
     );
-    assert_eq!(lines[1][5], "5690831668");
+    assert_eq!(lines[1][5..], ["5.30", "GiB"]);
     assert_eq!(
         lines[2],
         [

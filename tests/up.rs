@@ -455,6 +455,17 @@ fn boot_images_are_asked_for_every_architecture() {
         let crons = names("dataimportcrons");
         (crons.contains("fedora-image-cron") && crons.contains("debian-image-cron")).then_some(())
     });
+    // A new user is told how to see them.
+    let welcome = cluster.process.output();
+    assert!(
+        welcome.lines().any(|it| it == "  medley images"),
+        "{welcome}"
+    );
+    until("they are listed", || {
+        let kubeconfig = cluster.kubeconfig.to_str().unwrap();
+        let listed = text(&medley(&["images", "--kubeconfig", kubeconfig]).stdout);
+        (listed.contains("\nfedora ") && listed.contains("\ndebian ")).then_some(())
+    });
     cluster.ask(&[
         "patch",
         "hyperconverged",

@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use platform::{Algorithm, Hasher};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -146,24 +147,21 @@ impl Tree {
         mut self,
         mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
     ) -> Result<ContentHash, E> {
-        let mut root = Sha256::new();
+        let mut root = Hasher::new(Algorithm::Sha256);
         root.update(b"medley disk 1\n");
-        root.update(self.size.to_be_bytes());
-        root.update(self.leaf.to_be_bytes());
+        root.update(&self.size.to_be_bytes());
+        root.update(&self.leaf.to_be_bytes());
         let mut buffer = vec![0; 1 << 20];
         for (index, mut leaf) in std::mem::take(&mut self.leaves) {
             if leaf.torn {
                 leaf = self.again(index, &mut buffer, &mut read)?;
             }
             if leaf.next > 0 {
-                root.update(index.to_be_bytes());
-                root.update(leaf.hash.finalize());
+                root.update(&index.to_be_bytes());
+                root.update(&leaf.hash.finalize());
             }
         }
-        Ok(ContentHash(format!(
-            "tree-sha256:{}",
-            crate::digest::hex(&root.finalize())
-        )))
+        Ok(ContentHash(format!("tree-{}", root.finish())))
     }
 
     fn again<E>(

@@ -64,12 +64,6 @@ pub enum Error {
         /// Bytes that had to come.
         expected: u64,
     },
-    /// A digest that nothing can be compared with.
-    #[error("digest {value:?} is none; sha256:<64 hex> and sha512:<128 hex> are known")]
-    BadDigest {
-        /// As it was given.
-        value: String,
-    },
     /// The disk is in a format that is not read.
     #[error("format {format} of {path:?} is not supported; raw and qcow2 are")]
     UnsupportedFormat {
@@ -125,7 +119,6 @@ impl Error {
             },
             Self::TooSmall { .. } => "TooSmall",
             Self::DigestMismatch { .. } | Self::SizeMismatch { .. } => "DigestMismatch",
-            Self::BadDigest { .. } => "BadDigest",
             Self::UnsupportedFormat { .. } => "UnsupportedFormat",
             Self::AnotherPass { .. } => "AnotherPassNeeded",
             Self::Checkpoint { .. } => "CheckpointMismatch",

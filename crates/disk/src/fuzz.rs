@@ -7,11 +7,11 @@ use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use platform::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::canvas::Canvas;
-use crate::digest::{Digest, Hasher};
 use crate::error::Error;
 use crate::import::{Checkpoint, Contents, Layer, Options, Source, Watch, import};
 use crate::overlay::Overlay;
@@ -128,7 +128,7 @@ fn unpacked(mut unpacker: Unpacker, data: &[u8], piece: usize) -> Result<Unpacke
     let mut boundary = None;
     for mut input in data.chunks(piece) {
         while !input.is_empty() {
-            let step = unpacker.feed(&mut input, &mut |out| {
+            let step = unpacker.feed(&mut input, &mut |out: &[u8]| {
                 bytes.extend_from_slice(out);
                 Ok(())
             })?;
@@ -141,7 +141,7 @@ fn unpacked(mut unpacker: Unpacker, data: &[u8], piece: usize) -> Result<Unpacke
             }
         }
     }
-    unpacker.end(&mut |out| {
+    unpacker.end(&mut |out: &[u8]| {
         bytes.extend_from_slice(out);
         Ok(())
     })?;
@@ -288,12 +288,6 @@ impl Watch for Onlooker {
     }
 }
 
-fn digest(data: &[u8]) -> Digest {
-    let mut hasher = Hasher::like(None);
-    hasher.update(data);
-    hasher.finish()
-}
-
 /// A whole layer, of whatever, becomes a disk that fits and can be looked at, the same on a file and on a
 /// device; or an error with a reason.
 pub fn layer(data: &[u8]) {
@@ -306,9 +300,9 @@ pub fn layer(data: &[u8]) {
     // Without a diff-id there are no checkpoints.
     let diff_id = unpacked(Unpacker::new(LIMITS), data, 4096)
         .ok()
-        .map(|whole| digest(&whole.bytes));
+        .map(|whole| Digest::sha256(&whole.bytes));
     let layers = [Layer {
-        digest: digest(data),
+        digest: Digest::sha256(data),
         is_verified: true,
         size: Some(data.len() as u64),
         diff_id,

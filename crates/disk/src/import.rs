@@ -37,10 +37,10 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use platform::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::content::ContentHash;
-use crate::digest::Digest;
 use crate::error::Error;
 use crate::image::{self, Format, Image};
 use crate::overlay::{Overlay, Verdict};

@@ -9,7 +9,6 @@
 
 mod canvas;
 mod content;
-mod digest;
 mod error;
 #[cfg(feature = "fuzz")]
 #[expect(
@@ -29,7 +28,6 @@ mod tar;
 mod unpack;
 
 pub use content::ContentHash;
-pub use digest::Digest;
 pub use error::Error;
 pub use image::{Format, check_size};
 pub use import::{Checkpoint, Contents, Imported, Layer, Options, Source, Watch, import};

@@ -222,26 +222,18 @@ async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
 
 /// The layers as `disk` knows them, base first.
 fn layers(name: &str, chosen: &Chosen) -> Result<Vec<Layer>, Error> {
-    let digest = |digest: &Digest| {
-        digest
-            .to_string()
-            .parse()
-            .map_err(|source| failed(name, source))
-    };
-    chosen
+    Ok(chosen
         .manifest
         .layers_of(&chosen.config)
         .map_err(|source| malformed(name, &chosen.digest, source))?
-        .map(|(layer, diff_id)| {
-            Ok(Layer {
-                digest: digest(&layer.digest)?,
-                is_verified: true,
-                size: Some(layer.size),
-                diff_id: Some(digest(diff_id)?),
-                contents: Contents::of_media_type(layer.media_type.as_str()),
-            })
+        .map(|(layer, diff_id)| Layer {
+            digest: layer.digest.clone(),
+            is_verified: true,
+            size: Some(layer.size),
+            diff_id: Some(diff_id.clone()),
+            contents: Contents::of_media_type(layer.media_type.as_str()),
         })
-        .collect()
+        .collect())
 }
 
 fn descriptors(chosen: &Chosen) -> BTreeMap<String, Descriptor> {
@@ -251,7 +243,7 @@ fn descriptors(chosen: &Chosen) -> BTreeMap<String, Descriptor> {
         .collect()
 }
 
-pub(crate) fn failed(name: &str, source: disk::Error) -> Error {
+fn failed(name: &str, source: disk::Error) -> Error {
     Error::Disk {
         image: name.to_owned(),
         source: source.into(),
@@ -337,7 +329,7 @@ impl Job {
             Prepared::File(found) => {
                 watch.found(&found);
                 Self {
-                    layers: vec![found.layer(&name)?],
+                    layers: vec![found.layer()],
                     bytes: Box::new(web::Bytes {
                         client: request.client.clone(),
                         file: WebFile {
@@ -420,8 +412,7 @@ impl Job {
         let (index_digest, digest) = if let Some(digests) = self.digests.take() {
             digests
         } else {
-            let digest = of_file(&self.name, &disk.layer)?;
-            (digest.clone(), digest)
+            (disk.layer.clone(), disk.layer.clone())
         };
         target.finish()?;
         Ok(Imported {
@@ -452,14 +443,6 @@ impl Job {
             why: why.join("; "),
         })
     }
-}
-
-/// The digest of a file, in the words of images.
-fn of_file(name: &str, digest: &disk::Digest) -> Result<Digest, Error> {
-    let text = digest.to_string();
-    // Both read the same two algorithms; that they do not is a way to fail, and not to crash.
-    text.parse()
-        .map_err(|_| failed(name, disk::Error::BadDigest { value: text }))
 }
 
 /// Passes on what is told, and saves checkpoints.

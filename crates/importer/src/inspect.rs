@@ -16,6 +16,15 @@ const MOST_READ: usize = 64;
 /// How many are read at a time.
 const AT_A_TIME: usize = 4;
 
+/// How much is read of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// What tells the platforms: of an index, nothing else.
+    Platforms,
+    /// Also the manifest and the config of every image: two requests for each.
+    Details,
+}
+
 /// What stands under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,7 +55,8 @@ pub struct Entry {
     pub digest: Digest,
     /// What the manifest is.
     pub media_type: MediaType,
-    /// What was read of it; none if the registry does not have it, or if it is one of too many.
+    /// What was read of it; none if that was not asked for, if the registry does not have it, or if it
+    /// is one of too many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
 }
@@ -78,6 +88,15 @@ struct Created {
 
 /// Looks at all of an image. `name` is how it was asked for.
 pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
+    look(image, name, Depth::Details).await
+}
+
+/// The same, but asks for no more than it takes to know the platforms: one request for an index.
+pub async fn platforms(image: &Image, name: &str) -> Result<Inspection, Error> {
+    look(image, name, Depth::Platforms).await
+}
+
+async fn look(image: &Image, name: &str, depth: Depth) -> Result<Inspection, Error> {
     let content = image.resolve(Freshness::Now).await?;
     let document = read(name, &content)?;
     let (media_type, is_index) = match &document {
@@ -98,7 +117,9 @@ pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
     };
     let entries = listing.images.into_iter().enumerate();
     let platforms = stream::iter(entries.map(|(place, found)| async move {
-        let details = if place < MOST_READ {
+        // What had to be read to know the platform is told whoever asked for it.
+        let is_read = found.manifest.is_some() && found.config.is_some();
+        let details = if is_read || (depth == Depth::Details && place < MOST_READ) {
             details(image, name, &found).await?
         } else {
             None

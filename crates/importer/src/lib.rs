@@ -24,6 +24,6 @@ pub use choose::{Chosen, choose};
 pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use import::{Imported, Request, Unfinished, Watch, import};
-pub use inspect::{Details, Entry, Inspection, inspect};
+pub use inspect::{Details, Entry, Inspection, inspect, platforms};
 pub use pipeline::{boots_on, told, usual_architecture};
 pub use web::{Found, WebOptions, look};

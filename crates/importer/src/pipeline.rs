@@ -14,7 +14,7 @@ use platform::known_architecture;
 use crate::choose::Chosen;
 use crate::error::Error;
 use crate::import::Imported;
-use crate::inspect::inspect;
+use crate::inspect::platforms;
 
 impl Error {
     /// The same for conditions: a reason, and all that it comes from in one sentence.
@@ -60,7 +60,7 @@ impl Imported {
 /// The architecture of an image where nobody asks for one: that of an image which is for one alone,
 /// else that of this machine, as upstream has it.
 pub async fn usual_architecture(image: &Image, name: &str) -> Result<String, Error> {
-    let found = inspect(image, name).await?;
+    let found = platforms(image, name).await?;
     if let [only] = found.platforms.as_slice() {
         return Ok(only.platform.architecture.clone());
     }

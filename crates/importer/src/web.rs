@@ -15,7 +15,7 @@ use platform::{Address, Digest};
 use tokio::runtime::Handle;
 
 use crate::error::Error;
-use crate::import::{Stoppable, failed};
+use crate::import::Stoppable;
 
 /// What is known of a file besides its address.
 #[derive(Debug, Clone, Default)]
@@ -51,21 +51,18 @@ impl Found {
     }
 
     /// The one layer of it.
-    pub(crate) fn layer(&self, name: &str) -> Result<Layer, Error> {
+    pub(crate) fn layer(&self) -> Layer {
         // Where nobody knows the digest, the name of the version will do.
         let digest = self.checksum.clone();
         let digest = digest.unwrap_or_else(|| Digest::sha256(self.address.as_str().as_bytes()));
-        Ok(Layer {
-            digest: digest
-                .to_string()
-                .parse()
-                .map_err(|source| failed(name, source))?,
+        Layer {
+            digest,
             is_verified: self.checksum.is_some(),
             size: self.version.length,
             // What is in it is not known before it is unpacked.
             diff_id: None,
             contents: Contents::Disk,
-        })
+        }
     }
 }
 

@@ -89,6 +89,26 @@ struct Wanted {
     name: String,
 }
 
+/// What somebody wants to know.
+struct Question<'a> {
+    operation: Operation,
+    reference: &'a Reference,
+    /// A tag or a digest.
+    name: String,
+    freshness: Freshness,
+}
+
+impl<'a> Question<'a> {
+    fn new(operation: Operation, reference: &'a Reference, freshness: Freshness) -> Self {
+        Self {
+            operation,
+            reference,
+            name: reference.manifest(),
+            freshness,
+        }
+    }
+}
+
 /// What is remembered about a tag.
 #[derive(Debug, Clone)]
 struct Tag {
@@ -171,26 +191,12 @@ impl Client {
         keyring: &Keyring,
         freshness: Freshness,
     ) -> Result<Arc<Content>, Error> {
-        let operation = Operation::Manifest;
-        let seats = self.inner.seats(reference, keyring, operation)?;
         let inner = &self.inner;
-        for seat in &seats {
-            if let Some(content) = inner.known(seat, reference, freshness) {
-                return Ok(content);
-            }
-        }
-        let name = reference.manifest();
+        let question = Question::new(Operation::Manifest, reference, freshness);
+        let known = |seat: &Seat| inner.known(seat, reference, freshness);
         inner
-            .walk(reference, &seats, operation, &name, freshness, |seat| {
-                let key = seat.wants(operation, &name);
-                let (inner, seat) = (Arc::clone(inner), seat.clone());
-                let reference = reference.clone();
-                async move {
-                    let shared = Arc::clone(&inner);
-                    let read = || shared.read(seat, reference).boxed();
-                    inner.reading.join(key, read).await
-                }
-                .boxed()
+            .answer(&question, keyring, known, &inner.reading, |inner, seat| {
+                inner.read(seat, reference.clone()).boxed()
             })
             .await
     }
@@ -205,26 +211,15 @@ impl Client {
         if let Some(digest) = reference.digest() {
             return Ok(digest.clone());
         }
-        let operation = Operation::Check;
-        let seats = self.inner.seats(reference, keyring, operation)?;
         let inner = &self.inner;
-        let name = reference.manifest();
-        for seat in &seats {
-            if let Some(tag) = inner.fresh(seat, &name, freshness) {
-                return Ok(tag.digest);
-            }
-        }
+        let question = Question::new(Operation::Check, reference, freshness);
+        let known = |seat: &Seat| {
+            let tag = inner.fresh(seat, &question.name, freshness)?;
+            Some(tag.digest)
+        };
         inner
-            .walk(reference, &seats, operation, &name, freshness, |seat| {
-                let key = seat.wants(operation, &name);
-                let (inner, seat) = (Arc::clone(inner), seat.clone());
-                let reference = reference.clone();
-                async move {
-                    let shared = Arc::clone(&inner);
-                    let check = || shared.digest_of(seat, reference).boxed();
-                    inner.checking.join(key, check).await
-                }
-                .boxed()
+            .answer(&question, keyring, known, &inner.checking, |inner, seat| {
+                inner.digest_of(seat, reference.clone()).boxed()
             })
             .await
     }
@@ -246,31 +241,12 @@ impl Client {
             let place = reference.host().as_str();
             return Err(Cause::TooLarge { limit, found }.at(operation, pinned.to_string(), place));
         }
-        let seats = inner.seats(&pinned, keyring, operation)?;
-        for seat in &seats {
-            if let Some(content) = inner.kept(seat, digest) {
-                return Ok(content);
-            }
-        }
-        let name = digest.to_string();
+        let question = Question::new(operation, &pinned, Freshness::Usual);
+        let known = |seat: &Seat| inner.kept(seat, digest);
         inner
-            .walk(
-                &pinned,
-                &seats,
-                operation,
-                &name,
-                Freshness::Usual,
-                |seat| {
-                    let key = seat.wants(operation, &name);
-                    let (inner, seat, digest) = (Arc::clone(inner), seat.clone(), digest.clone());
-                    async move {
-                        let shared = Arc::clone(&inner);
-                        let read = || shared.read_blob(seat, digest, size).boxed();
-                        inner.reading.join(key, read).await
-                    }
-                    .boxed()
-                },
-            )
+            .answer(&question, keyring, known, &inner.reading, |inner, seat| {
+                inner.read_blob(seat, digest.clone(), size).boxed()
+            })
             .await
     }
 
@@ -366,27 +342,41 @@ impl Inner {
         Ok(seats)
     }
 
-    /// Tries seats in order: the next credential when access is denied or nothing is seen, the next
+    /// The answer to a question: one that is known, else that of the first seat that has one. Who asks
+    /// the same of the same seat at the same time gets the same.
+    ///
+    /// Seats are tried in order: the next credential when access is denied or nothing is seen, the next
     /// place whatever goes wrong.
-    async fn walk<T: Clone>(
-        &self,
-        reference: &Reference,
-        seats: &[Seat],
-        operation: Operation,
-        name: &str,
-        freshness: Freshness,
-        go: impl Fn(&Seat) -> BoxFuture<'static, Result<T, Cause>>,
+    async fn answer<T: Clone>(
+        self: &Arc<Self>,
+        question: &Question<'_>,
+        keyring: &Keyring,
+        known: impl Fn(&Seat) -> Option<T>,
+        flights: &Flights<Wanted, Result<T, Cause>>,
+        ask: impl Fn(Arc<Self>, Seat) -> BoxFuture<'static, Result<T, Cause>>,
     ) -> Result<T, Error> {
+        let Question {
+            operation,
+            reference,
+            ref name,
+            freshness,
+        } = *question;
+        let seats = self.seats(reference, keyring, operation)?;
+        if let Some(known) = seats.iter().find_map(known) {
+            return Ok(known);
+        }
         let mut failed: Vec<(String, Cause)> = Vec::new();
         let mut given_up: Option<Arc<str>> = None;
-        for seat in seats {
+        for seat in &seats {
             if given_up.as_ref() == Some(&seat.key.place) {
                 continue;
             }
             let wanted = seat.wants(operation, name);
-            let result = match self.missed(&wanted, freshness) {
-                Some(cause) => Err(cause),
-                None => go(seat).await,
+            let result = if let Some(cause) = self.missed(&wanted, freshness) {
+                Err(cause)
+            } else {
+                let ask = || ask(Arc::clone(self), seat.clone());
+                flights.join(wanted.clone(), ask).await
             };
             match result {
                 Ok(found) => return Ok(found),

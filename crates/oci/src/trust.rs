@@ -1,7 +1,7 @@
 //! Whom to believe over TLS: the authorities of the system, those of one host, or anybody.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -103,32 +103,42 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// The authorities that every host may be vouched for by.
 #[derive(Debug, Clone)]
-pub struct Roots(Arc<RootCertStore>);
+pub struct Roots(Arc<LazyLock<RootCertStore, Load>>);
+
+/// How they are found.
+type Load = Box<dyn FnOnce() -> RootCertStore + Send>;
 
 impl Roots {
-    /// Those of the system. Reads files.
+    /// Those of the system. Files are read when somebody has to be vouched for: that there are many
+    /// takes longer than asking a registry that needs none.
     pub fn of_system() -> Self {
-        let found = rustls_native_certs::load_native_certs();
-        for error in &found.errors {
-            tracing::debug!(%error, "a certificate of the system cannot be read");
-        }
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(found.certs);
-        Self(Arc::new(store))
+        Self::found(|| {
+            let found = rustls_native_certs::load_native_certs();
+            for error in &found.errors {
+                tracing::debug!(%error, "a certificate of the system cannot be read");
+            }
+            let mut store = RootCertStore::empty();
+            store.add_parsable_certificates(found.certs);
+            store
+        })
+    }
+
+    fn found(load: impl FnOnce() -> RootCertStore + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(load))))
     }
 
     /// Those, and these besides them.
     pub fn and(&self, tls: &Tls) -> Result<Self, String> {
-        let mut store = (*self.0).clone();
+        let mut store = RootCertStore::clone(&self.0);
         for authority in &tls.authorities {
             add(&mut store, authority)?;
         }
-        Ok(Self(Arc::new(store)))
+        Ok(Self::found(|| store))
     }
 
     /// None: only what is named for a host counts.
     pub fn none() -> Self {
-        Self(Arc::new(RootCertStore::empty()))
+        Self::found(RootCertStore::empty)
     }
 
     /// A configuration of TLS for one place.
@@ -138,7 +148,7 @@ impl Roots {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let verifier: Arc<dyn ServerCertVerifier> = if verify {
-            let mut store = (*self.0).clone();
+            let mut store = RootCertStore::clone(&self.0);
             for authority in &tls.authorities {
                 add(&mut store, authority)?;
             }

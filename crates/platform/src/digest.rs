@@ -10,8 +10,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use sha2::Digest as _;
-use sha2::{Sha256, Sha512};
+use sha2::digest::common::hazmat::SerializableState as _;
+use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::excerpt::excerpt;
 
@@ -244,6 +244,23 @@ impl Hasher {
             State::Sha256(state) => state.update(piece),
             State::Sha512(state) => state.update(piece),
         }
+    }
+
+    /// What it needs to go on later.
+    pub fn state(&self) -> Vec<u8> {
+        match &self.0 {
+            State::Sha256(state) => state.serialize().to_vec(),
+            State::Sha512(state) => state.serialize().to_vec(),
+        }
+    }
+
+    /// Goes on from such a state; none if it is no state of this algorithm.
+    pub fn resume(algorithm: Algorithm, state: &[u8]) -> Option<Self> {
+        let state = match algorithm {
+            Algorithm::Sha256 => Sha256::deserialize(state.try_into().ok()?).map(State::Sha256),
+            Algorithm::Sha512 => Sha512::deserialize(state.try_into().ok()?).map(State::Sha512),
+        };
+        state.ok().map(Self)
     }
 
     /// The digest of everything that was taken.

@@ -4,10 +4,10 @@ use super::*;
 
 /// The tree as the documentation words it, from the whole disk.
 fn by_the_book(disk: &[u8], leaf: usize) -> String {
-    let mut root = Sha256::new();
+    let mut root = Hasher::new(Algorithm::Sha256);
     root.update(b"medley disk 1\n");
-    root.update((disk.len() as u64).to_be_bytes());
-    root.update((leaf as u64).to_be_bytes());
+    root.update(&(disk.len() as u64).to_be_bytes());
+    root.update(&(leaf as u64).to_be_bytes());
     for (index, part) in disk.chunks(leaf).enumerate() {
         let mut hash = Sha256::new();
         let mut any = false;
@@ -20,11 +20,11 @@ fn by_the_book(disk: &[u8], leaf: usize) -> String {
             }
         }
         if any {
-            root.update((index as u64).to_be_bytes());
-            root.update(hash.finalize());
+            root.update(&(index as u64).to_be_bytes());
+            root.update(&hash.finalize());
         }
     }
-    format!("tree-sha256:{}", crate::digest::hex(&root.finalize()))
+    format!("tree-{}", root.finish())
 }
 
 fn write(disk: &mut [u8], sink: &mut crate::MemorySink, order: &[(usize, usize, u8)]) -> String {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use bytes::Bytes;
+use platform::{Digest, Hasher};
 
 use super::Layer;
-use crate::digest::{Digest, Hasher};
 use crate::error::Error;
 use crate::unpack::{Packing, Step, Unpacker};
 
@@ -32,7 +32,7 @@ pub(super) fn fetch(
     shared: &Shared,
 ) -> Result<Option<Digest>, Error> {
     let mut to = Some(to);
-    let mut hasher = (offset == 0).then(|| Hasher::like(Some(&layer.digest)));
+    let mut hasher = (offset == 0).then(|| layer.digest.hasher());
     let mut at = offset;
     let mut buffer = vec![0; CHUNK];
     while !shared.stop.load(Ordering::Relaxed) {

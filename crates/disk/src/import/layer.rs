@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::ScopedJoinHandle;
 
+use platform::{Algorithm, Digest, Hasher};
+
 use super::flow::{self, Flow, Hash, Shared};
 use super::{Checkpoint, Contents, Layer, Run, Source};
-use crate::digest::{Digest, Hasher};
 use crate::error::Error;
 use crate::image;
 use crate::overlay::{Action, Overlay};
@@ -81,7 +82,9 @@ impl Run<'_, '_> {
             ended: None,
         };
         let mut unpacker = Unpacker::new(self.options.limits);
-        let mut hasher = Hasher::like(layer.diff_id.as_ref());
+        let diff_id = layer.diff_id.as_ref();
+        let algorithm = diff_id.map_or(Algorithm::Sha256, Digest::algorithm);
+        let mut hasher = Hasher::new(algorithm);
         if let Some(start) = start {
             unpacker = Unpacker::resume(
                 self.options.limits,
@@ -89,7 +92,7 @@ impl Run<'_, '_> {
                 start.packed,
                 start.unpacked,
             )?;
-            hasher = Hasher::resume(layer.diff_id.as_ref(), &start.diff_id).ok_or_else(|| {
+            hasher = Hasher::resume(algorithm, &start.diff_id).ok_or_else(|| {
                 Error::Checkpoint {
                     found: "another kind of diff-id".to_owned(),
                     expected: layer.digest.to_string(),

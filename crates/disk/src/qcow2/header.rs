@@ -55,8 +55,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads it. `head` is the beginning of the image, [`HEADER`] bytes or all there are; more
-    /// only makes a message better.
+    /// Reads it. `head` is the beginning of the image, 112 bytes or all there are; more only
+    /// makes a message better.
     pub fn parse(head: &[u8]) -> Result<Self, Qcow2Error> {
         if head.get(..4) != Some(&MAGIC) {
             return Err(Qcow2Error::NotQcow2);

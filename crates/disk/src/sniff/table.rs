@@ -158,11 +158,9 @@ fn gpt(disk: &mut Part<'_>, sector: u64) -> Result<Vec<Partition>, Error> {
 /// A GUID as it is written: the first three parts are little-endian.
 fn guid(entry: &[u8]) -> String {
     let hex = |order: &[usize]| {
-        let bytes: Vec<u8> = order
-            .iter()
-            .map(|at| entry.get(*at).copied().unwrap_or(0))
-            .collect();
-        crate::digest::hex(&bytes)
+        let bytes = order.iter().map(|at| entry.get(*at).unwrap_or(&0));
+        let digits: Vec<String> = bytes.map(|byte| format!("{byte:02x}")).collect();
+        digits.concat()
     };
     [
         hex(&[3, 2, 1, 0]),

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use clap::Args;
-use importer::{Entry, Inspection, inspect};
+use importer::{Details, Entry, Inspection, inspect, platforms};
 use indicatif::BinaryBytes;
 use oci::Image;
 use platform::Source;
 
 use super::registry::RegistryArguments;
-use crate::governance::output::{Data, table};
+use crate::governance::output::{Data, table_of};
 use crate::{exit, runtime};
 
 /// Show the platforms that an image is there for.
@@ -19,6 +19,10 @@ pub(crate) struct Arguments {
     /// The image: quay.io/x/y:tag or docker://..., oci-archive:FILE[:NAME] or oci:FOLDER[:NAME].
     #[arg(value_name = "REF")]
     image: Source,
+
+    /// Tell also the size of each image, when it was made, and its labels. Two requests for each.
+    #[arg(long)]
+    details: bool,
 
     /// Form of the output; a table if absent.
     #[arg(short, long, value_enum)]
@@ -35,7 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let name = arguments.image.to_string();
     let inspection = runtime::build()?.block_on(async {
         let image = Image::open(&arguments.image, &client, keyring).await?;
-        inspect(&image, &name).await
+        if arguments.details {
+            inspect(&image, &name).await
+        } else {
+            platforms(&image, &name).await
+        }
     })?;
     let text = match arguments.output {
         Some(form) => {
@@ -59,9 +67,14 @@ fn render(inspection: &Inspection) -> String {
     if inspection.platforms.is_empty() {
         text.push_str("There is no image in it.\n");
     } else {
-        let rows = inspection.platforms.iter().map(row).collect();
-        let headers = ["PLATFORM", "DIGEST", "SIZE", "LAYERS", "CREATED", "LABELS"];
-        text.push_str(&table(headers, rows));
+        // Columns that would be empty in every line are left out.
+        let detailed = inspection.platforms.iter().any(|it| it.details.is_some());
+        let mut headers = vec!["PLATFORM", "DIGEST"];
+        if detailed {
+            headers.extend(["SIZE", "LAYERS", "CREATED", "LABELS"]);
+        }
+        let rows = inspection.platforms.iter().map(|it| row(it, detailed));
+        text.push_str(&table_of(&headers, rows.collect()));
     }
     if inspection.skipped > 0 {
         let _ = writeln!(
@@ -90,25 +103,27 @@ fn render(inspection: &Inspection) -> String {
     text
 }
 
-fn row(entry: &Entry) -> [String; 6] {
-    let details = entry.details.as_ref();
-    let labels = details.map(|it| &it.labels).into_iter().flatten();
+fn row(entry: &Entry, detailed: bool) -> Vec<String> {
+    let mut row = vec![
+        printable(&entry.platform.to_string()),
+        entry.digest.to_string(),
+    ];
+    if detailed {
+        row.extend(entry.details.as_ref().map(more).unwrap_or_default());
+    }
+    row
+}
+
+fn more(details: &Details) -> [String; 4] {
+    let labels = details.labels.iter();
     let labels: Vec<String> = labels
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
+    let size = details.size.map(|size| BinaryBytes(size).to_string());
     [
-        printable(&entry.platform.to_string()),
-        entry.digest.to_string(),
-        details
-            .and_then(|it| it.size)
-            .map(|size| BinaryBytes(size).to_string())
-            .unwrap_or_default(),
-        details.map(|it| it.layers.to_string()).unwrap_or_default(),
-        printable(
-            details
-                .and_then(|it| it.created.as_deref())
-                .unwrap_or_default(),
-        ),
+        size.unwrap_or_default(),
+        details.layers.to_string(),
+        printable(details.created.as_deref().unwrap_or_default()),
         printable(&labels.join(",")),
     ]
 }

@@ -40,6 +40,7 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "kubectl rollout status deployment web",
         "kubectl get virtplatformconfig",
         "medley plan --profile load-aware-rebalancing",
+        "medley images",
         "medley fleet publish fedora --arch arm64",
     ] {
         let _ = writeln!(text, "  {command}");

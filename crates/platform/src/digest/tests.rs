@@ -81,6 +81,18 @@ fn the_same_content_by_another_algorithm_is_another_digest() {
     assert_eq!(long.verify(b"abc"), Ok(()));
 }
 
+#[rstest]
+#[case(Algorithm::Sha256)]
+#[case(Algorithm::Sha512)]
+fn a_hash_goes_on_from_its_state(#[case] algorithm: Algorithm) {
+    let mut hasher = Hasher::new(algorithm);
+    hasher.update(b"ab");
+    let mut resumed = Hasher::resume(algorithm, &hasher.state()).unwrap();
+    resumed.update(b"c");
+    assert_eq!(resumed.finish(), Digest::of(algorithm, b"abc"));
+    assert!(Hasher::resume(algorithm, b"short").is_none());
+}
+
 #[test]
 fn names_take_the_first_digits() {
     let digest = Digest::sha256(b"");

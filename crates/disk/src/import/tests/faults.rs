@@ -1,8 +1,9 @@
 //! What goes wrong on the way, and by which name.
 
+use platform::Digest;
 use rstest::rstest;
 
-use super::fixture::{Log, Registry, archive, digest, pack};
+use super::fixture::{Log, Registry, archive, pack};
 use crate::import::Options;
 use crate::qcow2::tests::fixture::{Folder, run, text};
 use crate::sink::MemorySink;
@@ -65,7 +66,7 @@ fn a_layer_that_is_broken_as_it_was_pushed_is_a_bad_layer() {
 #[test]
 fn a_wrong_diff_id_is_noticed() {
     let mut registry = registry();
-    registry.layers[0].diff_id = Some(digest(b"something else"));
+    registry.layers[0].diff_id = Some(Digest::sha256(b"something else"));
     let error = registry.import(&mut MemorySink::new(None)).unwrap_err();
     assert!(
         matches!(
@@ -84,7 +85,7 @@ fn a_layer_without_a_disk_is_verified_as_well() {
     let mut registry = registry();
     let top = archive(&[("etc/motd", b"hello")]);
     registry.push(pack(Packing::Gzip, &top), &top);
-    registry.layers[1].diff_id = Some(digest(b"something else"));
+    registry.layers[1].diff_id = Some(Digest::sha256(b"something else"));
     assert!(registry.import(&mut MemorySink::new(None)).is_err());
 }
 

@@ -5,8 +5,9 @@ use std::io::{self, Cursor, Read, Write as _};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use platform::Digest;
+
 use crate::Error;
-use crate::digest::{Digest, Hasher};
 use crate::import::{Checkpoint, Contents, Imported, Layer, Options, Source, Watch, import};
 use crate::progress::Progress;
 use crate::sink::Sink;
@@ -56,12 +57,6 @@ pub(super) fn pack_parts(packing: Packing, data: &[u8], part: usize) -> Vec<u8> 
         .collect()
 }
 
-pub(super) fn digest(data: &[u8]) -> Digest {
-    let mut hasher = Hasher::like(None);
-    hasher.update(data);
-    hasher.finish()
-}
-
 /// A registry in memory.
 #[derive(Default)]
 pub(super) struct Registry {
@@ -79,13 +74,13 @@ impl Registry {
     /// Adds a layer above the others.
     pub(super) fn push(&mut self, blob: Vec<u8>, unpacked: &[u8]) -> &mut Self {
         self.layers.push(Layer {
-            digest: digest(&blob),
+            digest: Digest::sha256(&blob),
             is_verified: true,
             size: Some(blob.len() as u64),
-            diff_id: Some(digest(unpacked)),
+            diff_id: Some(Digest::sha256(unpacked)),
             contents: Contents::Archive,
         });
-        self.blobs.insert(digest(&blob).to_string(), blob);
+        self.blobs.insert(Digest::sha256(&blob).to_string(), blob);
         self
     }
 

@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+use platform::Digest;
 use rstest::rstest;
 
-use super::fixture::{Log, Registry, archive, digest, pack, pack_parts};
+use super::fixture::{Log, Registry, archive, pack, pack_parts};
 use crate::image::Format;
 use crate::import::{Contents, Options};
 use crate::qcow2::tests::fixture::{Folder, run, text};
@@ -168,7 +169,7 @@ fn a_file_that_nobody_knows_the_digest_of_gets_one() {
     layer.contents = Contents::Disk;
     layer.diff_id = None;
     layer.size = None;
-    layer.digest = digest(b"a name");
+    layer.digest = Digest::sha256(b"a name");
     registry.blobs.insert(layer.digest.to_string(), blob);
     // Whoever promises a digest has to keep it.
     let error = registry.import(&mut MemorySink::new(None)).unwrap_err();
@@ -259,5 +260,8 @@ fn members_of_gzip_are_one_stream() {
     registry.push(pack_parts(Packing::Gzip, &tar, 70_000), &tar);
     let mut sink = MemorySink::new(None);
     registry.import(&mut sink).unwrap();
-    assert_eq!(digest(&sink.to_vec()[..200_000]), digest(&vec![5; 200_000]));
+    assert_eq!(
+        Digest::sha256(&sink.to_vec()[..200_000]),
+        Digest::sha256(&vec![5; 200_000])
+    );
 }

@@ -1,8 +1,9 @@
 //! A process that was killed goes on where it can.
 
+use platform::Digest;
 use rstest::rstest;
 
-use super::fixture::{Log, Registry, archive, digest, pack, pack_parts};
+use super::fixture::{Log, Registry, archive, pack, pack_parts};
 use crate::Error;
 use crate::import::{Checkpoint, Options};
 use crate::qcow2::tests::fixture::{Folder, run, text};
@@ -159,7 +160,7 @@ fn a_checkpoint_of_another_image_is_refused() {
         .import_with(&mut MemorySink::new(None), &options(), None, &mut log)
         .unwrap();
     let checkpoint = log.checkpoints.pop().unwrap();
-    registry.layers[0].digest = digest(b"another");
+    registry.layers[0].digest = Digest::sha256(b"another");
     let mut sink = MemorySink::new(None);
     let error = registry
         .import_with(&mut sink, &options(), Some(checkpoint), &mut log)
