@@ -81,7 +81,9 @@ impl Run<'_, '_> {
             ended: None,
         };
         let mut unpacker = Unpacker::new(self.options.limits);
-        let mut hasher = Hasher::like(layer.diff_id.as_ref());
+        // What is in a plain layer is the layer itself: one that says no diff-id is known by its digest.
+        let named = layer.diff_id.as_ref().unwrap_or(&layer.digest);
+        let mut hasher = Hasher::like(Some(named));
         if let Some(start) = start {
             unpacker = Unpacker::resume(
                 self.options.limits,
@@ -89,21 +91,20 @@ impl Run<'_, '_> {
                 start.packed,
                 start.unpacked,
             )?;
-            hasher = Hasher::resume(layer.diff_id.as_ref(), &start.diff_id).ok_or_else(|| {
-                Error::Checkpoint {
+            let hashed = Hasher::resume(Some(named), &start.diff_id);
+            hasher = hashed
+                .filter(|_| can_go_on(layer, start.packing))
+                .ok_or_else(|| Error::Checkpoint {
                     found: "another kind of diff-id".to_owned(),
                     expected: layer.digest.to_string(),
-                }
-            })?;
+                })?;
             tar.reader = start.reader;
             tar.taking = start.taking;
         } else if layer.contents == Contents::Disk && self.pass == 1 {
             self.image.begin(layer.digest.to_string(), None);
         }
         self.begun += layer.size.unwrap_or(0).saturating_sub(offset);
-        // Without a diff-id, what comes after a checkpoint could not be verified.
-        let every = (layer.diff_id.is_some() && self.pass == 1)
-            .then_some(self.options.checkpoint_every.max(1));
+        let every = (self.pass == 1).then_some(self.options.checkpoint_every.max(1));
 
         let shared = Shared::default();
         let fetched_before = self.fetched;
@@ -129,7 +130,9 @@ impl Run<'_, '_> {
             {
                 shared.stop.store(true, Ordering::Relaxed);
             }
-            let verified = verify(layer, join(fetching, layer), join_digest(hashing, layer));
+            let whole = result.is_ok();
+            let (digest, diff_id) = (join(fetching, layer), join_digest(hashing, layer));
+            let verified = verify(layer, whole, digest, diff_id);
             self.fetched = fetched_before + shared.fetched.load(Ordering::Relaxed);
             match (result, verified) {
                 (Ok(()), Ok((digest, diff_id))) => Ok(Passed {
@@ -270,7 +273,7 @@ impl Pass<'_, '_, '_> {
         packing: Packing,
     ) -> Result<(), Error> {
         // Behind the disk there is little left; its end is not stored.
-        if tar.ended.is_some() {
+        if tar.ended.is_some() || !can_go_on(self.layer, packing) {
             return Ok(());
         }
         let Some(image) = self.run.image.state()? else {
@@ -343,9 +346,16 @@ fn panicked(layer: &Layer) -> Error {
     }
 }
 
-/// Compares digests; gives them as they were computed.
+/// Whether a layer that is gone on with can be verified as a whole: the hash of what is in it goes on,
+/// and that is not the digest of what is packed.
+fn can_go_on(layer: &Layer, packing: Packing) -> bool {
+    layer.diff_id.is_some() || packing == Packing::Plain
+}
+
+/// Compares digests; gives them as they were computed. `whole` is whether all was hashed that is in it.
 fn verify(
     layer: &Layer,
+    whole: bool,
     digest: Fetched,
     diff_id: Result<Digest, Error>,
 ) -> Result<(Option<Digest>, Digest), Error> {
@@ -362,8 +372,15 @@ fn verify(
         return Err(mismatch("digest", found, &layer.digest));
     }
     let diff_id = diff_id?;
-    match &layer.diff_id {
-        Some(expected) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
-        _ => Ok((digest, diff_id)),
+    match (&layer.diff_id, digest) {
+        (Some(expected), _) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
+        // It was gone on with, and is plain: both are the same.
+        (None, None) if whole => {
+            if layer.is_verified && diff_id != layer.digest {
+                return Err(mismatch("digest", &diff_id, &layer.digest));
+            }
+            Ok((Some(diff_id.clone()), diff_id))
+        }
+        (_, digest) => Ok((digest, diff_id)),
     }
 }
