@@ -425,7 +425,7 @@ async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
         &run(with(&["--checksum", "md5:0123"]), true, true)
             .await?
             .refused()?,
-        &["--checksum \"md5:0123\"", "sha256:DIGITS or sha512:DIGITS"],
+        &["checksum \"md5:0123\"", "sha256:DIGITS or sha512:DIGITS"],
     );
     has(
         &run(with(&["--header", "no header"]), true, true)
