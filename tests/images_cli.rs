@@ -360,7 +360,7 @@ async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
     };
     has(
         &run(&["--checksum", "md5:0123"]).await?.refused()?,
-        &["--checksum \"md5:0123\"", "sha256:DIGITS or sha512:DIGITS"],
+        &["checksum \"md5:0123\"", "sha256:DIGITS or sha512:DIGITS"],
     );
     has(
         &run(&["--header", "no header"]).await?.refused()?,

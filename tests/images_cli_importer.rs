@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::{PASSWORD, RegistryOptions, USERNAME, same_bytes};
+use testkit::{
+    HostileServer, Misdeed, PASSWORD, RegistryOptions, USERNAME, WebFile, same_bytes,
+};
 
 use crate::support::{Fixture, MEDLEY, Said, has, path};
 
@@ -21,6 +23,7 @@ async fn importer(
         .args(rest)
         .args(["importer", "--to", path(&disk)])
         .args(["--termination-log", path(&log)])
+        .args(["--header-folder", path(&folder.join("headers"))])
         .args(["--metrics-address", "127.0.0.1:0"])
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -71,6 +74,72 @@ async fn a_pod_leaves_a_disk_and_what_it_found() -> anyhow::Result<()> {
     let (said, _) = importer(folder.path(), &told, &[]).await?;
     assert_eq!(said.code, Some(0), "{}", said.err);
     Ok(())
+}
+
+/// What a pod that imports a file is told.
+fn of_a_file<'a>(url: &'a str, checksum: &'a str) -> [(&'static str, &'a str); 8] {
+    [
+        ("IMPORTER_SOURCE", "http"),
+        ("IMPORTER_ENDPOINT", url),
+        ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "arm64"),
+        ("IMPORTER_IMAGE_SIZE", "16777216"),
+        ("IMPORTER_CHECKSUM", checksum),
+        ("IMPORTER_EXTRA_HEADER_0", "X-One: 1"),
+        ("IMPORTER_ACCESS_KEY_ID", "me"),
+        ("IMPORTER_SECRET_KEY", "secret"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_leaves_a_disk_of_a_file() -> anyhow::Result<()> {
+    let fixture = Fixture::new()?;
+    let bytes = fixture.compressed("arm64")?;
+    let digest = platform::Digest::sha256(&bytes).to_string();
+    let file = WebFile::new(bytes, "one");
+    let server = HostileServer::start(move |asked| {
+        // Of `me` and `secret`.
+        let known = asked.header("authorization") == Some("Basic bWU6c2VjcmV0")
+            && asked.header("x-one") == Some("1")
+            && asked.header("x-two") == Some("2");
+        match asked.path.as_str() {
+            "/disk.qcow2.gz" if known => file.answer(asked),
+            "/disk.qcow2.gz" => Misdeed::answer(401, ""),
+            _ => Misdeed::answer(404, ""),
+        }
+    })
+    .await?;
+    let folder = tempfile::tempdir()?;
+    // As the kubelet mounts secrets: links to files in a folder that is replaced as a whole.
+    let secret = folder.path().join("headers/0");
+    std::fs::create_dir_all(secret.join("..data"))?;
+    std::fs::write(secret.join("..data/token"), "X-Two: 2\n")?;
+    std::os::unix::fs::symlink("..data/token", secret.join("token"))?;
+    let url = format!("http://{}/disk.qcow2.gz", server.host());
+    let gone = format!("http://{}/gone", server.host());
+    let another = format!("sha256:{}", "0".repeat(64));
+    for (url, checksum, without, reason) in [
+        (&url, &digest, "IMPORTER_EXTRA_HEADER_0", "PullUnauthorized"),
+        (&url, &digest, "IMPORTER_SECRET_KEY", "PullUnauthorized"),
+        (&gone, &digest, "", "ImageNotFound"),
+        (&url, &another, "", "DigestMismatch"),
+        (&url, &"md5:0".to_owned(), "", "ImportFailed"),
+    ] {
+        let mut told = of_a_file(url, checksum).to_vec();
+        told.retain(|(name, _)| *name != without);
+        let (said, left) = importer(folder.path(), &told, &[]).await?;
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert_eq!(left["reason"], reason, "{left}");
+        assert!(!said.err.contains("secret"), "{}", said.err);
+        assert!(!folder.path().join("disk.img").exists());
+    }
+    let (said, left) = importer(folder.path(), &of_a_file(&url, &digest), &[]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    has(
+        &said.err,
+        &["\"event\":\"found\"", "\"event\":\"imported\""],
+    );
+    assert!(left["content"].is_string(), "{left}");
+    same_bytes(&folder.path().join("disk.img"), &fixture.raw("arm64"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

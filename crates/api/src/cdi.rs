@@ -20,8 +20,8 @@ pub use storage::{
     VolumeSnapshotSpec, VolumeSnapshotStatus,
 };
 pub use volume::{
-    DataVolume, DataVolumeSource, DataVolumeSourceRef, DataVolumeSpec, DataVolumeStatus, Platform,
-    RegistrySource, Resources, StorageSpec,
+    DataVolume, DataVolumeSource, DataVolumeSourceRef, DataVolumeSpec, DataVolumeStatus,
+    HttpSource, Platform, RegistrySource, Resources, StorageSpec,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

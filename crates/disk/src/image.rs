@@ -60,7 +60,7 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum BodyState {
     Unknown,
-    Raw { size: u64, at: u64 },
+    Raw { size: u64, at: u64, known: bool },
     Qcow2(Box<qcow2::State>),
 }
 
@@ -135,10 +135,10 @@ impl<'a> Image<'a> {
         };
         image.body = match state.body {
             BodyState::Unknown => Body::Unknown(sink),
-            BodyState::Raw { size, at } => Body::Raw {
+            BodyState::Raw { size, at, known } => Body::Raw {
                 canvas: Canvas::resume(sink, size)?,
                 at,
-                known: true,
+                known,
                 rest: Vec::new(),
             },
             BodyState::Qcow2(stream) => {
@@ -161,15 +161,19 @@ impl<'a> Image<'a> {
         }
         let body = match &mut self.body {
             Body::Unknown(_) => BodyState::Unknown,
-            Body::Raw { known: false, .. } | Body::Gone => return Ok(None),
+            Body::Gone => return Ok(None),
             Body::Raw {
-                canvas, at, rest, ..
+                canvas,
+                at,
+                known,
+                rest,
             } => {
                 flush(canvas, at, rest)?;
                 canvas.sync()?;
                 BodyState::Raw {
                     size: canvas.size(),
                     at: *at,
+                    known: *known,
                 }
             }
             Body::Qcow2 { canvas, stream } => {

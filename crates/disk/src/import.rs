@@ -25,8 +25,9 @@
 //! none before the layer is over: they start over from the layer's beginning.
 //! After resuming, the diff-id is that of the whole layer, as its hash goes on; the digest of the compressed
 //! bytes is not known and not checked, which loses nothing, as the diff-id names the same bytes.
-//! That is why there are no checkpoints for layers without a diff-id. The content hash is had by
-//! reading the disk back.
+//! A layer without a diff-id, as a file on a web server is, has checkpoints only where it is plain: what is
+//! in it is then the layer itself, and its hash that goes on is the digest of all of it. The content hash is
+//! had by reading the disk back.
 
 mod flow;
 mod layer;

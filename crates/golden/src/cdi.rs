@@ -1,9 +1,9 @@
 //! From DataImportCrons to imports, and from imports to what can be cloned.
 //!
 //! ```text
-//! registry --poll--> digest for every platform --cron--> DataVolume, snapshot, DataSource, what is kept
+//! registry, web server --poll--> digest for every platform --cron--> DataVolume, snapshot, DataSource, what is kept
 //! DataVolume --data_volume--> whether to run an importer, phase, when to try again
-//!   --claim--> its volume      --pod--> its importer, and the --outcome--> that it leaves behind
+//!   --origin--> what to fetch  --claim--> its volume  --pod--> its importer, and the --outcome--> that it leaves behind
 //!   --copy--> a volume that is a copy of what a DataSource stands for
 //! DataSource --data_source--> what can be cloned, through at most one pointer
 //! ```
@@ -15,6 +15,7 @@ pub mod cron;
 pub mod data_source;
 pub mod data_volume;
 pub mod failure;
+pub mod origin;
 pub mod outcome;
 pub mod pod;
 pub mod poll;

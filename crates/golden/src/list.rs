@@ -71,6 +71,15 @@ pub fn normal(text: &str) -> String {
     }
 }
 
+/// An architecture, in the words of `uname -m`.
+pub fn machine(architecture: &str) -> &str {
+    match architecture {
+        "amd64" => "x86_64",
+        "arm64" => "aarch64",
+        other => other,
+    }
+}
+
 /// Whether a virtual machine can have this architecture.
 pub fn is_known(architecture: &str) -> bool {
     KNOWN.contains(&architecture)

@@ -5,6 +5,7 @@
 //! architecture arrives, the old import and the DataImportCron behind it stay; both go when nothing
 //! needs them. That is so for switching on and for switching off.
 
+mod address;
 pub mod admission;
 mod crons;
 mod image;

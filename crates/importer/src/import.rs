@@ -33,7 +33,8 @@ pub enum Unfinished {
     /// It goes.
     #[default]
     Remove,
-    /// It stays under `NAME.part`, and the next import of the same image goes on with it if it can.
+    /// It stays under `NAME.part`, and the next import of the same image goes on with it if it can; so
+    /// does that of a file on a web server which is still of the same version.
     Keep,
 }
 
@@ -291,6 +292,8 @@ struct Job {
     request: Request,
     /// Of what stands under the name, and of the image for the architecture; a file has neither.
     digests: Option<(Digest, Digest)>,
+    /// By what half a disk is known to be of the same; none if nobody can tell.
+    unfinished: Option<Digest>,
     platform: Platform,
     layers: Vec<Layer>,
     bytes: Box<dyn disk::Source + Send>,
@@ -319,6 +322,7 @@ impl Job {
                         stopped: Arc::clone(&stopped),
                         descriptors: descriptors(&chosen),
                     }),
+                    unfinished: Some(chosen.digest.clone()),
                     digests: Some((chosen.root, chosen.digest)),
                     platform: chosen.platform,
                     name,
@@ -330,6 +334,7 @@ impl Job {
                 watch.found(&found);
                 Self {
                     layers: vec![found.layer()],
+                    unfinished: found.unfinished(),
                     bytes: Box::new(web::Bytes {
                         client: request.client.clone(),
                         file: WebFile {
@@ -364,15 +369,15 @@ impl Job {
             source,
         };
         let mut sink = FileSink::new(target.file()?, self.request.limit).map_err(opening)?;
-        let manifest = self.digests.as_ref().map(|(_, digest)| digest);
+        let unfinished = self.unfinished.as_ref();
         let mut onlooker = Onlooker {
             watch,
             target: &target,
-            manifest,
+            unfinished,
             stopped: &self.stopped,
             start: Instant::now(),
         };
-        let checkpoint = manifest.and_then(|manifest| target.saved(manifest));
+        let checkpoint = unfinished.and_then(|of| target.saved(of));
         let mut resumed = checkpoint.is_some();
         let mut run = |checkpoint| {
             disk::import(
@@ -449,8 +454,8 @@ impl Job {
 struct Onlooker<'a> {
     watch: Box<dyn Watch>,
     target: &'a Target,
-    /// What can be gone on with; what has no digest cannot be told from another version.
-    manifest: Option<&'a Digest>,
+    /// By what it is known what can be gone on with.
+    unfinished: Option<&'a Digest>,
     stopped: &'a AtomicBool,
     start: Instant,
 }
@@ -468,8 +473,8 @@ impl disk::Watch for Onlooker<'_> {
     }
 
     fn checkpoint(&mut self, checkpoint: Checkpoint) {
-        if let Some(manifest) = self.manifest {
-            self.target.save(manifest, checkpoint);
+        if let Some(of) = self.unfinished {
+            self.target.save(of, checkpoint);
         }
     }
 }

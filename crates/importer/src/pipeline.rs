@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use disk::FileSink;
 use golden::cdi::data_volume::Report;
 use golden::cdi::failure::Failure;
 use golden::cdi::outcome::labels_of;
-use oci::Image;
-use platform::known_architecture;
+use oci::{Client, Image, Keyring};
+use platform::{Source, known_architecture};
 
 use crate::choose::Chosen;
 use crate::error::Error;
@@ -58,11 +59,18 @@ impl Imported {
 }
 
 /// The architecture of an image where nobody asks for one: that of an image which is for one alone,
-/// else that of this machine, as upstream has it.
-pub async fn usual_architecture(image: &Image, name: &str) -> Result<String, Error> {
-    let found = platforms(image, name).await?;
-    if let [only] = found.platforms.as_slice() {
-        return Ok(only.platform.architecture.clone());
+/// else that of this machine, as upstream has it. A file does not say what it is for.
+pub async fn usual_architecture(
+    source: &Source,
+    client: &Client,
+    keyring: &Arc<Keyring>,
+) -> Result<String, Error> {
+    if !matches!(source, Source::Web(_)) {
+        let image = Image::open(source, client, Arc::clone(keyring)).await?;
+        let found = platforms(&image, &source.to_string()).await?;
+        if let [only] = found.platforms.as_slice() {
+            return Ok(only.platform.architecture.clone());
+        }
     }
     let own = std::env::consts::ARCH;
     Ok(known_architecture(own).unwrap_or(own).to_owned())

@@ -80,7 +80,8 @@ pub(crate) fn beside(path: &Path) -> (PathBuf, PathBuf) {
 /// Where an import can go on, and with which file.
 #[derive(Serialize, Deserialize)]
 struct State {
-    manifest: String,
+    /// The image or the version of a file, by its digest.
+    of: String,
     device: u64,
     inode: u64,
     checkpoint: Checkpoint,
@@ -140,9 +141,9 @@ impl Target {
         self.file.try_clone().map_err(failed("opening", &self.part))
     }
 
-    /// Where an earlier import of the same manifest to the same file stopped. Whatever is wrong with
-    /// it only means to start over.
-    pub(crate) fn saved(&self, manifest: &Digest) -> Option<Checkpoint> {
+    /// Where an earlier import of the same to the same file stopped. Whatever is wrong with it only
+    /// means to start over.
+    pub(crate) fn saved(&self, of: &Digest) -> Option<Checkpoint> {
         if self.kind == Kind::Device {
             return None;
         }
@@ -154,21 +155,20 @@ impl Target {
             .ok()?;
         let state: State = serde_json::from_slice(&bytes).ok()?;
         let found = self.file.metadata().ok()?;
-        let same = state.manifest == manifest.to_string()
-            && state.device == found.dev()
-            && state.inode == found.ino();
+        let same =
+            state.of == of.to_string() && state.device == found.dev() && state.inode == found.ino();
         same.then_some(state.checkpoint)
     }
 
     /// Remembers where to go on. An import that cannot be resumed is still one.
-    pub(crate) fn save(&self, manifest: &Digest, checkpoint: Checkpoint) {
+    pub(crate) fn save(&self, of: &Digest, checkpoint: Checkpoint) {
         if self.kind == Kind::Device {
             return;
         }
         let written = || {
             let found = self.file.metadata()?;
             let state = State {
-                manifest: manifest.to_string(),
+                of: of.to_string(),
                 device: found.dev(),
                 inode: found.ino(),
                 checkpoint,

@@ -26,6 +26,26 @@ pub struct WebOptions {
     pub headers: Headers,
 }
 
+impl WebOptions {
+    /// Reads what CDI's `http` source has: a checksum, and headers as `Name: value`.
+    pub fn read<'a>(
+        checksum: Option<&str>,
+        headers: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, String> {
+        let checksum = checksum.map(|text| {
+            // Digits may be of any case, as tools that compute them have it.
+            let digest = text.to_ascii_lowercase().parse();
+            digest.map_err(|_| {
+                format!("checksum {text:?}: sha256:DIGITS or sha512:DIGITS is expected")
+            })
+        });
+        Ok(Self {
+            checksum: checksum.transpose()?,
+            headers: Headers::read(headers)?,
+        })
+    }
+}
+
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -48,6 +68,21 @@ impl Found {
             checksum: self.checksum.as_ref().map(ToString::to_string),
         }
         .image()
+    }
+
+    /// By what half a disk of this version is known; none if nobody could say that the rest is of the
+    /// same one.
+    pub(crate) fn unfinished(&self) -> Option<Digest> {
+        let condition = self.version.condition()?;
+        let checksum = self.checksum.as_ref().map(ToString::to_string);
+        let length = self.version.length.map(|length| length.to_string());
+        let told = [
+            self.address.as_str(),
+            condition,
+            &length.unwrap_or_default(),
+            &checksum.unwrap_or_default(),
+        ];
+        Some(Digest::sha256(told.join("\n").as_bytes()))
     }
 
     /// The one layer of it.

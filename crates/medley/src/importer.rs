@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::importer::{Chosen, Progress, Request, Unfinished, Watch};
+use ::importer::{Chosen, Found, Progress, Request, Unfinished, Watch, WebOptions};
 use anyhow::Context as _;
 use api::golden::Sniffing;
 use chassis::Key;
@@ -18,7 +18,7 @@ use golden::cdi::data_volume::Report;
 use golden::cdi::failure::{Failure, Reason};
 use golden::cdi::outcome::Outcome;
 use golden::cdi::pod::{self, environment};
-use oci::{Client, Credential, Image, Keyring, Origin, Roots, Routes, Settings, Tls};
+use oci::{Client, Credential, Keyring, Origin, Roots, Routes, Settings, Tls};
 use parking_lot::Mutex;
 use platform::Source;
 use serde_json::json;
@@ -27,15 +27,15 @@ use tokio::net::TcpListener;
 use crate::images::progress::{Teller, line};
 use crate::runtime;
 
-/// Import an image, in a pod that is told by its environment what to import.
+/// Import an image or a file, in a pod that is told by its environment what to import.
 ///
 /// The operator makes such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and IMPORTER_SECRET_KEY,
-/// or from IMPORTER_DOCKER_CONFIG. Tells its progress on standard error, one JSON object a line, and on
+/// or from IMPORTER_DOCKER_CONFIG; headers for a web server from IMPORTER_EXTRA_HEADER_0 and so on. Tells its progress on standard error, one JSON object a line, and on
 /// /metrics. An import that was interrupted is gone on with. Ends with 0 if the disk is there, with 1
 /// if not; the reason is in the termination log.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The image: docker://HOST/PATH:TAG or oci-archive:FILE[:NAME].
+    /// The image: docker://HOST/PATH:TAG or oci-archive:FILE[:NAME]; or a disk at https://HOST/PATH.
     #[arg(long, value_name = "URL", env = environment::ENDPOINT)]
     image: String,
 
@@ -54,6 +54,14 @@ pub(crate) struct Arguments {
     /// A folder with certificates of authorities to believe: files that end with .crt or .pem.
     #[arg(long, value_name = "DIR", env = environment::CERTIFICATES)]
     certificates: Option<PathBuf>,
+
+    /// What a file on a web server has to be: sha256:DIGITS or sha512:DIGITS.
+    #[arg(long, value_name = "DIGEST", env = environment::CHECKSUM)]
+    checksum: Option<String>,
+
+    /// A folder with more headers for a web server, in folders: every file has one, as `Name: value`.
+    #[arg(long, value_name = "DIR", default_value = pod::SECRET_HEADERS)]
+    header_folder: PathBuf,
 
     /// Whether the registry need not prove who it is, and may be without TLS.
     #[arg(long, value_name = "BOOL", env = environment::INSECURE, action = ArgAction::Set, default_value_t = false)]
@@ -146,7 +154,7 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
 
 async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let source: Source = arguments.image.parse()?;
-    let host = source.reference().map(|it| it.host().to_string());
+    let host = source.host();
     let mut settings = Settings::new(Roots::of_system());
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();
@@ -169,18 +177,43 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let architecture = if let Some(architecture) = &asked {
         architecture.clone()
     } else {
-        let image = Image::open(&source, &client, Arc::clone(&keyring)).await;
-        let image = image.map_err(::importer::Error::from)?;
-        ::importer::usual_architecture(&image, &arguments.image).await?
+        ::importer::usual_architecture(&source, &client, &keyring).await?
+    };
+    let web = match &source {
+        Source::Web(_) => web(arguments)?,
+        _ => WebOptions::default(),
     };
     let mut request = Request::new(source, client, &architecture, arguments.to.clone());
     request.keyring = keyring;
+    request.web = web;
     request.limit = arguments.size;
     // It is the volume of this import: what an earlier try left is in the way.
     request.overwrite = true;
     request.unfinished = Unfinished::Keep;
     request.sniff = arguments.check_architecture == Sniffing::Refuse && asked.is_some();
     Ok(request)
+}
+
+/// What is known of a file besides its address.
+fn web(arguments: &Arguments) -> anyhow::Result<WebOptions> {
+    let told = |place: usize| std::env::var(format!("{}{place}", environment::HEADER)).ok();
+    let mut lines: Vec<String> = (0..).map_while(told).collect();
+    let folder = &arguments.header_folder;
+    if folder.exists() {
+        let reading = || format!("reading the headers in {}", folder.display());
+        for secret in std::fs::read_dir(folder).with_context(reading)? {
+            for entry in std::fs::read_dir(secret?.path()).with_context(reading)? {
+                let path = entry?.path();
+                // A secret that is mounted has folders beside its files, which are where they lead.
+                if path.is_file() {
+                    let line = std::fs::read_to_string(&path).with_context(reading)?;
+                    lines.push(line.trim_end().to_owned());
+                }
+            }
+        }
+    }
+    let checksum = arguments.checksum.as_deref().filter(|it| !it.is_empty());
+    WebOptions::read(checksum, lines.iter().map(String::as_str)).map_err(anyhow::Error::msg)
 }
 
 fn credentials(keyring: &mut Keyring, host: &str) -> anyhow::Result<()> {
@@ -228,6 +261,10 @@ impl Watch for Onlooker {
     fn chosen(&mut self, chosen: &Chosen) {
         *self.labels.lock() = chosen.labels();
         self.teller.chosen(chosen);
+    }
+
+    fn found(&mut self, found: &Found) {
+        self.teller.found(found);
     }
 
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {

@@ -1,5 +1,5 @@
-//! The layer that imports golden images, on an API server with simulated storage, against registries
-//! that work and registries that do not: which disks there are in the end, and what is said of it.
+//! The layer that imports golden images, on an API server with simulated storage, against registries and
+//! web servers that work and such that do not: which disks there are in the end, and what is said of it.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,6 +10,8 @@
 mod copies;
 #[path = "images/faults.rs"]
 mod faults;
+#[path = "images/files.rs"]
+mod files;
 #[path = "images/imports.rs"]
 mod imports;
 #[path = "images/library.rs"]
@@ -22,3 +24,5 @@ mod pipeline;
 mod pods;
 #[path = "images/stage.rs"]
 mod stage;
+#[path = "images/web.rs"]
+mod web;

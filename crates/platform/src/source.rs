@@ -129,6 +129,15 @@ impl Source {
             Self::Archive(_) | Self::Folder(_) | Self::Web(_) => None,
         }
     }
+
+    /// The host that has it, with its port if that is not the usual one; none if it is in files.
+    pub fn host(&self) -> Option<String> {
+        match self {
+            Self::Registry(reference) => Some(reference.host().to_string()),
+            Self::Web(address) => Some(address.host().to_owned()),
+            Self::Archive(_) | Self::Folder(_) => None,
+        }
+    }
 }
 
 impl Layout {

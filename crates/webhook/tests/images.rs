@@ -128,6 +128,22 @@ async fn what_images_are_made_of_is_checked() -> anyhow::Result<()> {
     for part in ["Illegal cron schedule", "Illegal ManagedDataSource"] {
         assert!(said.contains(part), "{said}");
     }
+    let file = |more: Value| {
+        let mut http = json!({ "url": "https://example.com/fedora.qcow2" });
+        if let (Some(http), Value::Object(more)) = (http.as_object_mut(), more) {
+            http.extend(more);
+        }
+        let template = json!({ "spec": { "source": { "http": http } } });
+        cron("file", json!({ "template": template }))
+    };
+    let right = file(json!({ "extraHeaders": ["Accept: */*"] }));
+    world.dry_run::<DataImportCron>("default", right).await?;
+    let wrong = file(json!({ "checksum": "md5:0123", "extraHeaders": ["secret"] }));
+    let said = refusal(world.dry_run::<DataImportCron>("default", wrong).await)?;
+    for part in ["Illegal http source checksum", "sha256:", "extraHeaders[0]"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("secret"), "{said}");
     let right = serde_json::from_value(cron("fedora", json!({})))?;
     crons.create(&PostParams::default(), &right).await?;
     let params = PatchParams::default();

@@ -64,7 +64,7 @@ pub struct DataVolumeSource {
     pub pvc: Option<Named>,
     /// A file on a web server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub http: Option<Value>,
+    pub http: Option<HttpSource>,
     /// Other sources: s3, gcs, upload, imageio, vddk, blank, snapshot.
     #[serde(flatten)]
     pub rest: Rest,
@@ -92,6 +92,33 @@ pub struct RegistrySource {
     /// Which of the images behind the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
+    /// Fields that are not looked at.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A disk that is a file on a web server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpSource {
+    /// Where the file is: `http://` or `https://`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What the file has to be: an algorithm, `:`, and digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
+    /// The secret that has credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<String>,
+    /// The config map that has certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert_config_map: Option<String>,
+    /// Headers that are sent along, as `Name: value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_headers: Vec<String>,
+    /// Secrets whose values are such headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_extra_headers: Vec<String>,
     /// Fields that are not looked at.
     #[serde(flatten)]
     pub rest: Rest,

@@ -82,8 +82,8 @@ impl Run<'_, '_> {
             ended: None,
         };
         let mut unpacker = Unpacker::new(self.options.limits);
-        let diff_id = layer.diff_id.as_ref();
-        let algorithm = diff_id.map_or(Algorithm::Sha256, Digest::algorithm);
+        // What is in a plain layer is the layer itself: one that says no diff-id is known by its digest.
+        let algorithm = layer.diff_id.as_ref().unwrap_or(&layer.digest).algorithm();
         let mut hasher = Hasher::new(algorithm);
         if let Some(start) = start {
             unpacker = Unpacker::resume(
@@ -92,21 +92,20 @@ impl Run<'_, '_> {
                 start.packed,
                 start.unpacked,
             )?;
-            hasher = Hasher::resume(algorithm, &start.diff_id).ok_or_else(|| {
-                Error::Checkpoint {
+            let hashed = Hasher::resume(algorithm, &start.diff_id);
+            hasher = hashed
+                .filter(|_| can_go_on(layer, start.packing))
+                .ok_or_else(|| Error::Checkpoint {
                     found: "another kind of diff-id".to_owned(),
                     expected: layer.digest.to_string(),
-                }
-            })?;
+                })?;
             tar.reader = start.reader;
             tar.taking = start.taking;
         } else if layer.contents == Contents::Disk && self.pass == 1 {
             self.image.begin(layer.digest.to_string(), None);
         }
         self.begun += layer.size.unwrap_or(0).saturating_sub(offset);
-        // Without a diff-id, what comes after a checkpoint could not be verified.
-        let every = (layer.diff_id.is_some() && self.pass == 1)
-            .then_some(self.options.checkpoint_every.max(1));
+        let every = (self.pass == 1).then_some(self.options.checkpoint_every.max(1));
 
         let shared = Shared::default();
         let fetched_before = self.fetched;
@@ -132,7 +131,9 @@ impl Run<'_, '_> {
             {
                 shared.stop.store(true, Ordering::Relaxed);
             }
-            let verified = verify(layer, join(fetching, layer), join_digest(hashing, layer));
+            let whole = result.is_ok();
+            let (digest, diff_id) = (join(fetching, layer), join_digest(hashing, layer));
+            let verified = verify(layer, whole, digest, diff_id);
             self.fetched = fetched_before + shared.fetched.load(Ordering::Relaxed);
             match (result, verified) {
                 (Ok(()), Ok((digest, diff_id))) => Ok(Passed {
@@ -273,7 +274,7 @@ impl Pass<'_, '_, '_> {
         packing: Packing,
     ) -> Result<(), Error> {
         // Behind the disk there is little left; its end is not stored.
-        if tar.ended.is_some() {
+        if tar.ended.is_some() || !can_go_on(self.layer, packing) {
             return Ok(());
         }
         let Some(image) = self.run.image.state()? else {
@@ -346,9 +347,16 @@ fn panicked(layer: &Layer) -> Error {
     }
 }
 
-/// Compares digests; gives them as they were computed.
+/// Whether a layer that is gone on with can be verified as a whole: the hash of what is in it goes on,
+/// and that is not the digest of what is packed.
+fn can_go_on(layer: &Layer, packing: Packing) -> bool {
+    layer.diff_id.is_some() || packing == Packing::Plain
+}
+
+/// Compares digests; gives them as they were computed. `whole` is whether all was hashed that is in it.
 fn verify(
     layer: &Layer,
+    whole: bool,
     digest: Fetched,
     diff_id: Result<Digest, Error>,
 ) -> Result<(Option<Digest>, Digest), Error> {
@@ -365,8 +373,15 @@ fn verify(
         return Err(mismatch("digest", found, &layer.digest));
     }
     let diff_id = diff_id?;
-    match &layer.diff_id {
-        Some(expected) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
-        _ => Ok((digest, diff_id)),
+    match (&layer.diff_id, digest) {
+        (Some(expected), _) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
+        // It was gone on with, and is plain: both are the same.
+        (None, None) if whole => {
+            if layer.is_verified && diff_id != layer.digest {
+                return Err(mismatch("digest", &diff_id, &layer.digest));
+            }
+            Ok((Some(diff_id.clone()), diff_id))
+        }
+        (_, digest) => Ok((digest, diff_id)),
     }
 }

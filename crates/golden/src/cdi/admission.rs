@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use api::cdi::{DataImportCron, DataImportCronSpec, DataVolumeSource, RegistrySource};
+use api::cdi::{DataImportCron, DataImportCronSpec, DataVolumeSource, HttpSource, RegistrySource};
 use machinery::cron::Schedule;
 use machinery::names::LABEL_MAX;
 
@@ -35,8 +35,18 @@ pub enum Refusal {
     #[error("Source registry ImageStream is supported only with node pull import method")]
     StreamByPod,
     /// A file is not on a web server.
-    #[error("Illegal http source URL {0:?}; http:// and https:// are accepted")]
+    #[error(
+        "Illegal http source URL {0:?}; http:// or https:// and a host without a password are accepted"
+    )]
     HttpUrl(String),
+    /// A checksum cannot be compared with anything.
+    #[error(
+        "Illegal http source checksum {0:?}; sha256: and 64, or sha512: and 128 hexadecimal digits are accepted"
+    )]
+    Checksum(String),
+    /// A header is none. It may be a secret, so that it is not shown.
+    #[error("Illegal http source extraHeaders[{0}]; \"Name: value\" is accepted")]
+    Header(usize),
     /// A schedule makes no sense.
     #[error("Illegal cron schedule {schedule:?}: {why}")]
     Schedule {
@@ -166,12 +176,49 @@ fn source_errors(source: &DataVolumeSource, wrong: &mut Vec<Refusal>) {
         registry_errors(registry, wrong);
     }
     if let Some(http) = &source.http {
-        let url = http.get("url").and_then(serde_json::Value::as_str);
-        let url = url.unwrap_or_default();
-        if !url.starts_with("http://") && !url.starts_with("https://") {
-            wrong.push(Refusal::HttpUrl(url.to_owned()));
-        }
+        http_errors(http, wrong);
     }
+}
+
+fn http_errors(http: &HttpSource, wrong: &mut Vec<Refusal>) {
+    let url = http.url.as_deref().unwrap_or_default();
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    // Whatever stands before an @ would be shown to everybody; there is secretRef for it.
+    if !host.is_some_and(|host| !host.is_empty() && !host.contains('@')) {
+        wrong.push(Refusal::HttpUrl(url.to_owned()));
+    }
+    let checksum = http.checksum.as_deref().filter(|it| !it.is_empty());
+    if let Some(checksum) = checksum.filter(|it| !is_checksum(it)) {
+        wrong.push(Refusal::Checksum(checksum.to_owned()));
+    }
+    let headers = http.extra_headers.iter().enumerate();
+    wrong.extend(
+        headers
+            .filter(|(_, line)| !is_header(line))
+            .map(|(place, _)| Refusal::Header(place)),
+    );
+}
+
+/// MD5 and SHA-1, which CDI takes as well, prove nothing: files can be made to fit them.
+fn is_checksum(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let (digits, length) = match text.split_once(':') {
+        Some(("sha256", digits)) => (digits, 64),
+        Some(("sha512", digits)) => (digits, 128),
+        _ => return false,
+    };
+    digits.len() == length && digits.chars().all(|it| it.is_ascii_hexdigit())
+}
+
+fn is_header(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(name, value)| {
+        let word = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+        let name = name.trim();
+        !name.is_empty() && name.chars().all(word) && !value.contains(['\r', '\n', '\0'])
+    })
 }
 
 fn registry_errors(registry: &RegistrySource, wrong: &mut Vec<Refusal>) {

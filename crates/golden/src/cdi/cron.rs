@@ -21,6 +21,7 @@ use machinery::time::{format_time, parse_time};
 use serde_json::{Value, json};
 
 use super::failure::{Failure, Reason, Trouble};
+use super::origin::architecture;
 use super::poll::{self, Polled, When};
 use crate::action::{Action, Kind, Wanted, label, metadata_patch, name_of, named};
 use crate::conditions::{Said, whole};
@@ -323,7 +324,8 @@ impl<'a> Draft<'a> {
 
     /// The architecture that is imported.
     fn architecture(&self) -> Option<&'a str> {
-        self.facts.cron.spec.architecture()
+        let cron = self.facts.cron;
+        architecture(&cron.metadata, cron.spec.template.spec.source.as_ref()?)
     }
 
     /// What is to be imported: what is held on to, or what the registry has.

@@ -8,13 +8,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::cdi::{DataVolume, DataVolumeStatus};
+use api::cdi::{DataVolume, DataVolumeStatus, labels};
 use api::golden::names;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::failure::{Failure, Reason, Trouble};
-use crate::action::{Wanted, metadata_patch};
+use crate::action::{Wanted, label, metadata_patch};
 use crate::conditions::Said;
 use crate::policy::Policy;
 
@@ -287,12 +287,14 @@ fn unschedulable(facts: &Facts<'_>, message: &str) -> Failure {
     }
 }
 
-/// A file that is not the one that somebody asked for by its checksum will not become it.
+/// A file that is not the one that somebody asked for by its checksum will not become it. Who wants
+/// it kept current goes on asking: mirrors get their files one after the other.
 fn is_final(facts: &Facts<'_>, failure: &Failure) -> bool {
     let source = facts.volume.spec.source.as_ref();
     let http = source.and_then(|source| source.http.as_ref());
     failure.reason == Reason::DigestMismatch
-        && http.is_some_and(|http| http.get("checksum").is_some_and(Value::is_string))
+        && http.is_some_and(|http| http.checksum.is_some())
+        && label(&facts.volume.metadata, labels::DATA_IMPORT_CRON).is_none()
 }
 
 /// `42.17%`.

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use api::cdi::{DataVolume, RegistrySource};
+use api::cdi::DataVolume;
 use api::golden::Sniffing;
 use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
 use kube_core::Resource as _;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::data_volume::{Importer, State};
 use super::failure::{Failure, Reason};
+use super::origin::Origin;
 use super::outcome::Outcome;
 use crate::action::annotation;
 use crate::names::fnv1a;
@@ -27,6 +28,8 @@ pub const DISK: &str = "/data/disk.img";
 pub const DEVICE: &str = "/dev/cdi-block-volume";
 /// Where certificates are in the pod.
 pub const CERTIFICATES: &str = "/certs";
+/// Where headers that are secret are in the pod: a folder for every secret, with a file for every header.
+pub const SECRET_HEADERS: &str = "/extraheaders";
 /// Where metrics are, in the pod.
 pub const METRICS_PORT: u16 = 8443;
 
@@ -44,9 +47,9 @@ const USER: i64 = 107;
 
 /// Names of what the pod is told by its environment.
 pub mod environment {
-    /// `registry`.
+    /// `registry` or `http`.
     pub const SOURCE: &str = "IMPORTER_SOURCE";
-    /// The image.
+    /// The image, or the file.
     pub const ENDPOINT: &str = "IMPORTER_ENDPOINT";
     /// How many bytes the disk may have.
     pub const SIZE: &str = "IMPORTER_IMAGE_SIZE";
@@ -64,6 +67,10 @@ pub mod environment {
     pub const SECRET_KEY: &str = "IMPORTER_SECRET_KEY";
     /// Credentials as docker keeps them.
     pub const DOCKER_CONFIG: &str = "IMPORTER_DOCKER_CONFIG";
+    /// What a file has to be.
+    pub const CHECKSUM: &str = "IMPORTER_CHECKSUM";
+    /// A header that is sent along to get a file; a number follows.
+    pub const HEADER: &str = "IMPORTER_EXTRA_HEADER_";
     /// What is done with disks of other architectures: `Refuse`, `Warn` or `Off`.
     pub const SNIFFING: &str = "IMPORTER_CHECK_ARCHITECTURE";
 }
@@ -101,7 +108,7 @@ pub fn name(volume: &str) -> String {
 }
 
 /// The pod that imports a DataVolume.
-pub fn pod(making: &Making<'_>, registry: &RegistrySource) -> Value {
+pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
     let meta = &making.volume.metadata;
     let claim = meta.name.as_deref().unwrap_or_default();
     let is_block = making
@@ -114,7 +121,7 @@ pub fn pod(making: &Making<'_>, registry: &RegistrySource) -> Value {
         "name": CONTAINER,
         "image": making.image,
         "args": ["importer", "--to", if is_block { DEVICE } else { DISK }],
-        "env": environment(making, registry),
+        "env": environment(making, origin),
         "ports": [{ "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" }],
         "resources": {
             "requests": { "cpu": "100m", "memory": "60M" },
@@ -136,9 +143,22 @@ pub fn pod(making: &Making<'_>, registry: &RegistrySource) -> Value {
     } else {
         mounts.push(json!({ "name": "data", "mountPath": FOLDER }));
     }
-    if let Some(map) = filled(registry.cert_config_map.as_deref()) {
+    if let Some(map) = &origin.question.certificates {
         volumes.push(json!({ "name": "certificates", "configMap": { "name": map } }));
         mounts.push(json!({ "name": "certificates", "mountPath": CERTIFICATES, "readOnly": true }));
+    }
+    let web = origin.question.web.as_ref();
+    for (place, secret) in web
+        .into_iter()
+        .flat_map(|it| &it.secret_headers)
+        .enumerate()
+    {
+        let (name, path) = (
+            format!("headers-{place}"),
+            format!("{SECRET_HEADERS}/{place}"),
+        );
+        volumes.push(json!({ "name": name, "secret": { "secretName": secret } }));
+        mounts.push(json!({ "name": name, "mountPath": path, "readOnly": true }));
     }
     container["volumeMounts"] = json!(mounts);
     let mut selector = json!({ "kubernetes.io/os": "linux" });
@@ -184,31 +204,34 @@ pub fn pod(making: &Making<'_>, registry: &RegistrySource) -> Value {
     })
 }
 
-fn filled(text: Option<&str>) -> Option<&str> {
-    text.filter(|text| !text.is_empty())
-}
-
-fn environment(making: &Making<'_>, registry: &RegistrySource) -> Value {
+fn environment(making: &Making<'_>, origin: &Origin) -> Value {
     let said = |name: &str, value: &str| json!({ "name": name, "value": value });
-    let url = registry.url.as_deref().unwrap_or_default();
+    let question = &origin.question;
+    let web = question.web.as_ref();
+    let source = if web.is_some() { "http" } else { "registry" };
     let uid = making.volume.metadata.uid.as_deref().unwrap_or_default();
     let mut all = vec![
-        said(environment::SOURCE, "registry"),
-        said(environment::ENDPOINT, url),
+        said(environment::SOURCE, source),
+        said(environment::ENDPOINT, &question.url),
         said(environment::OWNER, uid),
         json!({ "name": environment::SNIFFING, "value": making.sniffing }),
     ];
     if let Some(bytes) = making.room {
         all.push(said(environment::SIZE, &bytes.to_string()));
     }
-    let platform = registry.platform.as_ref();
-    if let Some(wanted) = filled(platform.and_then(|it| it.architecture.as_deref())) {
+    if let Some(wanted) = &origin.architecture {
         all.push(said(environment::ARCHITECTURE, wanted));
     }
-    if host(url).is_some_and(|host| making.insecure.iter().any(|it| it == host)) {
+    if let Some(checksum) = web.and_then(|it| it.checksum.as_deref()) {
+        all.push(said(environment::CHECKSUM, checksum));
+    }
+    for (place, line) in web.into_iter().flat_map(|it| &it.headers).enumerate() {
+        all.push(said(&format!("{}{place}", environment::HEADER), line));
+    }
+    if host(&question.url).is_some_and(|host| making.insecure.iter().any(|it| it == host)) {
         all.push(said(environment::INSECURE, "true"));
     }
-    if let Some(secret) = filled(registry.secret_ref.as_deref()) {
+    if let Some(secret) = &question.secret {
         for (name, key) in [
             (environment::ACCESS_KEY_ID, "accessKeyId"),
             (environment::SECRET_KEY, "secretKey"),
@@ -219,7 +242,7 @@ fn environment(making: &Making<'_>, registry: &RegistrySource) -> Value {
             } } }));
         }
     }
-    if filled(registry.cert_config_map.as_deref()).is_some() {
+    if question.certificates.is_some() {
         all.push(said(environment::CERTIFICATES, CERTIFICATES));
     }
     json!(all)

@@ -1,4 +1,4 @@
-//! Asking registries: once for an image, whatever architectures are imported from it.
+//! Asking registries and web servers: once for an image, whatever architectures are imported from it.
 //!
 //! All DataImportCrons of one URL share a poll. Its answer has a digest for every platform, so that
 //! each of them knows whether its own image changed.
@@ -9,7 +9,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use api::cdi::{DataImportCron, Named};
+use api::cdi::{DataImportCron, DataVolumeSource, Named};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 use machinery::cron::Schedule;
@@ -30,9 +30,50 @@ pub struct Question {
     pub secret: Option<String>,
     /// The config map with certificates.
     pub certificates: Option<String>,
+    /// What is known besides if it is a file on a web server, and not an image in a registry.
+    pub web: Option<Web>,
 }
 
-/// The questions of all DataImportCrons that a registry has to be asked, and who wants to know.
+/// What is known of a file on a web server besides its address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Web {
+    /// What its bytes have to be.
+    pub checksum: Option<String>,
+    /// Headers that are sent along.
+    pub headers: Vec<String>,
+    /// Secrets with more of them.
+    pub secret_headers: Vec<String>,
+}
+
+impl Question {
+    /// What has to be asked for what a source names; nothing for image streams, volumes and others.
+    pub fn of(namespace: &str, source: &DataVolumeSource) -> Option<Self> {
+        let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        if let Some(http) = &source.http {
+            return Some(Self {
+                namespace: namespace.to_owned(),
+                url: filled(&http.url)?,
+                secret: filled(&http.secret_ref),
+                certificates: filled(&http.cert_config_map),
+                web: Some(Web {
+                    checksum: filled(&http.checksum),
+                    headers: http.extra_headers.clone(),
+                    secret_headers: http.secret_extra_headers.clone(),
+                }),
+            });
+        }
+        let registry = source.registry.as_ref()?;
+        Some(Self {
+            namespace: namespace.to_owned(),
+            url: filled(&registry.url)?,
+            secret: filled(&registry.secret_ref),
+            certificates: filled(&registry.cert_config_map),
+            web: None,
+        })
+    }
+}
+
+/// The questions of all DataImportCrons that somebody has to be asked, and who wants to know.
 pub fn questions<'a>(
     crons: impl IntoIterator<Item = &'a DataImportCron>,
 ) -> BTreeMap<Question, Vec<Named>> {
@@ -47,29 +88,10 @@ pub fn questions<'a>(
     all
 }
 
-/// What a registry has to be asked for a DataImportCron; nothing for image streams and volumes.
+/// What has to be asked for a DataImportCron; nothing for image streams and volumes.
 pub fn question(cron: &DataImportCron) -> Option<Question> {
-    let source = cron.spec.template.spec.source.as_ref()?;
-    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    if let Some(http) = &source.http {
-        let text = |name| {
-            let text = http.get(name).and_then(serde_json::Value::as_str);
-            text.filter(|text| !text.is_empty()).map(str::to_owned)
-        };
-        return Some(Question {
-            namespace: cron.metadata.namespace.clone().unwrap_or_default(),
-            url: text("url")?,
-            secret: text("secretRef"),
-            certificates: text("certConfigMap"),
-        });
-    }
-    let registry = source.registry.as_ref()?;
-    Some(Question {
-        namespace: cron.metadata.namespace.clone().unwrap_or_default(),
-        url: filled(&registry.url)?,
-        secret: filled(&registry.secret_ref),
-        certificates: filled(&registry.cert_config_map),
-    })
+    let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
+    Question::of(namespace, cron.spec.template.spec.source.as_ref()?)
 }
 
 /// What a registry has under a name.

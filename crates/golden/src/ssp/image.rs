@@ -8,7 +8,7 @@ use api::ssp::{ARCHITECTURES, DataImportCronTemplate, GOLDEN_NAMESPACE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::slots::{Slot, Stands};
-use super::{Problem, Scene, machines};
+use super::{Problem, Scene, address, machines};
 use crate::action::{annotation, label, named};
 use crate::architectures::{Candidates, Choice, Health, choose};
 use crate::conditions;
@@ -76,6 +76,16 @@ impl Image<'_> {
                     .get_or_insert_with(Platform::default)
                     .architecture = Some(architecture.clone());
             }
+        }
+        let source = spec.template.spec.source.as_mut();
+        if let Some(http) = source.and_then(|source| source.http.as_mut())
+            && let Some(url) = &http.url
+            && let Some(own) = wanted
+                .platform
+                .clone()
+                .or_else(|| scene.default().architecture)
+        {
+            http.url = Some(address::of_architecture(url, &own));
         }
         Some(DataImportCron {
             metadata: meta,
@@ -278,7 +288,10 @@ fn health(scene: &Scene<'_>, image: &Image<'_>, architecture: &str) -> Health {
         let known = conditions::get(&status.conditions, "UpToDate");
         let reason = known.and_then(|known| known.reason.as_deref());
         status.last_imported_pvc.is_none()
-            && matches!(reason, Some("ArchitectureNotFound" | "NotAnIndex"))
+            && matches!(
+                reason,
+                Some("ArchitectureNotFound" | "NotAnIndex" | "ArchitectureMismatch")
+            )
     });
     if failed {
         Health::Failed

@@ -3,14 +3,17 @@
 use std::fs;
 use std::future::pending;
 use std::path::Path;
+use std::time::Duration;
 
 use oci::{Roots, Routes, Settings};
+use parking_lot::Mutex;
 use platform::Source;
 use tempfile::TempDir;
 use testkit::{HostileServer, Misdeed, WebFile as Served};
 
 use super::*;
-use crate::{Imported, Reason, Request, Watch, import};
+use crate::target::beside;
+use crate::{Imported, Reason, Request, Unfinished, Watch, import};
 
 fn data() -> Vec<u8> {
     (0..2_u32 << 20)
@@ -135,5 +138,82 @@ async fn looking_twice_costs_an_empty_answer() -> anyhow::Result<()> {
     };
     let found = look(&client, &address, &Keyring::anonymous(), &options).await?;
     assert_eq!(found.image()?.digest, checksum.to_string());
+    Ok(())
+}
+
+/// How a server tells one version of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    Strongly,
+    Weakly,
+}
+
+#[rstest::rstest]
+#[case::the_same(Sure::Strongly, false)]
+#[case::another_version(Sure::Strongly, true)]
+#[case::nobody_can_say(Sure::Weakly, false)]
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_file_is_gone_on_with_if_it_is_still_the_same(
+    #[case] told: Sure,
+    #[case] changes: bool,
+) -> anyhow::Result<()> {
+    let mut file = Served::new(data(), "one");
+    if told == Sure::Weakly {
+        file.etag = Some("W/\"one\"".to_owned());
+        file.modified = None;
+    }
+    let served = Arc::new(Mutex::new((file, true)));
+    let script = Arc::clone(&served);
+    let server = HostileServer::start(move |asked| {
+        let (file, is_slow) = &*script.lock();
+        if *is_slow && asked.method == "GET" {
+            let pause = Duration::from_millis(50);
+            return file.stamped(Misdeed::slow(file.bytes.clone(), 64 << 10, pause));
+        }
+        file.answer(asked)
+    })
+    .await?;
+    let folder = tempfile::tempdir()?;
+    let mut request = request(&server, folder.path())?;
+    request.unfinished = Unfinished::Keep;
+    request.options.checkpoint_every = 256 << 10;
+    let (part, state) = beside(&request.target);
+    let saved = state.clone();
+    let stop = async move {
+        let is_there = async || match told {
+            Sure::Strongly => saved.exists(),
+            // Nothing is ever saved; what was written before is enough.
+            Sure::Weakly => fs::metadata(&part).is_ok_and(|it| it.len() > 256 << 10),
+        };
+        while !is_there().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let error = import(request.clone(), (), stop).await.unwrap_err();
+    assert!(matches!(error, Error::Cancelled { .. }), "{error}");
+    let mut expected = data();
+    {
+        let mut served = served.lock();
+        served.1 = false;
+        if changes {
+            expected.reverse();
+            served.0 = Served::new(expected.clone(), "two");
+        }
+    }
+    let before = server.asked().len();
+    let imported = import(request.clone(), (), pending()).await?;
+    let goes_on = told == Sure::Strongly && !changes;
+    assert_eq!(imported.resumed, goes_on);
+    assert_eq!(fs::read(&request.target)?, expected);
+    assert_eq!(imported.digest, Digest::sha256(&expected));
+    let asked = server.asked();
+    let begun_at: Vec<usize> = asked[before..]
+        .iter()
+        .filter(|it| it.method == "GET")
+        .map(testkit::Asked::offset)
+        .collect();
+    assert_eq!(begun_at.len(), 1, "{begun_at:?}");
+    assert_eq!(begun_at[0] > 0, goes_on, "{begun_at:?}");
+    assert!(!state.exists());
     Ok(())
 }

@@ -8,7 +8,6 @@ use clap::Args;
 use importer::{Imported, Request, Unfinished, WebOptions};
 use indicatif::BinaryBytes;
 use machinery::quantity::Quantity;
-use oci::Headers;
 use platform::{Source, known_architecture};
 use serde_json::json;
 
@@ -95,16 +94,10 @@ impl Arguments {
             is_web || (self.checksum.is_none() && self.header.is_empty()),
             "--checksum and --header are for https:// and http:// alone: an image has digests"
         );
-        let checksum = self.checksum.as_ref().map(|text| {
-            text.to_ascii_lowercase().parse().with_context(|| {
-                format!("--checksum {text:?}: expected sha256:DIGITS or sha512:DIGITS")
-            })
-        });
-        let headers = Headers::read(self.header.iter().map(String::as_str));
-        Ok(WebOptions {
-            checksum: checksum.transpose()?,
-            headers: headers.map_err(anyhow::Error::msg).context("--header")?,
-        })
+        let headers = self.header.iter().map(String::as_str);
+        WebOptions::read(self.checksum.as_deref(), headers)
+            .map_err(anyhow::Error::msg)
+            .context("reading --checksum and --header")
     }
 }
 

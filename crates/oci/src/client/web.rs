@@ -147,7 +147,7 @@ impl FileVersion {
     }
 
     /// What a range is asked for with, so that it is of this version; nothing if nothing is sure.
-    fn condition(&self) -> Option<&str> {
+    pub fn condition(&self) -> Option<&str> {
         let strong = self.etag.as_deref().filter(|tag| !tag.starts_with("W/"));
         strong.filter(|_| !self.moved).or(self.modified.as_deref())
     }

@@ -12,7 +12,13 @@ use crate::library::{Library, image_at};
 use crate::stage::{Stage, condition, volume};
 
 /// Says how the container of an importer ended.
-async fn ends(stage: &Stage, pod: &str, phase: &str, code: i32, said: &str) -> anyhow::Result<()> {
+pub(crate) async fn ends(
+    stage: &Stage,
+    pod: &str,
+    phase: &str,
+    code: i32,
+    said: &str,
+) -> anyhow::Result<()> {
     let status = json!({ "status": {
         "phase": phase,
         "containerStatuses": [{

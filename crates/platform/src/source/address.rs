@@ -47,8 +47,11 @@ impl Address {
             ))
         } else {
             let start = scheme.len() + "://".len();
-            let host = host.to_ascii_lowercase();
             let path = rest.get(host.len()..).unwrap_or_default();
+            // The usual port is none: credentials and certificates are found by the host.
+            let usual = if scheme == "https" { ":443" } else { ":80" };
+            let host = host.strip_suffix(usual).unwrap_or(host);
+            let host = host.to_ascii_lowercase();
             let path = if path.starts_with('/') {
                 path.to_owned()
             } else {

@@ -27,6 +27,9 @@ const HASH: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4959
 #[case("https://example.com/a.qcow2.xz", "https://example.com/a.qcow2.xz")]
 #[case("HTTP://Example.com:8080/A?b=c#d", "http://example.com:8080/A?b=c")]
 #[case("https://example.com", "https://example.com/")]
+#[case("https://Example.com:443/a", "https://example.com/a")]
+#[case("http://example.com:80", "http://example.com/")]
+#[case("http://example.com:443/a", "http://example.com:443/a")]
 #[case("https://[::1]:8443?x", "https://[::1]:8443/?x")]
 fn read_and_shown(#[case] text: &str, #[case] shown: &str) {
     let source: Source = text.parse().unwrap();

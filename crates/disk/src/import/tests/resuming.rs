@@ -5,7 +5,7 @@ use rstest::rstest;
 
 use super::fixture::{Log, Registry, archive, pack, pack_parts};
 use crate::Error;
-use crate::import::{Checkpoint, Options};
+use crate::import::{Checkpoint, Contents, Options};
 use crate::qcow2::tests::fixture::{Folder, run, text};
 use crate::sink::MemorySink;
 use crate::unpack::Packing;
@@ -138,16 +138,67 @@ fn one_gzip_member_or_a_packed_disk_has_no_place_to_go_on() {
 }
 
 #[test]
-fn without_a_diff_id_there_is_no_checkpoint() {
+fn packed_and_without_a_diff_id_there_is_no_checkpoint() {
     let tar = archive(&[("disk/disk.img", &vec![3; 2_000_000])]);
     let mut registry = Registry::default();
-    registry.push(tar.clone(), &tar);
+    registry.push(pack_parts(Packing::Gzip, &tar, 100_000), &tar);
     registry.layers[0].diff_id = None;
     let mut log = Log::default();
+    let every = Options {
+        checkpoint_every: 1,
+        ..options()
+    };
     registry
-        .import_with(&mut MemorySink::new(None), &options(), None, &mut log)
+        .import_with(&mut MemorySink::new(None), &every, None, &mut log)
         .unwrap();
     assert!(log.checkpoints.is_empty());
+}
+
+/// A file on a web server: it has no diff-id, and a digest only if somebody says one.
+#[rstest]
+fn a_plain_file_goes_on_and_is_verified_as_a_whole(
+    #[values(true, false)] is_verified: bool,
+    #[values(true, false)] is_damaged: bool,
+) {
+    let disk: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 241) as u8).collect();
+    let mut registry = Registry::default();
+    registry.push(disk.clone(), &disk);
+    registry.layers[0].diff_id = None;
+    registry.layers[0].is_verified = is_verified;
+    registry.layers[0].contents = Contents::Disk;
+    let mut log = Log::default();
+    let mut sink = MemorySink::new(None);
+    registry.breaks_at = Some(1_500_000);
+    registry
+        .import_with(&mut sink, &options(), None, &mut log)
+        .unwrap_err();
+    let checkpoint = log.checkpoints.pop().unwrap();
+    registry.breaks_at = None;
+    if is_damaged {
+        registry.blobs.values_mut().next().unwrap()[1_900_000] ^= 1;
+    }
+    let outcome =
+        registry.import_with(&mut sink, &options(), Some(checkpoint), &mut Log::default());
+    match outcome {
+        Err(error) => {
+            assert!(is_verified && is_damaged, "{error:?}");
+            assert!(
+                matches!(error, Error::DigestMismatch { what: "digest", .. }),
+                "{error:?}"
+            );
+        }
+        Ok(imported) => {
+            assert!(!(is_verified && is_damaged));
+            let there = registry.blobs.values().next().unwrap();
+            assert!(sink.to_vec().starts_with(there));
+            // Of all of it, although only its end was read.
+            assert_eq!(imported.layer, digest(there));
+            assert_eq!(imported.size, 2_000_384, "in whole sectors");
+            let mut whole = Registry::with(&[("disk/disk.img", there)], Packing::Plain);
+            let whole = whole.import(&mut MemorySink::new(None)).unwrap();
+            assert_eq!(imported.content, whole.content);
+        }
+    }
 }
 
 #[test]

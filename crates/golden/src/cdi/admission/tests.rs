@@ -27,6 +27,13 @@ fn registry(registry: Value) -> Value {
     source(json!({ "registry": registry }))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
+fn file(more: Value) -> Value {
+    let mut http = json!({ "url": "https://x/y.qcow2" });
+    machinery::patch::merge_patch(&mut http, &more).unwrap();
+    source(json!({ "registry": null, "http": http }))
+}
+
 #[rstest]
 #[case(json!({}))]
 #[case(json!({ "spec": { "schedule": "" } }))]
@@ -35,6 +42,9 @@ fn registry(registry: Value) -> Value {
 #[case(registry(json!({ "url": null, "imageStream": "s", "pullMethod": "node" })))]
 #[case(source(json!({ "registry": null, "pvc": { "namespace": "n", "name": "p" } })))]
 #[case(source(json!({ "registry": null, "http": { "url": "https://x/y.qcow2" } })))]
+#[case(file(json!({ "checksum": format!("sha256:{}", "aB".repeat(32)) })))]
+#[case(file(json!({ "checksum": format!("sha512:{}", "00".repeat(64)) })))]
+#[case(file(json!({ "extraHeaders": ["X-Token: a:b", "accept:"], "secretExtraHeaders": ["s"] })))]
 fn what_makes_sense_is_accepted(#[case] patch: Value) {
     assert_eq!(review(None, &cron(patch)), []);
 }
@@ -50,6 +60,12 @@ fn what_makes_sense_is_accepted(#[case] patch: Value) {
 #[case(registry(json!({ "pullMethod": "magic" })), "ImportMethod magic is neither pod, node or \"\"")]
 #[case(registry(json!({ "url": null, "imageStream": "s" })), "Source registry ImageStream is supported only with node pull")]
 #[case(source(json!({ "registry": null, "http": { "url": "ftp://x" } })), "Illegal http source URL \"ftp://x\"")]
+#[case(file(json!({ "url": "https:///y" })), "Illegal http source URL \"https:///y\"")]
+#[case(file(json!({ "url": "https://me:pass@x/y" })), "Illegal http source URL")]
+#[case(file(json!({ "checksum": "md5:0123" })), "Illegal http source checksum \"md5:0123\"; sha256: and 64")]
+#[case(file(json!({ "checksum": "sha256:0123" })), "Illegal http source checksum")]
+#[case(file(json!({ "extraHeaders": ["A: b", "secret"] })), "Illegal http source extraHeaders[1]; \"Name: value\" is accepted")]
+#[case(file(json!({ "extraHeaders": ["A: b\nC: d"] })), "Illegal http source extraHeaders[0]")]
 #[case(json!({ "spec": { "template": { "spec": { "contentType": "kubevirt" } } } }), "contentType must not be set")]
 #[case(json!({ "spec": { "template": { "spec": { "sourceRef": { "kind": "DataSource", "name": "x" } } } } }), "sourceRef must not be set")]
 #[case(json!({ "spec": { "schedule": "* * * *" } }), "Illegal cron schedule \"* * * *\"")]

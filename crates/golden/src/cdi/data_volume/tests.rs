@@ -177,3 +177,14 @@ fn a_wrong_checksum_is_final(#[case] source: Value, #[case] phase: &str) {
     let decision = world.is(1, failed(Reason::DigestMismatch));
     assert_eq!(decision.status.phase.as_deref(), Some(phase));
 }
+
+#[test]
+fn a_wrong_checksum_of_what_is_kept_current_is_tried_again() {
+    let mut world = World::new();
+    world.volume["spec"]["source"] =
+        json!({ "http": { "url": "https://x", "checksum": "sha256:1" } });
+    world.volume["metadata"]["labels"] = json!({ "cdi.kubevirt.io/dataImportCron": "c" });
+    let decision = world.is(1, failed(Reason::DigestMismatch));
+    assert_eq!(decision.status.phase.as_deref(), Some("ImportScheduled"));
+    assert_eq!(world.running().0, "DigestMismatch");
+}

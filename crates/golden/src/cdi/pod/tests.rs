@@ -5,20 +5,28 @@ use rstest::rstest;
 use super::*;
 use crate::cdi::data_volume::Report;
 
-fn volume(architecture: &str) -> DataVolume {
+fn volume(source: &Value) -> DataVolume {
     serde_json::from_value(json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
-        "metadata": { "name": "v", "namespace": "n", "uid": "u" },
-        "spec": { "source": { "registry": {
-            "url": "docker://r.example:5000/x@sha256:1", "secretRef": "s", "certConfigMap": "c",
-            "platform": { "architecture": architecture },
-        } } },
+        "metadata": {
+            "name": "v", "namespace": "n", "uid": "u",
+            "labels": { "template.kubevirt.io/architecture": "s390x" },
+        },
+        "spec": { "source": source },
     }))
     .unwrap()
 }
 
 fn made(mode: &str, node: Option<&str>) -> Pod {
-    let volume = volume("arm64");
+    let image = json!({ "registry": {
+        "url": "docker://r.example:5000/x@sha256:1", "secretRef": "s", "certConfigMap": "c",
+        "platform": { "architecture": "arm64" },
+    } });
+    made_for(&image, mode, node)
+}
+
+fn made_for(source: &Value, mode: &str, node: Option<&str>) -> Pod {
+    let volume = volume(source);
     let claim = serde_json::from_value(json!({ "spec": { "volumeMode": mode } })).unwrap();
     let making = Making {
         volume: &volume,
@@ -30,8 +38,15 @@ fn made(mode: &str, node: Option<&str>) -> Pod {
         insecure: &["r.example:5000".to_owned()],
         sniffing: Sniffing::Refuse,
     };
-    let source = volume.spec.source.clone().unwrap().registry.unwrap();
-    serde_json::from_value(pod(&making, &source)).unwrap()
+    let origin = Origin::of(&volume).unwrap();
+    serde_json::from_value(pod(&making, &origin)).unwrap()
+}
+
+fn environment_of(pod: &Pod) -> Vec<(&str, Option<&str>)> {
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let all = container.env.iter().flatten();
+    all.map(|it| (it.name.as_str(), it.value.as_deref()))
+        .collect()
 }
 
 #[test]
@@ -39,12 +54,7 @@ fn a_pod_is_told_everything_by_its_environment() {
     let pod = made("Filesystem", None);
     let spec = pod.spec.clone().unwrap();
     let container = &spec.containers[0];
-    let env: Vec<(&str, Option<&str>)> = container
-        .env
-        .iter()
-        .flatten()
-        .map(|it| (it.name.as_str(), it.value.as_deref()))
-        .collect();
+    let env = environment_of(&pod);
     for expected in [
         ("IMPORTER_SOURCE", Some("registry")),
         (
@@ -76,6 +86,46 @@ fn a_pod_is_told_everything_by_its_environment() {
             state: State::Scheduled
         }
     );
+}
+
+#[test]
+fn a_pod_for_a_file_is_told_what_is_known_of_it() {
+    let file = json!({ "http": {
+        "url": "https://r.example:5000/x.qcow2", "checksum": "sha256:1", "secretRef": "s",
+        "extraHeaders": ["A: b", "C: d"], "secretExtraHeaders": ["t", "v"],
+    } });
+    let pod = made_for(&file, "Filesystem", None);
+    let env = environment_of(&pod);
+    for expected in [
+        ("IMPORTER_SOURCE", Some("http")),
+        ("IMPORTER_ENDPOINT", Some("https://r.example:5000/x.qcow2")),
+        ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", Some("s390x")),
+        ("IMPORTER_CHECKSUM", Some("sha256:1")),
+        ("IMPORTER_EXTRA_HEADER_0", Some("A: b")),
+        ("IMPORTER_EXTRA_HEADER_1", Some("C: d")),
+        ("IMPORTER_ACCESS_KEY_ID", None),
+        ("IMPORTER_SECRET_KEY", None),
+    ] {
+        assert!(env.contains(&expected), "{expected:?} in {env:?}");
+    }
+    // That a registry need not prove who it is says nothing of a web server.
+    assert!(
+        !env.iter().any(|(name, _)| *name == "INSECURE_TLS"),
+        "{env:?}"
+    );
+    let spec = pod.spec.unwrap();
+    let mounts = spec.containers[0].volume_mounts.clone().unwrap();
+    let secret = |mounted: &str| {
+        let mount = mounts.iter().find(|it| it.mount_path == mounted)?;
+        let volume = spec
+            .volumes
+            .iter()
+            .flatten()
+            .find(|it| it.name == mount.name)?;
+        volume.secret.clone()?.secret_name
+    };
+    assert_eq!(secret("/extraheaders/0").as_deref(), Some("t"));
+    assert_eq!(secret("/extraheaders/1").as_deref(), Some("v"));
 }
 
 #[test]

@@ -5,10 +5,11 @@ mod pods;
 
 use std::sync::Arc;
 
-use api::cdi::{DataVolume, RegistrySource};
+use api::cdi::DataVolume;
 use api::golden::Sniffing;
 use chassis::{Error, Key, Manager, Queue};
 use golden::cdi::data_volume::Importer;
+use golden::cdi::origin::Origin;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::Folder;
@@ -31,8 +32,8 @@ pub(super) enum Executor {
 pub(super) struct Task {
     /// The DataVolume.
     pub(super) volume: Arc<DataVolume>,
-    /// Its image.
-    pub(super) registry: RegistrySource,
+    /// Where its disk comes from.
+    pub(super) origin: Origin,
     /// Its claim.
     pub(super) claim: Arc<PersistentVolumeClaim>,
     /// How many bytes of disk that has room for.

@@ -1,7 +1,7 @@
-//! Asking registries: once for all DataImportCrons that ask the same.
+//! Asking registries and web servers: once for all DataImportCrons that ask the same.
 //!
 //! ```text
-//! cron: "is it time?" --ask--> queue of questions --> registry --> answer --> all crons that asked
+//! cron: "is it time?" --ask--> queue of questions --> registry, web server --> answer --> all crons that asked
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use chassis::{Error, Key, Manager, Next, Queue, Reconcile};
 use golden::cdi::failure::Failure;
 use golden::cdi::poll::{Image, Manifest, Polled, Question, question, questions};
 use golden::list::normal;
-use importer::{Inspection, choose, inspect};
+use importer::{Inspection, choose, inspect, look};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use platform::Source;
@@ -145,6 +145,11 @@ impl Poller {
     async fn look(&self, question: &Question) -> Result<Image, Failure> {
         let reached = self.registries.reach(question).await?;
         let failed = |error: importer::Error| error.failure();
+        if let Source::Web(address) = &reached.source {
+            // One that has not changed since the last time costs an empty answer.
+            let found = look(&reached.client, address, &reached.keyring, &reached.web).await;
+            return found.map_err(failed)?.image();
+        }
         let image = open(&reached, &reached.source).await.map_err(failed)?;
         let name = reached.source.to_string();
         let found = inspect(&image, &name).await.map_err(failed)?;

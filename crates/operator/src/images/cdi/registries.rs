@@ -1,11 +1,12 @@
-//! How registries are reached: with the credentials and certificates that an image names.
+//! How registries and web servers are reached: with the credentials, certificates and headers that an
+//! image or a file names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use golden::cdi::failure::{Failure, Reason};
-use golden::cdi::poll::Question;
-use importer::told;
+use golden::cdi::poll::{Question, Web};
+use importer::{WebOptions, told};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use oci::{Client, Keyring, Roots, Routes, Settings, Tls};
@@ -17,93 +18,100 @@ use super::world::World;
 /// Clients with certificates of their own that are kept.
 const MOST: usize = 64;
 
-/// Clients of registries; clones share them, and what they remember.
+/// Clients of registries and web servers; clones share them, and what they remember.
 #[derive(Clone)]
 pub(super) struct Registries {
     world: World,
-    clients: Arc<Mutex<Clients>>,
+    registries: Arc<Mutex<Clients>>,
+    /// Web servers have to prove who they are, whatever registries need not.
+    servers: Arc<Mutex<Clients>>,
 }
 
 /// Clients by the certificates that they believe, and of whom; most need none. All are for these
 /// registries without proof.
+#[derive(Default)]
 struct Clients {
     insecure: Vec<String>,
     by_certificates: HashMap<(String, Vec<u8>), Client>,
 }
 
-/// An image that can be asked for.
+/// An image or a file that can be asked for.
 pub(super) struct Reached {
     pub(super) source: Source,
     pub(super) client: Client,
     pub(super) keyring: Arc<Keyring>,
+    pub(super) web: WebOptions,
 }
 
 impl Registries {
     pub(super) fn new(world: World) -> Self {
         Self {
             world,
-            clients: Arc::new(Mutex::new(Clients {
-                insecure: Vec::new(),
-                by_certificates: HashMap::new(),
-            })),
+            registries: Arc::default(),
+            servers: Arc::default(),
         }
     }
 
-    /// How the image of a question is reached.
+    /// How the image or the file of a question is reached.
     pub(super) async fn reach(&self, question: &Question) -> Result<Reached, Failure> {
         let source: Source = question
             .url
             .parse()
             .map_err(|error| Failure::new(Reason::ImportFailed, told(&error)))?;
-        let host = source.reference().map(|it| it.host().to_string());
+        let is_file = matches!(source, Source::Web(_));
+        if is_file != question.web.is_some() {
+            let url = &question.url;
+            let message = format!(
+                "{url:?} is not what its source is for: docker:// and oci-archive:// are accepted for registry, http:// and https:// for http"
+            );
+            return Err(Failure::new(Reason::ImportFailed, message));
+        }
+        let host = source.host();
         let keyring = self.keyring(question, host.as_deref()).await?;
         let certificates = self.certificates(question).await?;
-        let insecure = self.world.insecure().await.map_err(unavailable)?;
-        let client = self.client(insecure, certificates, host.as_deref())?;
+        let client = if is_file {
+            client(&self.servers, Vec::new(), certificates, host.as_deref())?
+        } else {
+            let insecure = self.world.insecure().await.map_err(unavailable)?;
+            client(&self.registries, insecure, certificates, host.as_deref())?
+        };
         Ok(Reached {
             source,
             client,
             keyring: Arc::new(keyring),
+            web: match &question.web {
+                Some(web) => self.web(&question.namespace, web).await?,
+                None => WebOptions::default(),
+            },
         })
     }
 
-    fn client(
-        &self,
-        insecure: Vec<String>,
-        certificates: Vec<u8>,
-        host: Option<&str>,
-    ) -> Result<Client, Failure> {
-        let key = match host.filter(|_| !certificates.is_empty()) {
-            Some(host) => (host.to_owned(), certificates),
-            None => (String::new(), Vec::new()),
-        };
-        let mut clients = self.clients.lock();
-        if clients.insecure != insecure || clients.by_certificates.len() > MOST {
-            for client in clients.by_certificates.values() {
-                client.set_routes(routes(&insecure));
+    /// What is known of a file, with the headers that are in secrets.
+    async fn web(&self, namespace: &str, web: &Web) -> Result<WebOptions, Failure> {
+        let mut lines = web.headers.clone();
+        for name in &web.secret_headers {
+            let secret = self.secret(namespace, name).await?;
+            for value in secret.data.unwrap_or_default().into_values() {
+                // What is no text is no header: nothing is sent that somebody did not mean.
+                let line = String::from_utf8(value.0).unwrap_or_default();
+                lines.push(line.trim_end().to_owned());
             }
-            if clients.by_certificates.len() > MOST {
-                clients.by_certificates.clear();
-            }
-            clients.insecure = insecure;
         }
-        if let Some(known) = clients.by_certificates.get(&key) {
-            return Ok(known.clone());
-        }
-        let mut settings = Settings::new(Roots::of_system());
-        let (host, certificates) = &key;
-        if !certificates.is_empty() {
-            let tls = Tls::authorities(certificates).map_err(|why| {
-                Failure::new(
-                    Reason::ImportFailed,
-                    format!("reading the certificates for {host}: {why}"),
-                )
-            })?;
-            settings.tls.insert(host.clone(), tls);
-        }
-        let client = Client::new(settings, routes(&clients.insecure));
-        clients.by_certificates.insert(key, client.clone());
-        Ok(client)
+        let lines = lines.iter().map(String::as_str);
+        WebOptions::read(web.checksum.as_deref(), lines)
+            .map_err(|why| Failure::new(Reason::ImportFailed, why))
+    }
+
+    /// A secret that has to be there.
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Secret, Failure> {
+        let secrets: Api<Secret> = Api::namespaced(self.world.manager.client(), namespace);
+        let secret = secrets.get_opt(name).await.map_err(unavailable)?;
+        secret.ok_or_else(|| {
+            Failure::new(
+                Reason::PullUnauthorized,
+                format!("secret {namespace}/{name} is not there"),
+            )
+        })
     }
 
     async fn keyring(&self, question: &Question, host: Option<&str>) -> Result<Keyring, Failure> {
@@ -118,11 +126,7 @@ impl Registries {
                 format!("secret {namespace}/{name} {why}"),
             )
         };
-        let secrets: Api<Secret> = Api::namespaced(self.world.manager.client(), namespace);
-        let secret = secrets.get_opt(name).await.map_err(unavailable)?;
-        let Some(secret) = secret else {
-            return Err(denied("is not there"));
-        };
+        let secret = self.secret(namespace, name).await?;
         let data = secret.data.unwrap_or_default();
         let data = data
             .into_iter()
@@ -160,6 +164,46 @@ impl Registries {
         }
         Ok(all)
     }
+}
+
+/// A client that believes these certificates of a host; one that is there already if there is one.
+fn client(
+    clients: &Mutex<Clients>,
+    insecure: Vec<String>,
+    certificates: Vec<u8>,
+    host: Option<&str>,
+) -> Result<Client, Failure> {
+    let key = match host.filter(|_| !certificates.is_empty()) {
+        Some(host) => (host.to_owned(), certificates),
+        None => (String::new(), Vec::new()),
+    };
+    let mut clients = clients.lock();
+    if clients.insecure != insecure || clients.by_certificates.len() > MOST {
+        for client in clients.by_certificates.values() {
+            client.set_routes(routes(&insecure));
+        }
+        if clients.by_certificates.len() > MOST {
+            clients.by_certificates.clear();
+        }
+        clients.insecure = insecure;
+    }
+    if let Some(known) = clients.by_certificates.get(&key) {
+        return Ok(known.clone());
+    }
+    let mut settings = Settings::new(Roots::of_system());
+    let (host, certificates) = &key;
+    if !certificates.is_empty() {
+        let tls = Tls::authorities(certificates).map_err(|why| {
+            Failure::new(
+                Reason::ImportFailed,
+                format!("reading the certificates for {host}: {why}"),
+            )
+        })?;
+        settings.tls.insert(host.clone(), tls);
+    }
+    let client = Client::new(settings, routes(&clients.insecure));
+    clients.by_certificates.insert(key, client.clone());
+    Ok(client)
 }
 
 fn routes(insecure: &[String]) -> Routes {

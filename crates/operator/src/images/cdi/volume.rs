@@ -1,13 +1,14 @@
-//! The controller of DataVolumes: those that import an image, and those that are copies.
+//! The controller of DataVolumes: those that import an image or a file, and those that are copies.
 
 use std::sync::Arc;
 
-use api::cdi::{DataVolume, DataVolumeStatus, RegistrySource};
+use api::cdi::{DataVolume, DataVolumeStatus};
 use chassis::{Error, Key, Next, Reconcile};
 use golden::action::{Action, Kind, Wanted, annotation, label, metadata_patch, name_of};
 use golden::cdi::claim::{self, Storage, binds_at_once, is_of, room};
 use golden::cdi::data_volume::{Claim, Facts, Report, Run, State, decide};
 use golden::cdi::failure::{Failure, Trouble};
+use golden::cdi::origin::Origin;
 use golden::cdi::{copy, size::Overhead};
 use golden::conditions::{self, Said};
 use jiff::Timestamp;
@@ -16,6 +17,8 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use super::Context;
 use super::executor::Task;
 
+/// Files in an archive instead of a disk: CDI unpacks them into a volume.
+const ARCHIVE: &str = "archive";
 /// The condition that tells of the importer.
 const RUNNING: &str = "Running";
 
@@ -51,8 +54,15 @@ impl Reconcile for Controller {
                 .refused(&volume, "ErrResourceExists", &message);
             return Ok(Next::Wait);
         }
-        if let Some(registry) = image(&volume) {
-            self.import(&volume, registry, claim).await
+        if volume.spec.content_type.as_deref() == Some(ARCHIVE) && !is_over {
+            let message = "contentType archive is not supported; kubevirt, a disk, is";
+            context
+                .report
+                .refused(&volume, "UnsupportedContentType", message);
+            return Ok(Next::Wait);
+        }
+        if let Some(origin) = Origin::of(&volume) {
+            self.import(&volume, origin, claim).await
         } else if copy::is_copy(&volume) {
             self.copy(&volume, claim).await
         } else {
@@ -60,13 +70,6 @@ impl Reconcile for Controller {
             Ok(Next::Wait)
         }
     }
-}
-
-/// The image that a DataVolume imports.
-fn image(volume: &DataVolume) -> Option<&RegistrySource> {
-    let registry = volume.spec.source.as_ref()?.registry.as_ref()?;
-    let url = registry.url.as_deref();
-    url.is_some_and(|url| !url.is_empty()).then_some(registry)
 }
 
 impl Controller {
@@ -94,7 +97,7 @@ impl Controller {
     async fn import(
         &self,
         volume: &Arc<DataVolume>,
-        registry: &RegistrySource,
+        origin: Origin,
         claim: Option<Arc<PersistentVolumeClaim>>,
     ) -> Result<Next, Error> {
         let Self(context) = self;
@@ -172,7 +175,7 @@ impl Controller {
                 let overhead = self.overhead(&claim).await?;
                 let task = Task {
                     volume: Arc::clone(volume),
-                    registry: registry.clone(),
+                    origin,
                     room: room(&claim, overhead),
                     claim,
                     attempt: *attempt,

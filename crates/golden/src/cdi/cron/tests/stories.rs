@@ -416,8 +416,13 @@ fn a_disk_for_another_architecture_is_found_out(
     #[case] stands_for: Value,
     #[case] status: &str,
     #[case] reason: &str,
+    #[values(false, true)] is_file: bool,
 ) {
     let mut world = World::new();
+    if is_file {
+        world.cron["spec"]["template"]["spec"]["source"] =
+            json!({ "http": { "url": "https://example.com/fedora.qcow2" } });
+    }
     world.policy(json!({ "sniffing": sniffing }));
     world.answer('a', None);
     world.settle();

@@ -1,4 +1,4 @@
-//! Imports in this process: real disks from real registries, where pods are simulated.
+//! Imports in this process: real disks from real registries and web servers, where pods are simulated.
 //!
 //! The disk of a volume is `<folder>/<namespace>/<volume>/disk.img`. What is not finished is beside it,
 //! and gone on with after a restart where the image allows that. Beside a disk that is finished stands
@@ -17,7 +17,6 @@ use chassis::{Key, Manager, Queue};
 use golden::cdi::data_volume::{Importer, Report, State};
 use golden::cdi::failure::{Failure, Reason};
 use golden::cdi::outcome::Outcome;
-use golden::cdi::poll::Question;
 use importer::{Chosen, Progress, Request, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -159,7 +158,7 @@ impl Shared {
         let folder = disks::folder(&self.folder.path, &Key::of(meta));
         let target = folder.join("disk.img");
         let done = folder.join("disk.json");
-        let url = task.registry.url.clone().unwrap_or_default();
+        let url = task.origin.question.url.clone();
         if let Some(known) = finished(&done, &target)
             && known.uid == meta.uid
             && known.url == url
@@ -172,22 +171,13 @@ impl Shared {
             Failure::new(Reason::of_message(&message), message)
         };
         fs::create_dir_all(&folder).map_err(failed)?;
-        let question = Question {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            url: url.clone(),
-            secret: filled(task.registry.secret_ref.as_ref()),
-            certificates: filled(task.registry.cert_config_map.as_ref()),
-        };
-        let reached = self.registries.reach(&question).await?;
-        let platform = task.registry.platform.as_ref();
-        let asked = platform.and_then(|it| filled(it.architecture.as_ref()));
+        let reached = self.registries.reach(&task.origin.question).await?;
+        let asked = task.origin.architecture.clone();
         let architecture = if let Some(architecture) = &asked {
             architecture.clone()
         } else {
-            let keyring = Arc::clone(&reached.keyring);
-            let image = oci::Image::open(&reached.source, &reached.client, keyring).await;
-            let image = image.map_err(|error| importer::Error::from(error).failure())?;
-            let usual = importer::usual_architecture(&image, &url).await;
+            let (client, keyring) = (&reached.client, &reached.keyring);
+            let usual = importer::usual_architecture(&reached.source, client, keyring).await;
             usual.map_err(|error| error.failure())?
         };
         let mut request = Request::new(
@@ -197,6 +187,7 @@ impl Shared {
             target.clone(),
         );
         request.keyring = reached.keyring;
+        request.web = reached.web;
         request.limit = task.room;
         request.overwrite = true;
         request.unfinished = Unfinished::Keep;
@@ -236,10 +227,6 @@ impl Shared {
         }
         Ok(report)
     }
-}
-
-fn filled(text: Option<&String>) -> Option<String> {
-    text.filter(|text| !text.is_empty()).cloned()
 }
 
 /// What came of an import whose disk is there.

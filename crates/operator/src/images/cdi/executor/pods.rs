@@ -97,7 +97,7 @@ impl Pods {
             sniffing: task.sniffing,
         };
         let key = Key::of(&task.volume.metadata);
-        let object = serde_json::from_value(pod::pod(&making, &task.registry))
+        let object = serde_json::from_value(pod::pod(&making, &task.origin))
             .map_err(|error| Error::Invalid(format!("the importer of {key}: {error}")))?;
         let params = PostParams {
             field_manager: Some(COMPONENT.to_owned()),
