@@ -18,5 +18,6 @@ pub mod failure;
 pub mod outcome;
 pub mod pod;
 pub mod poll;
+pub mod poller;
 pub mod roles;
 pub mod size;
