@@ -8,6 +8,7 @@
 //! DataSource --data_source--> what can be cloned, through at most one pointer
 //! ```
 
+pub mod access;
 pub mod admission;
 pub mod claim;
 pub mod copy;

@@ -24,6 +24,14 @@ pub fn rules() -> Vec<PolicyRule> {
         rule("", &["nodes"], &READ),
         // Credentials and certificates that images name, when they are needed.
         rule("", &["secrets", "configmaps"], &["get"]),
+        // Images that they name by image streams, where the cluster has such.
+        rule("image.openshift.io", &["imagestreams"], &["get"]),
+        // Whether what is in another namespace may be copied.
+        rule(
+            "authorization.k8s.io",
+            &["subjectaccessreviews"],
+            &["create"],
+        ),
         // What tells one cluster from another.
         rule("", &["namespaces"], &["get"]),
         rule("medley.dev", &["goldenimagepolicies"], &READ),

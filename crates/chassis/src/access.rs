@@ -1,0 +1,51 @@
+//! Whether somebody may do something, by the rules of the cluster.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::Error;
+
+/// Whether somebody may do something. Asking takes the right to create `subjectaccessreviews`.
+pub async fn may(
+    client: &Client,
+    who: &SubjectAccessReviewSpec,
+    what: ResourceAttributes,
+) -> Result<bool, Error> {
+    let user = who.user.clone().unwrap_or_default();
+    let asked = [&what.verb, &what.resource, &what.subresource, &what.name]
+        .map(|it| it.as_deref().unwrap_or_default());
+    let [verb, resource, part, name] = asked;
+    let operation = format!("asking whether user {user:?} may {verb} {resource}/{part} {name:?}");
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            resource_attributes: Some(what),
+            ..who.clone()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await;
+    let answer = answer.map_err(Error::api(operation))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// Whether somebody may do all of something, of one of several lists.
+pub async fn may_any(
+    client: &Client,
+    who: &SubjectAccessReviewSpec,
+    lists: Vec<Vec<ResourceAttributes>>,
+) -> Result<bool, Error> {
+    for list in lists {
+        let mut all = true;
+        for what in list {
+            all = all && may(client, who, what).await?;
+        }
+        if all {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
