@@ -14,11 +14,11 @@ pub async fn may(
     who: &SubjectAccessReviewSpec,
     what: ResourceAttributes,
 ) -> Result<bool, Error> {
-    let user = who.user.clone().unwrap_or_default();
-    let asked = [&what.verb, &what.resource, &what.subresource, &what.name]
-        .map(|it| it.as_deref().unwrap_or_default());
-    let [verb, resource, part, name] = asked;
-    let operation = format!("asking whether user {user:?} may {verb} {resource}/{part} {name:?}");
+    let operation = format!(
+        "asking whether user {:?} may {}",
+        who.user.as_deref().unwrap_or_default(),
+        described(&what)
+    );
     let review = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             resource_attributes: Some(what),
@@ -30,6 +30,22 @@ pub async fn may(
     let answer = reviews.create(&PostParams::default(), &review).await;
     let answer = answer.map_err(Error::api(operation))?;
     Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// What is asked for, in the words of `kubectl auth can-i`.
+fn described(what: &ResourceAttributes) -> String {
+    let after = |before: &str, part: &Option<String>| match part.as_deref() {
+        None | Some("") => String::new(),
+        Some(part) => format!("{before}{part}"),
+    };
+    [
+        after("", &what.verb),
+        after(" ", &what.resource),
+        after("/", &what.subresource),
+        after(".", &what.group),
+        after(" ", &what.name),
+    ]
+    .concat()
 }
 
 /// Whether somebody may do all of something, of one of several lists.

@@ -13,6 +13,8 @@ use api::hco::TEMPLATES;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::ssp;
+
 /// The role of whoever looks on.
 pub const VIEWER: &str = "medley-images-viewer";
 /// The role of whoever says how images are kept.
@@ -22,6 +24,7 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 const CDI: &str = "cdi.kubevirt.io";
 const HCO: &str = "hco.kubevirt.io";
 const SSP: &str = "ssp.kubevirt.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What the layer from nodes to an SSP may do.
 pub fn hco_rules() -> Vec<PolicyRule> {
@@ -53,6 +56,19 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
         rule("template.openshift.io", &["templates"], &all),
         rule("", &["namespaces"], &and_read(&["create"])),
     ]);
+    // Everybody is let see and copy images, by one role. A role that is not there yet has no name by
+    // which it could be told from others.
+    let roles = ["roles", "rolebindings"];
+    rules.extend([
+        rule(RBAC, &roles, &["create"]),
+        PolicyRule {
+            resource_names: Some(vec![ssp::view::NAME.to_owned()]),
+            ..rule(RBAC, &roles, &["get", "patch", "delete"])
+        },
+    ]);
+    // Who grants something has to have it; most of it is there already.
+    let granted = ssp::view::rules().into_iter();
+    rules.extend(granted.filter(|it| it.verbs == ["create"]));
     rules
 }
 
@@ -80,6 +96,12 @@ pub fn webhook_rules() -> Vec<PolicyRule> {
             resource_names: Some(vec![WEBHOOK.to_owned()]),
             ..registration
         },
+        // Whether somebody may copy what is in another namespace.
+        rule(
+            "authorization.k8s.io",
+            &["subjectaccessreviews"],
+            &["create"],
+        ),
         rule(SSP, &["ssps"], &["list"]),
         rule(CDI, &["datasources", "datavolumes"], &["get"]),
         rule("", &["persistentvolumeclaims"], &["get"]),

@@ -14,9 +14,15 @@ mod faults;
 mod imports;
 #[path = "images/library.rs"]
 mod library;
+#[path = "images/nodes.rs"]
+mod nodes;
 #[path = "images/pipeline.rs"]
 mod pipeline;
 #[path = "images/pods.rs"]
 mod pods;
+#[path = "images/sources.rs"]
+mod sources;
 #[path = "images/stage.rs"]
 mod stage;
+#[path = "images/transfers.rs"]
+mod transfers;

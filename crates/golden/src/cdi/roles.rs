@@ -20,6 +20,12 @@ pub fn rules() -> Vec<PolicyRule> {
         rule("cdi.kubevirt.io", &["storageprofiles", "cdiconfigs"], &READ),
         rule("", &["persistentvolumeclaims", "pods"], &write),
         rule("snapshot.storage.k8s.io", &["volumesnapshots"], &write),
+        // A copy from another namespace is made there, and its volume is handed over.
+        rule(
+            "",
+            &["persistentvolumes"],
+            &[&READ[..], &["patch"]].concat(),
+        ),
         rule("storage.k8s.io", &["storageclasses"], &READ),
         rule("", &["nodes"], &READ),
         // Credentials and certificates that images name, when they are needed.

@@ -19,6 +19,7 @@ mod pollers;
 mod registries;
 mod report;
 mod source;
+mod transfer;
 mod volume;
 mod world;
 

@@ -11,7 +11,13 @@ use crate::library::Library;
 use crate::stage::{Stage, by, condition, volume};
 
 /// Says how the container of an importer ended.
-async fn ends(stage: &Stage, pod: &str, phase: &str, code: i32, said: &str) -> anyhow::Result<()> {
+pub(crate) async fn ends(
+    stage: &Stage,
+    pod: &str,
+    phase: &str,
+    code: i32,
+    said: &str,
+) -> anyhow::Result<()> {
     let status = json!({ "status": {
         "phase": phase,
         "containerStatuses": [{

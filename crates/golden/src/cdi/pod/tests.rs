@@ -190,7 +190,10 @@ fn an_image_that_the_node_pulls_is_a_volume() {
     let spec = pulled_by_node(json!({})).spec.unwrap();
     let mut volumes = spec.volumes.iter().flatten();
     let image = volumes.find_map(|it| it.image.as_ref()).unwrap();
-    assert_eq!(image.reference.as_deref(), Some("r.example:5000/x@sha256:1"));
+    assert_eq!(
+        image.reference.as_deref(),
+        Some("r.example:5000/x@sha256:1")
+    );
     assert_eq!(image.pull_policy.as_deref(), Some("IfNotPresent"));
     let container = &spec.containers[0];
     let mut mounts = container.volume_mounts.iter().flatten();
@@ -209,12 +212,30 @@ fn an_image_that_the_node_pulls_is_a_volume() {
 }
 
 #[rstest]
-#[case("pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed", Reason::PullUnauthorized)]
-#[case("rpc error: code = NotFound desc = failed to pull and unpack image \"r.example:5000/x@sha256:1\": failed to resolve reference: r.example:5000/x@sha256:1: not found", Reason::ImageNotFound)]
-#[case("failed to pull and unpack image \"r.example:5000/x@sha256:1\": no match for platform in manifest: not found", Reason::ArchitectureNotFound)]
-#[case("choosing image instance: no image found in image index for architecture \"arm64\"", Reason::ArchitectureNotFound)]
-#[case("dial tcp 10.0.0.1:5000: connect: connection refused", Reason::RegistryUnavailable)]
-#[case("429 Too Many Requests - Server message: toomanyrequests", Reason::RateLimited)]
+#[case(
+    "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed",
+    Reason::PullUnauthorized
+)]
+#[case(
+    "rpc error: code = NotFound desc = failed to pull and unpack image \"r.example:5000/x@sha256:1\": failed to resolve reference: r.example:5000/x@sha256:1: not found",
+    Reason::ImageNotFound
+)]
+#[case(
+    "failed to pull and unpack image \"r.example:5000/x@sha256:1\": no match for platform in manifest: not found",
+    Reason::ArchitectureNotFound
+)]
+#[case(
+    "choosing image instance: no image found in image index for architecture \"arm64\"",
+    Reason::ArchitectureNotFound
+)]
+#[case(
+    "dial tcp 10.0.0.1:5000: connect: connection refused",
+    Reason::RegistryUnavailable
+)]
+#[case(
+    "429 Too Many Requests - Server message: toomanyrequests",
+    Reason::RateLimited
+)]
 // The image of this program.
 #[case("Back-off pulling image \"medley:1\"", Reason::ImportFailed)]
 fn what_a_node_cannot_pull_has_a_reason(#[case] said: &str, #[case] reason: Reason) {

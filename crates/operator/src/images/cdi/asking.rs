@@ -23,8 +23,8 @@ use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
 use parking_lot::Mutex;
 
-use super::pollers::Pollers;
 use super::poll::Polls;
+use super::pollers::Pollers;
 use super::world::World;
 
 /// Asks; clones share what was answered.

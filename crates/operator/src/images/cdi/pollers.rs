@@ -31,7 +31,10 @@ impl Pollers {
         let there = manager.cache::<Pod>();
         let told = crons.clone();
         there.on_change(move |change| {
-            for cron in change.sides().filter_map(|pod| owner(pod, "DataImportCron")) {
+            for cron in change
+                .sides()
+                .filter_map(|pod| owner(pod, "DataImportCron"))
+            {
                 told.add(cron);
             }
         });

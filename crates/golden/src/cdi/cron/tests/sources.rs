@@ -124,8 +124,7 @@ fn the_newest_image_of_a_tag_is_wanted(
 
 #[test]
 fn an_image_stream_says_where_its_images_are() {
-    let source =
-        json!({ "registry": { "imageStream": "fedora:41", "pullMethod": "node", "platform": { "architecture": "arm64" } } });
+    let source = json!({ "registry": { "imageStream": "fedora:41", "pullMethod": "node", "platform": { "architecture": "arm64" } } });
     let mut world = with_source(source);
     assert_eq!(world.settle().poll, When::Now);
     answered(&mut world, Err(stream(None).unknown()));

@@ -57,8 +57,8 @@ pub(in crate::images::cdi) async fn create(
 ) -> Result<Result<(), Failure>, Error> {
     let namespace = object["metadata"]["namespace"].as_str();
     let namespace = namespace.unwrap_or_default().to_owned();
-    let object =
-        serde_json::from_value(object).map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
+    let object = serde_json::from_value(object)
+        .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
     let params = PostParams {
         field_manager: Some(COMPONENT.to_owned()),
         ..PostParams::default()
