@@ -138,7 +138,7 @@ fn pointed(world: &World) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// There is an end, and what is done is not done again (`settle`); no step takes away what the
     /// DataSource stands for (`carry_out`); what is kept beyond the number is in use; and what happened

@@ -238,12 +238,16 @@ impl World {
         source.map_or(Value::Null, |it| it["spec"]["source"].clone())
     }
 
-    /// Whether what the DataSource stands for is there, if there is one.
+    /// Whether what the DataSource stands for is there, if there is one. Half an import is not.
     fn stands(&self) -> Option<bool> {
         let source = self.stands_for();
         let there = |kind: Kind, of: &Value| {
-            let name = of["name"].as_str().map(str::to_owned);
-            name.is_some_and(|name| self.objects.contains_key(&(kind, name)))
+            let Some(name) = of["name"].as_str().map(str::to_owned) else {
+                return false;
+            };
+            let import = self.objects.get(&(Kind::DataVolume, name.clone()));
+            let unfinished = import.is_some_and(|it| it["status"]["phase"] != "Succeeded");
+            self.objects.contains_key(&(kind, name)) && !(kind == Kind::Claim && unfinished)
         };
         let stands =
             there(Kind::Claim, &source["pvc"]) || there(Kind::Snapshot, &source["snapshot"]);
