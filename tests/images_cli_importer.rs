@@ -5,10 +5,10 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::{
-    HostileServer, Misdeed, PASSWORD, RegistryOptions, USERNAME, WebFile, same_bytes,
+    ContainerDisk, HostileServer, Misdeed, PASSWORD, RegistryOptions, USERNAME, WebFile, same_bytes,
 };
 
-use crate::support::{Fixture, MEDLEY, Said, has, path};
+use crate::support::{Fixture, MEDLEY, Said, has, medley, path};
 
 /// Runs an importer in the environment of a pod; what it said, and what it left behind.
 async fn importer(
@@ -189,4 +189,63 @@ async fn a_volume_that_gets_full_is_told_of_and_gone_on_with() -> anyhow::Result
     let (said, _) = importer(folder.path(), &told, &[]).await?;
     assert_eq!(said.code, Some(0), "{}", said.err);
     same_bytes(&folder.path().join("disk.img"), &fixture.raw("amd64"))
+}
+
+/// A folder stands for the image that a node has pulled and mounted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_the_node_has_pulled_is_read_where_it_is_mounted() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let image = ContainerDisk::make(folder.path(), "image", 1)?;
+    let mounted = folder.path().join("image");
+    // Nobody answers there; nobody is asked.
+    let url = format!("docker://registry.invalid/disk@sha256:{}", "1".repeat(64));
+    let told = [
+        ("IMPORTER_ENDPOINT", url.as_str()),
+        ("IMPORTER_PULL_METHOD", "node"),
+        ("IMPORTER_MOUNTED_IMAGE", path(&mounted)),
+        ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "arm64"),
+        ("IMPORTER_IMAGE_SIZE", "16777216"),
+    ];
+    let (said, left) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    has(
+        &said.err,
+        &["\"event\":\"mounted\"", "\"event\":\"imported\""],
+    );
+    assert!(left["content"].is_string(), "{left}");
+    same_bytes(&folder.path().join("disk.img"), &image.raw)?;
+
+    // The same rules as for layers, and the same names for what is wrong.
+    let mut small = told;
+    small[4].1 = "1048576";
+    let (_, left) = importer(folder.path(), &small, &[]).await?;
+    assert_eq!(left["reason"], "TooSmall", "{left}");
+    let disk = mounted.join("disk");
+    std::fs::write(disk.join("other.img"), "x")?;
+    let (said, left) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert_eq!(left["reason"], "NoDisk", "{left}");
+    let message = left["message"].as_str().unwrap_or_default();
+    assert!(message.contains("more than one file"), "{message}");
+    // What a link leads to is not the image's.
+    std::fs::remove_file(disk.join("other.img"))?;
+    std::fs::remove_file(disk.join("disk.img"))?;
+    std::os::unix::fs::symlink(image.raw, disk.join("disk.img"))?;
+    let (_, left) = importer(folder.path(), &told, &[]).await?;
+    assert_eq!(left["reason"], "NoDisk", "{left}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_copies_itself_for_images_that_have_none() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("medley");
+    let said = medley(&["importer", "--copy-program", path(&copy)]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = tokio::process::Command::new(&copy)
+        .arg("version")
+        .output()
+        .await?;
+    assert!(output.status.success());
+    Ok(())
 }

@@ -11,6 +11,7 @@
 //! it is done, it waits until the caches have seen its own writes: the next round then never acts on
 //! an old picture.
 
+pub mod access;
 mod cache;
 mod error;
 mod events;

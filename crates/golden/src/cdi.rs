@@ -8,6 +8,7 @@
 //! DataSource --data_source--> what can be cloned, through at most one pointer
 //! ```
 
+pub mod access;
 pub mod admission;
 pub mod claim;
 pub mod copy;
@@ -19,5 +20,6 @@ pub mod origin;
 pub mod outcome;
 pub mod pod;
 pub mod poll;
+pub mod poller;
 pub mod roles;
 pub mod size;

@@ -13,6 +13,8 @@ use api::rbac::{
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
+use crate::ssp;
+
 /// The role of whoever looks on.
 pub const VIEWER: &str = "medley-images-viewer";
 /// The role of whoever says how images are kept.
@@ -21,6 +23,7 @@ pub const EDITOR: &str = "medley-images-editor";
 const CDI: &str = "cdi.kubevirt.io";
 const HCO: &str = "hco.kubevirt.io";
 const SSP: &str = "ssp.kubevirt.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What the layer from nodes to an SSP may do.
 pub fn hco_rules() -> Vec<PolicyRule> {
@@ -52,6 +55,19 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
         rule("template.openshift.io", &["templates"], &all),
         rule("", &["namespaces"], &and_read(&["create"])),
     ]);
+    // Everybody is let see and copy images, by one role. A role that is not there yet has no name by
+    // which it could be told from others.
+    let roles = ["roles", "rolebindings"];
+    rules.extend([
+        rule(RBAC, &roles, &["create"]),
+        PolicyRule {
+            resource_names: Some(vec![ssp::view::NAME.to_owned()]),
+            ..rule(RBAC, &roles, &["get", "patch", "delete"])
+        },
+    ]);
+    // Who grants something has to have it; most of it is there already.
+    let granted = ssp::view::rules().into_iter();
+    rules.extend(granted.filter(|it| it.verbs == ["create"]));
     rules
 }
 
@@ -71,6 +87,12 @@ pub fn vm_rules() -> Vec<PolicyRule> {
 pub fn webhook_rules() -> Vec<PolicyRule> {
     vec![
         register_check(WEBHOOK),
+        // Whether somebody may copy what is in another namespace.
+        rule(
+            "authorization.k8s.io",
+            &["subjectaccessreviews"],
+            &["create"],
+        ),
         rule(SSP, &["ssps"], &["list"]),
         rule(CDI, &["datasources", "datavolumes"], &["get"]),
         rule("", &["persistentvolumeclaims"], &["get"]),

@@ -14,6 +14,7 @@ mod slots;
 pub mod status;
 #[cfg(test)]
 mod tests;
+pub mod view;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use api::cdi::{DataImportCron, DataSource, Named};
 use api::golden::ImageState;
 use api::ssp::{PAUSED, SSP};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 pub use volumes::{Labels, Volumes};
@@ -34,6 +36,30 @@ use crate::policy::{Override, Policy};
 
 /// The kind that owns what is made here.
 const OWNER_KIND: &str = "SSP.ssp.kubevirt.io";
+
+/// An SSP as what it owns knows it, in other namespaces, too.
+struct Owner(String);
+
+impl Owner {
+    fn of(ssp: &SSP) -> Self {
+        let Named { namespace, name } = name_of(&ssp.metadata);
+        Self(format!("{namespace}/{name}"))
+    }
+
+    /// Whether an object was made for it.
+    fn owns(&self, meta: &ObjectMeta) -> bool {
+        annotation(meta, api::ssp::OWNER) == Some(&self.0)
+            && annotation(meta, api::ssp::OWNER_TYPE) == Some(OWNER_KIND)
+    }
+
+    /// The annotations that say so.
+    fn annotations(&self) -> [(&'static str, String); 2] {
+        [
+            (api::ssp::OWNER, self.0.clone()),
+            (api::ssp::OWNER_TYPE, OWNER_KIND.to_owned()),
+        ]
+    }
+}
 
 /// What is known.
 #[derive(Debug, Clone, Copy)]
@@ -199,12 +225,11 @@ struct Scene<'a> {
     cluster: Cluster<'a>,
     crons: BTreeMap<Named, &'a DataImportCron>,
     sources: BTreeMap<Named, &'a DataSource>,
-    owner: String,
+    owner: Owner,
 }
 
 impl<'a> Scene<'a> {
     fn new(facts: &'a Facts<'a>, problems: &mut Vec<Problem>) -> Self {
-        let owner = name_of(&facts.ssp.metadata);
         Self {
             facts,
             cluster: cluster(facts.ssp, problems),
@@ -218,22 +243,18 @@ impl<'a> Scene<'a> {
                 .iter()
                 .map(|source| (name_of(&source.metadata), source))
                 .collect(),
-            owner: format!("{}/{}", owner.namespace, owner.name),
+            owner: Owner::of(facts.ssp),
         }
     }
 
     /// Whether an object was made for this SSP.
-    fn owns(&self, meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
-        annotation(meta, api::ssp::OWNER) == Some(&self.owner)
-            && annotation(meta, api::ssp::OWNER_TYPE) == Some(OWNER_KIND)
+    fn owns(&self, meta: &ObjectMeta) -> bool {
+        self.owner.owns(meta)
     }
 
     /// The annotations that say so.
     fn ownership(&self) -> [(&'static str, String); 2] {
-        [
-            (api::ssp::OWNER, self.owner.clone()),
-            (api::ssp::OWNER_TYPE, OWNER_KIND.to_owned()),
-        ]
+        self.owner.annotations()
     }
 
     /// The one architecture, where there is one for all.

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::choose::{Chosen, OS, choose, malformed};
 use crate::error::Error;
+use crate::mounted::{self, Mounted};
 use crate::target::{self, Target};
 use crate::web::{self, Found, WebOptions};
 
@@ -63,6 +64,8 @@ pub struct Request {
     pub options: disk::Options,
     /// What is known of the file, if it is one on a web server.
     pub web: WebOptions,
+    /// The folder with all files of the image, if a node has pulled it: nobody else is asked for it.
+    pub mounted: Option<PathBuf>,
 }
 
 impl Request {
@@ -81,6 +84,7 @@ impl Request {
             sniff: true,
             options: disk::Options::default(),
             web: WebOptions::default(),
+            mounted: None,
         }
     }
 }
@@ -92,6 +96,9 @@ pub trait Watch: Send {
 
     /// Told once instead, when it is a file on a web server.
     fn found(&mut self, _found: &Found) {}
+
+    /// Told once instead, when a node has pulled the image.
+    fn mounted(&mut self, _mounted: &Mounted) {}
 
     /// Told some times a second. Breaking cancels the import.
     fn progress(&mut self, _progress: &Progress) -> ControlFlow<()> {
@@ -198,9 +205,13 @@ impl Drop for StopOnDrop {
 enum Prepared {
     Image(Image, Box<Chosen>),
     File(Found),
+    Mounted(Mounted),
 }
 
 async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
+    if let Some(root) = &request.mounted {
+        return Ok(Prepared::Mounted(mounted::look(root, name)?));
+    }
     let keyring = Arc::clone(&request.keyring);
     if let Source::Web(address) = &request.source {
         let found = web::look(&request.client, address, &keyring, &request.web).await?;
@@ -272,12 +283,12 @@ impl disk::Source for Blobs {
 }
 
 /// Bytes that nobody may want any more.
-pub(crate) struct Stoppable {
-    pub(crate) reader: oci::BlobReader,
+pub(crate) struct Stoppable<R> {
+    pub(crate) reader: R,
     pub(crate) stopped: Arc<AtomicBool>,
 }
 
-impl Read for Stoppable {
+impl<R: Read> Read for Stoppable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stopped.load(Ordering::Relaxed) {
             return Err(io::Error::other("nobody wants it any more"));
@@ -348,6 +359,22 @@ impl Job {
                     }),
                     digests: None,
                     // Nothing but the disk itself could say something else.
+                    platform: Platform::new(OS, &request.architecture),
+                    name,
+                    request,
+                    stopped,
+                }
+            }
+            Prepared::Mounted(mounted) => {
+                watch.mounted(&mounted);
+                Self {
+                    layers: vec![mounted.layer(&name)?],
+                    bytes: Box::new(mounted::Bytes {
+                        path: mounted.path,
+                        stopped: Arc::clone(&stopped),
+                    }),
+                    digests: None,
+                    // The node pulls for itself.
                     platform: Platform::new(OS, &request.architecture),
                     name,
                     request,

@@ -1,5 +1,5 @@
-//! From an image in a registry, an archive or a folder, or a file on a web server, to a raw disk of one
-//! architecture.
+//! From an image in a registry, an archive or a folder, one that a node has mounted, or a file on a web
+//! server, to a raw disk of one architecture.
 //!
 //! ```text
 //! Source --oci--> index --platform--> manifest, config --oci--> layers --disk--> NAME.part --rename--> NAME
@@ -14,6 +14,7 @@ mod choose;
 mod error;
 mod import;
 mod inspect;
+mod mounted;
 mod pipeline;
 mod target;
 #[cfg(test)]
@@ -25,5 +26,6 @@ pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use import::{Imported, Request, Unfinished, Watch, import};
 pub use inspect::{Details, Entry, Inspection, inspect, platforms};
-pub use pipeline::{boots_on, told, usual_architecture};
+pub use mounted::Mounted;
+pub use pipeline::{boots_on, own_architecture, told, usual_architecture};
 pub use web::{Found, WebOptions, look};

@@ -72,8 +72,13 @@ pub async fn usual_architecture(
             return Ok(only.platform.architecture.clone());
         }
     }
+    Ok(own_architecture().to_owned())
+}
+
+/// The architecture of this machine.
+pub fn own_architecture() -> &'static str {
     let own = std::env::consts::ARCH;
-    Ok(known_architecture(own).unwrap_or(own).to_owned())
+    known_architecture(own).unwrap_or(own)
 }
 
 /// The architectures that a disk boots on; none if it does not say. Nobody is to write it meanwhile.

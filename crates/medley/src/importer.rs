@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::importer::{Chosen, Found, Progress, Request, Unfinished, Watch, WebOptions};
+use ::importer::{Chosen, Found, Mounted, Progress, Request, Unfinished, Watch, WebOptions};
 use anyhow::Context as _;
 use api::golden::Sniffing;
 use chassis::Key;
@@ -30,14 +30,19 @@ use crate::runtime;
 /// Import an image or a file, in a pod that is told by its environment what to import.
 ///
 /// The operator makes such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and IMPORTER_SECRET_KEY,
-/// or from IMPORTER_DOCKER_CONFIG; headers for a web server from IMPORTER_EXTRA_HEADER_0 and so on. Tells its progress on standard error, one JSON object a line, and on
+/// or from IMPORTER_DOCKER_CONFIG; headers for a web server from IMPORTER_EXTRA_HEADER_0 and so on. An
+/// image that the node has pulled is read where it is mounted. Tells its progress on standard error, one JSON object a line, and on
 /// /metrics. An import that was interrupted is gone on with. Ends with 0 if the disk is there, with 1
 /// if not; the reason is in the termination log.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The image: docker://HOST/PATH:TAG or oci-archive:FILE[:NAME]; or a disk at https://HOST/PATH.
-    #[arg(long, value_name = "URL", env = environment::ENDPOINT)]
-    image: String,
+    #[arg(long, value_name = "URL", env = environment::ENDPOINT, required_unless_present = "copy_program")]
+    image: Option<String>,
+
+    /// The folder where the node has mounted the image: its /disk is read, and no registry is asked.
+    #[arg(long, value_name = "DIR", env = environment::MOUNTED)]
+    mounted: Option<PathBuf>,
 
     /// The architecture. That of the node if absent, unless the image is for one alone.
     #[arg(long, value_name = "ARCH", env = environment::ARCHITECTURE)]
@@ -79,6 +84,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], pod::METRICS_PORT)))]
     metrics_address: SocketAddr,
 
+    /// Import nothing; copy this program there instead, for a container whose image has none.
+    #[arg(long, value_name = "FILE")]
+    copy_program: Option<PathBuf>,
+
     /// Where to say what came of it.
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
     termination_log: PathBuf,
@@ -93,6 +102,12 @@ fn sniffing(text: &str) -> Result<Sniffing, String> {
 
 /// Runs the import; whatever comes of it is said.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(to) = &arguments.copy_program {
+        let own = std::env::current_exe().context("finding this program")?;
+        std::fs::copy(&own, to)
+            .with_context(|| format!("copying {} to {}", own.display(), to.display()))?;
+        return Ok(());
+    }
     let outcome = runtime::build()?.block_on(import(arguments));
     let said = match &outcome {
         Ok(report) => Outcome::succeeded(report.clone()),
@@ -153,12 +168,14 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
 }
 
 async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
-    let source: Source = arguments.image.parse()?;
+    let image = arguments.image.as_deref().unwrap_or_default();
+    let source: Source = image.parse()?;
     let host = source.host();
     let mut settings = Settings::new(Roots::of_system());
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();
-    if let Some(host) = &host {
+    // A node that has pulled the image needed none of it.
+    if let Some(host) = host.as_ref().filter(|_| arguments.mounted.is_none()) {
         if let Some(folder) = &arguments.certificates {
             let certificates = certificates(folder)
                 .with_context(|| format!("reading the certificates in {}", folder.display()))?;
@@ -176,6 +193,8 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let asked = arguments.arch.clone().filter(|it| !it.is_empty());
     let architecture = if let Some(architecture) = &asked {
         architecture.clone()
+    } else if arguments.mounted.is_some() {
+        ::importer::own_architecture().to_owned()
     } else {
         ::importer::usual_architecture(&source, &client, &keyring).await?
     };
@@ -187,6 +206,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     request.keyring = keyring;
     request.web = web;
     request.limit = arguments.size;
+    request.mounted.clone_from(&arguments.mounted);
     // It is the volume of this import: what an earlier try left is in the way.
     request.overwrite = true;
     request.unfinished = Unfinished::Keep;
@@ -265,6 +285,10 @@ impl Watch for Onlooker {
 
     fn found(&mut self, found: &Found) {
         self.teller.found(found);
+    }
+
+    fn mounted(&mut self, mounted: &Mounted) {
+        self.teller.mounted(mounted);
     }
 
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {

@@ -16,13 +16,19 @@ mod files;
 mod imports;
 #[path = "images/library.rs"]
 mod library;
+#[path = "images/nodes.rs"]
+mod nodes;
 #[path = "common/ours.rs"]
 mod ours;
 #[path = "images/pipeline.rs"]
 mod pipeline;
 #[path = "images/pods.rs"]
 mod pods;
+#[path = "images/sources.rs"]
+mod sources;
 #[path = "images/stage.rs"]
 mod stage;
+#[path = "images/transfers.rs"]
+mod transfers;
 #[path = "images/web.rs"]
 mod web;

@@ -24,3 +24,5 @@ mod switch;
 mod templates;
 #[path = "layers/upgrade.rs"]
 mod upgrade;
+#[path = "layers/view.rs"]
+mod view;

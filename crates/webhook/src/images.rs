@@ -1,5 +1,6 @@
 //! Reviews of what images are made of, in the words of upstream's webhooks.
 
+mod copy;
 mod machine;
 
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::review::{Refusal, allowed, denied};
+use crate::review::{Refusal, User, allowed, denied};
 
 /// A layer of images whose objects are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +24,7 @@ pub enum Layer {
     Hco,
     /// SSPs.
     Ssp,
-    /// DataImportCrons.
+    /// DataImportCrons and DataVolumes.
     Cdi,
     /// VirtualMachines.
     Vm,
@@ -33,25 +34,33 @@ pub enum Layer {
 pub(crate) struct Kind {
     pub(crate) group: &'static str,
     pub(crate) versions: &'static [&'static str],
-    pub(crate) plural: &'static str,
+    /// The first is the one that gives the check its name.
+    pub(crate) plurals: &'static [&'static str],
 }
+
+/// DataVolumes, among what is checked.
+const VOLUMES: &str = "datavolumes";
 
 impl Layer {
     /// All there are.
     pub const ALL: [Self; 4] = [Self::Hco, Self::Ssp, Self::Cdi, Self::Vm];
 
-    /// The kind that is checked.
+    /// What is checked.
     pub(crate) fn kind(self) -> Kind {
-        let (group, versions, plural): (_, &[_], _) = match self {
-            Self::Hco => ("hco.kubevirt.io", &["v1", "v1beta1"], "hyperconvergeds"),
-            Self::Ssp => ("ssp.kubevirt.io", &["v1beta3"], "ssps"),
-            Self::Cdi => ("cdi.kubevirt.io", &["v1beta1"], "dataimportcrons"),
-            Self::Vm => ("kubevirt.io", &["v1"], "virtualmachines"),
+        let (group, versions, plurals): (_, &[_], &[_]) = match self {
+            Self::Hco => ("hco.kubevirt.io", &["v1", "v1beta1"], &["hyperconvergeds"]),
+            Self::Ssp => ("ssp.kubevirt.io", &["v1beta3"], &["ssps"]),
+            Self::Cdi => (
+                "cdi.kubevirt.io",
+                &["v1beta1"],
+                &["dataimportcrons", VOLUMES],
+            ),
+            Self::Vm => ("kubevirt.io", &["v1"], &["virtualmachines"]),
         };
         Kind {
             group,
             versions,
-            plural,
+            plurals,
         }
     }
 
@@ -59,13 +68,17 @@ impl Layer {
     pub(crate) fn of(group: &str, plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|layer| {
             let kind = layer.kind();
-            kind.group == group && kind.plural == plural
+            kind.group == group && kind.plurals.contains(&plural)
         })
     }
 }
 
 /// What is asked about.
 pub(crate) struct Asked {
+    /// Who asks.
+    pub(crate) user: User,
+    /// The kind.
+    pub(crate) plural: String,
     /// The version that it is written in.
     pub(crate) version: String,
     /// What there is, unless it is made.
@@ -79,6 +92,7 @@ pub(crate) async fn review(client: &Client, layer: Layer, asked: Asked) -> Resul
     match layer {
         Layer::Hco => hyperconverged(&asked),
         Layer::Ssp => ssp(client, &asked).await,
+        Layer::Cdi if asked.plural == VOLUMES => copy::review(client, &asked).await,
         Layer::Cdi => cron(&asked),
         Layer::Vm => machine::review(client, &asked.new).await,
     }

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::PATH;
 use crate::error::Error;
-use crate::images::Layer;
+use crate::images::{Kind, Layer};
 
 /// Who owns the fields of the registration.
 const FIELD_MANAGER: &str = "medley-webhook";
@@ -136,11 +136,11 @@ pub async fn register_images(
     let checks = layers.iter().map(|layer| {
         let kind = layer.kind();
         let check = Check {
-            name: format!("{}.images.medley.dev", kind.plural),
+            name: format!("{}.images.medley.dev", name_of(&kind)),
             rule: json!({
                 "apiGroups": [kind.group],
                 "apiVersions": kind.versions,
-                "resources": [kind.plural],
+                "resources": kind.plurals,
                 "scope": "Namespaced",
             }),
             failure_policy: "Ignore",
@@ -149,6 +149,11 @@ pub async fn register_images(
         check.webhook(authority, reach)
     });
     apply(client, api::golden::WEBHOOK, checks.collect()).await
+}
+
+/// What the check of a layer is called after.
+fn name_of(kind: &Kind) -> &'static str {
+    kind.plurals.first().copied().unwrap_or_default()
 }
 
 /// Something that the API server asks about.

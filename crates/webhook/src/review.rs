@@ -153,6 +153,8 @@ async fn consider(client: &Client, review: Value, now: Timestamp) -> Result<Valu
     }
     if let Some(layer) = layer {
         let asked = images::Asked {
+            user: request.user_info,
+            plural,
             version,
             old,
             new: request.object,

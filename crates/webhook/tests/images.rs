@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::bail;
-use api::cdi::{DataImportCron, DataSource, labels};
+use api::cdi::{DataImportCron, DataSource, DataVolume, labels};
 use api::ssp::SSP;
 use fleet::operators::{
     self, HyperConvergedVersion, Installed, hyperconverged, names, virtual_machine,
 };
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
@@ -253,6 +253,91 @@ async fn a_machine_gets_the_architecture_of_its_image() -> anyhow::Result<()> {
     let made = machines.create(&params, &machine).await?;
     let said = made.data.pointer("/spec/template/spec/architecture");
     assert_eq!(said, Some(&json!("arm64")));
+    world.check.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_from_another_namespace_takes_the_right_to_it() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let admin = world.cluster.client();
+    let user = world
+        .cluster
+        .client_as("somebody", &["system:authenticated"])?;
+    let roles: Api<ClusterRole> = Api::all(admin.clone());
+    let role = serde_json::from_value(json!({
+        "metadata": { "name": "machines" },
+        "rules": [{
+            "apiGroups": ["cdi.kubevirt.io"], "resources": ["datavolumes"], "verbs": ["create", "get"],
+        }],
+    }))?;
+    let params = PostParams::default();
+    roles.create(&params, &role).await?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
+    let binding = serde_json::from_value(json!({
+        "metadata": { "name": "machines" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "machines" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody" }],
+    }))?;
+    bindings.create(&params, &binding).await?;
+
+    // It is pointed to in its own namespace, but what it points to is elsewhere.
+    let sources: Api<DataSource> = world.api("default");
+    let source = serde_json::from_value(json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
+        "metadata": { "name": "fedora" },
+        "spec": { "source": { "snapshot": { "namespace": "kube-system", "name": "disk" } } },
+    }))?;
+    sources.create(&params, &source).await?;
+    let copy = |name: &str, spec: Value| {
+        let object = json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
+            "metadata": { "name": name }, "spec": spec,
+        });
+        let volumes: Api<DataVolume> = Api::namespaced(user.clone(), "default");
+        async move {
+            let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+            volumes.create(&PostParams::default(), &object).await
+        }
+    };
+    let here = json!({ "source": { "pvc": { "namespace": "default", "name": "disk" } } });
+    // A genuine server notices new rights a moment later.
+    wait_until("somebody may make volumes", SOON, async || {
+        Ok(copy("here", here.clone()).await.ok())
+    })
+    .await?;
+    let expected =
+        "User somebody has insufficient permissions in clone source namespace kube-system";
+    for spec in [
+        json!({ "source": { "pvc": { "namespace": "kube-system", "name": "disk" } } }),
+        json!({ "source": { "snapshot": { "namespace": "kube-system", "name": "disk" } } }),
+        json!({ "sourceRef": { "kind": "DataSource", "name": "fedora" } }),
+    ] {
+        let said = refusal(copy("there", spec).await)?;
+        assert!(said.contains(expected), "{said}");
+    }
+    let roles: Api<Role> = Api::namespaced(admin.clone(), "kube-system");
+    let role = serde_json::from_value(json!({
+        "metadata": { "name": "copy" },
+        "rules": [{
+            "apiGroups": ["cdi.kubevirt.io"], "resources": ["datavolumes/source"], "verbs": ["create"],
+        }],
+    }))?;
+    roles.create(&params, &role).await?;
+    let bindings: Api<RoleBinding> = Api::namespaced(admin, "kube-system");
+    let binding = serde_json::from_value(json!({
+        "metadata": { "name": "copy" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "copy" },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated",
+        }],
+    }))?;
+    bindings.create(&params, &binding).await?;
+    let spec = json!({ "sourceRef": { "kind": "DataSource", "name": "fedora" } });
+    wait_until("everybody may copy", SOON, async || {
+        Ok(copy("there", spec.clone()).await.ok())
+    })
+    .await?;
     world.check.stop().await;
     Ok(())
 }

@@ -124,6 +124,16 @@ pub struct HttpSource {
     pub rest: Rest,
 }
 
+impl RegistrySource {
+    /// The image that a node has to pull, as container runtimes name it. Nodes pull from registries
+    /// alone.
+    pub fn pulled_by_node(&self) -> Option<&str> {
+        let image = self.url.as_deref()?.strip_prefix("docker://")?;
+        let by_node = self.pull_method.as_deref() == Some("node");
+        Some(image).filter(|image| by_node && !image.is_empty())
+    }
+}
+
 /// What an image is for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

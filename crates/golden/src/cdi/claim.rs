@@ -33,7 +33,8 @@ pub struct Storage<'a> {
     pub overhead: Overhead,
 }
 
-/// The claim of a DataVolume, as it is to be made. `from` is what it is a copy of, and how big that is.
+/// The claim of a DataVolume, as it is to be made. `from` is what it is a copy of, and how big that is;
+/// if that is in another namespace, so has the claim to be (`copy::interim`).
 pub fn claim(
     volume: &DataVolume,
     storage: &Storage<'_>,
@@ -59,7 +60,7 @@ pub fn claim(
         wanted["storageClassName"] = json!(class);
     }
     if let Some((source, _)) = from {
-        copy(&mut wanted, source, volume)?;
+        copy(&mut wanted, source)?;
     }
     let meta = &volume.metadata;
     let mut own: BTreeMap<String, String> = meta.labels.clone().unwrap_or_default();
@@ -142,8 +143,8 @@ pub fn bytes(text: &str) -> Option<u64> {
     u64::try_from(quantity.value()).ok().filter(|it| *it > 0)
 }
 
-/// Makes a claim a copy. In another namespace, that takes a cluster that copies between namespaces.
-fn copy(wanted: &mut Value, source: &Source, volume: &DataVolume) -> Result<(), Failure> {
+/// Makes a claim a copy of something in its namespace.
+fn copy(wanted: &mut Value, source: &Source) -> Result<(), Failure> {
     let (group, kind, of) = match source.which() {
         Some(DataSourceRef::Pvc(of)) => (None, "PersistentVolumeClaim", of),
         Some(DataSourceRef::Snapshot(of)) => (Some(SNAPSHOTS), "VolumeSnapshot", of),
@@ -155,13 +156,7 @@ fn copy(wanted: &mut Value, source: &Source, volume: &DataVolume) -> Result<(), 
     if let Some(group) = group {
         reference["apiGroup"] = json!(group);
     }
-    let home = volume.metadata.namespace.as_deref().unwrap_or_default();
-    if of.namespace.is_empty() || of.namespace == home {
-        wanted["dataSource"] = reference;
-    } else {
-        reference["namespace"] = json!(of.namespace);
-        wanted["dataSourceRef"] = reference;
-    }
+    wanted["dataSource"] = reference;
     Ok(())
 }
 

@@ -34,6 +34,10 @@ pub struct Facts<'a> {
     pub cron: &'a DataImportCron,
     /// What the registry was asked last, if this program asked it.
     pub polled: Option<&'a Polled>,
+    /// Why nobody has asked it yet, if something is in the way.
+    pub hindered: Option<&'a Failure>,
+    /// Why its source may not be imported, if somebody has to allow that and does not.
+    pub denied: Option<&'a Failure>,
     /// The DataSource that it manages.
     pub source: Option<&'a DataSource>,
     /// Another DataImportCron that is there and manages the same DataSource, by its label.
@@ -175,9 +179,14 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         return draft.finish(When::Never, false, None);
     }
     draft.note_poll();
-    let poll = draft.next_poll();
+    let mut poll = draft.next_poll();
     let desired = draft.desired();
     import::advance(&mut draft, desired.as_deref());
+    if draft.failure.as_ref().map(|it| it.reason) == Some(Reason::NotAuthorized) {
+        // Nobody tells when rights change.
+        let again = facts.now.checked_add(RIGHTS);
+        poll = poll.or(again.map_or(When::Never, When::At));
+    }
     let outdated = !draft
         .status
         .conditions
@@ -285,6 +294,10 @@ impl<'a> Draft<'a> {
     }
 
     fn next_poll(&self) -> When {
+        if import::no_node(self).is_some() {
+            // Nobody could answer.
+            return When::Never;
+        }
         let spec = &self.facts.cron.spec;
         let policy = self.facts.policy;
         let question = poll::question(self.facts.cron);
@@ -425,6 +438,9 @@ impl<'a> Draft<'a> {
 
 /// Somebody else keeps the DataSource current.
 const TAKEN: &str = "ErrDataSourceAlreadyManaged";
+
+/// When to look again whether somebody allows what was not allowed.
+const RIGHTS: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 
 /// What is said before the time of the next try.
 const NEXT_TRY: &str = "; next try at ";

@@ -50,13 +50,17 @@ pub enum Reason {
     Unschedulable,
     /// The digest cannot name a volume.
     InvalidDigest,
+    /// Nobody allows that to be copied.
+    NotAuthorized,
+    /// The cluster does not know the kind that the source is of.
+    KindNotInstalled,
     /// Something else.
     ImportFailed,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::ArchitectureNotFound,
         Self::NotAnIndex,
         Self::NoMatchingNode,
@@ -72,6 +76,8 @@ impl Reason {
         Self::ArchitectureMismatch,
         Self::Unschedulable,
         Self::InvalidDigest,
+        Self::NotAuthorized,
+        Self::KindNotInstalled,
         Self::ImportFailed,
     ];
 
@@ -93,6 +99,8 @@ impl Reason {
             Self::ArchitectureMismatch => "ArchitectureMismatch",
             Self::Unschedulable => "Unschedulable",
             Self::InvalidDigest => "InvalidDigest",
+            Self::NotAuthorized => "NotAuthorized",
+            Self::KindNotInstalled => "KindNotInstalled",
             Self::ImportFailed => "ImportFailed",
         }
     }
@@ -100,6 +108,18 @@ impl Reason {
     /// Reads a name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
+    }
+
+    /// What a container runtime means that cannot pull an image. Containerd says `not found` of what
+    /// is not there, be it the image or one for the architecture of its node.
+    pub fn of_pull(message: &str) -> Self {
+        let text = message.to_ascii_lowercase();
+        match Self::of_message(message) {
+            _ if text.contains("no match for platform in manifest") => Self::ArchitectureNotFound,
+            Self::ImportFailed if text.contains("authorization failed") => Self::PullUnauthorized,
+            Self::ImportFailed if text.contains("not found") => Self::ImageNotFound,
+            other => other,
+        }
     }
 
     /// What the text of an importer means.

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use api::cdi::{DataVolume, DataVolumeSource, labels};
+use api::cdi::{DataVolume, DataVolumeSource, RegistrySource, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::poll::Question;
@@ -16,6 +16,8 @@ pub struct Origin {
     pub question: Question,
     /// The architecture, if one is asked for.
     pub architecture: Option<String>,
+    /// The image, as container runtimes name it, if the node pulls it and not whoever imports.
+    pub by_node: Option<String>,
 }
 
 impl Origin {
@@ -25,9 +27,13 @@ impl Origin {
         let source = volume.spec.source.as_ref()?;
         let namespace = volume.metadata.namespace.as_deref().unwrap_or_default();
         let asked = architecture(&volume.metadata, source);
+        let registry = source.registry.as_ref();
         Some(Self {
             question: Question::of(namespace, source)?,
             architecture: asked.map(str::to_owned),
+            by_node: registry
+                .and_then(RegistrySource::pulled_by_node)
+                .map(str::to_owned),
         })
     }
 }

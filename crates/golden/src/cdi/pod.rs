@@ -1,5 +1,8 @@
 //! The pod that imports a DataVolume, and what is seen of it.
 //!
+//! If the node pulls (`pullMethod: node`), the image is a volume of the pod: the container runtime gets
+//! it with the credentials, mirrors and cache of the node, and the importer reads the disk in it.
+//!
 //! It runs once. What failed is tried again by another pod, which goes on with what the first one
 //! left on the volume.
 
@@ -30,6 +33,8 @@ pub const DEVICE: &str = "/dev/cdi-block-volume";
 pub const CERTIFICATES: &str = "/certs";
 /// Where headers that are secret are in the pod: a folder for every secret, with a file for every header.
 pub const SECRET_HEADERS: &str = "/extraheaders";
+/// Where the image is in the pod, if the node pulls it.
+pub const MOUNTED: &str = "/image";
 /// Where metrics are, in the pod.
 pub const METRICS_PORT: u16 = 8443;
 
@@ -42,8 +47,10 @@ pub const VOLUME_LABEL: &str = "cdi.kubevirt.io/storage.import.importPvcName";
 const ATTEMPT: &str = "medley.dev/attempt";
 /// The one container.
 const CONTAINER: &str = "importer";
+/// The image that the node pulls, among the volumes.
+const IMAGE: &str = "image";
 /// Who owns disks: qemu, in the images of KubeVirt.
-const USER: i64 = 107;
+pub(super) const USER: i64 = 107;
 
 /// Names of what the pod is told by its environment.
 pub mod environment {
@@ -71,6 +78,10 @@ pub mod environment {
     pub const CHECKSUM: &str = "IMPORTER_CHECKSUM";
     /// A header that is sent along to get a file; a number follows.
     pub const HEADER: &str = "IMPORTER_EXTRA_HEADER_";
+    /// Who pulls the image: `node`, or this pod.
+    pub const PULL_METHOD: &str = "IMPORTER_PULL_METHOD";
+    /// The folder with all files of the image, if the node has pulled it.
+    pub const MOUNTED: &str = "IMPORTER_MOUNTED_IMAGE";
     /// What is done with disks of other architectures: `Refuse`, `Warn` or `Off`.
     pub const SNIFFING: &str = "IMPORTER_CHECK_ARCHITECTURE";
 }
@@ -143,7 +154,13 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
     } else {
         mounts.push(json!({ "name": "data", "mountPath": FOLDER }));
     }
-    if let Some(map) = &origin.question.certificates {
+    let by_node = origin.by_node.as_deref();
+    if let Some(image) = by_node {
+        volumes.push(json!({
+            "name": IMAGE, "image": { "reference": image, "pullPolicy": "IfNotPresent" },
+        }));
+        mounts.push(json!({ "name": IMAGE, "mountPath": MOUNTED, "readOnly": true }));
+    } else if let Some(map) = &origin.question.certificates {
         volumes.push(json!({ "name": "certificates", "configMap": { "name": map } }));
         mounts.push(json!({ "name": "certificates", "mountPath": CERTIFICATES, "readOnly": true }));
     }
@@ -165,6 +182,8 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
     if let Some(architecture) = making.node {
         selector["kubernetes.io/arch"] = json!(architecture);
     }
+    let secret = origin.question.secret.as_deref();
+    let secret = secret.filter(|_| by_node.is_some());
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -191,6 +210,8 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
             "restartPolicy": "Never",
             "enableServiceLinks": false,
             "automountServiceAccountToken": false,
+            // What a node knows itself is tried, too.
+            "imagePullSecrets": pull_secrets(secret),
             "securityContext": {
                 "runAsNonRoot": true,
                 "runAsUser": USER,
@@ -202,6 +223,12 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
             "volumes": volumes,
         },
     })
+}
+
+/// Secrets that a node takes besides its own.
+pub(super) fn pull_secrets(secret: Option<&str>) -> Value {
+    let all = secret.into_iter().map(|name| json!({ "name": name }));
+    json!(all.collect::<Vec<_>>())
 }
 
 fn environment(making: &Making<'_>, origin: &Origin) -> Value {
@@ -221,6 +248,12 @@ fn environment(making: &Making<'_>, origin: &Origin) -> Value {
     }
     if let Some(wanted) = &origin.architecture {
         all.push(said(environment::ARCHITECTURE, wanted));
+    }
+    if origin.by_node.is_some() {
+        // How the registry is reached is the node's business.
+        all.push(said(environment::PULL_METHOD, "node"));
+        all.push(said(environment::MOUNTED, MOUNTED));
+        return json!(all);
     }
     if let Some(checksum) = web.and_then(|it| it.checksum.as_deref()) {
         all.push(said(environment::CHECKSUM, checksum));
@@ -303,35 +336,65 @@ fn state(pod: &Pod) -> State {
 
 /// What a pod that does not run waits for.
 fn waiting(pod: &Pod) -> State {
-    let status = pod.status.as_ref();
-    let conditions = status.and_then(|it| it.conditions.as_ref());
-    let unschedulable = conditions.into_iter().flatten().find(|it| {
+    if let Some(message) = unschedulable(pod) {
+        return State::Unschedulable(message);
+    }
+    stuck(pod).map_or(State::Scheduled, State::Failed)
+}
+
+/// Why a pod cannot be scheduled, in the words of the scheduler.
+pub(super) fn unschedulable(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let condition = conditions.iter().find(|it| {
         it.type_ == "PodScheduled"
             && it.status == "False"
             && it.reason.as_deref() == Some("Unschedulable")
-    });
-    if let Some(condition) = unschedulable {
-        return State::Unschedulable(condition.message.clone().unwrap_or_default());
-    }
-    let containers = status.and_then(|it| it.container_statuses.as_ref());
-    for container in containers.into_iter().flatten() {
-        let waiting = container.state.as_ref().and_then(|it| it.waiting.as_ref());
-        let reason = waiting.and_then(|it| it.reason.as_deref());
-        if let Some(
-            reason @ ("ErrImagePull"
+    })?;
+    Some(condition.message.clone().unwrap_or_default())
+}
+
+/// Why a pod does not begin, if it will not by itself soon. What cannot be pulled is an image of the
+/// pod or, if it says nothing of that, the one that the pod is about.
+pub(super) fn stuck(pod: &Pod) -> Option<Failure> {
+    let status = pod.status.as_ref()?;
+    let begun = status.init_container_statuses.iter().flatten();
+    let mut all = begun.chain(status.container_statuses.iter().flatten());
+    all.find_map(|container| {
+        let waiting = container.state.as_ref()?.waiting.as_ref()?;
+        let reason = waiting.reason.as_deref()?;
+        let said = waiting.message.as_deref().unwrap_or_default();
+        match reason {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName"
+                if is_about(pod, container, said) =>
+            {
+                let message = format!("failed to pull image: {reason}: {said}");
+                Some(Failure::new(Reason::of_pull(said), message))
+            }
+            "ErrImagePull"
             | "ImagePullBackOff"
             | "InvalidImageName"
             | "CreateContainerConfigError"
-            | "CreateContainerError"),
-        ) = reason
-        {
-            let said = waiting.and_then(|it| it.message.as_deref());
-            let message = format!(
-                "the importer cannot be started: {reason}: {}",
-                said.unwrap_or_default()
-            );
-            return State::Failed(Failure::new(Reason::ImportFailed, message));
+            | "CreateContainerError" => Some(Failure::new(
+                Reason::ImportFailed,
+                format!("the importer cannot be started: {reason}: {said}"),
+            )),
+            _ => None,
         }
+    })
+}
+
+/// Whether a container waits for the image that is imported, and not for that of this program.
+fn is_about(pod: &Pod, container: &ContainerStatus, said: &str) -> bool {
+    let Some(spec) = &pod.spec else {
+        return false;
+    };
+    if container.name == super::poller::CONTAINER {
+        return true;
     }
-    State::Scheduled
+    let mut volumes = spec.volumes.iter().flatten();
+    let mounts = volumes.any(|it| it.image.is_some());
+    let mut all = spec.containers.iter();
+    let own = all.find(|it| it.name == container.name);
+    let ours = own.and_then(|it| it.image.as_deref());
+    mounts && !ours.is_some_and(|ours| said.contains(ours))
 }

@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod tests;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::failure::{Failure, Reason};
 use crate::action::name_of;
 use crate::names::fnv1a_64;
+pub use way::{Stream, Way, elsewhere, not_allowed, of_claim, way};
 
 /// What is asked, and how.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

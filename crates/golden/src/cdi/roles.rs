@@ -19,10 +19,24 @@ pub fn rules() -> Vec<PolicyRule> {
         rule("cdi.kubevirt.io", &["storageprofiles", "cdiconfigs"], &READ),
         rule("", &["persistentvolumeclaims", "pods"], &write),
         rule("snapshot.storage.k8s.io", &["volumesnapshots"], &write),
+        // A copy from another namespace is made there, and its volume is handed over.
+        rule(
+            "",
+            &["persistentvolumes"],
+            &[&READ[..], &["patch"]].concat(),
+        ),
         rule("storage.k8s.io", &["storageclasses"], &READ),
         rule("", &["nodes"], &READ),
         // Credentials and certificates that images name, when they are needed.
         rule("", &["secrets", "configmaps"], &["get"]),
+        // Images that they name by image streams, where the cluster has such.
+        rule("image.openshift.io", &["imagestreams"], &["get"]),
+        // Whether what is in another namespace may be copied.
+        rule(
+            "authorization.k8s.io",
+            &["subjectaccessreviews"],
+            &["create"],
+        ),
         // What tells one cluster from another.
         rule("", &["namespaces"], &["get"]),
         rule("medley.dev", &["goldenimagepolicies"], &READ),

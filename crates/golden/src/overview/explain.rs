@@ -303,6 +303,12 @@ fn advice(image: &Image, variant: &Variant, reason: Reason) -> String {
         Reason::InvalidDigest => {
             "A version is a digest that begins with sha256: or uid:; correct who writes another one.".to_owned()
         }
+        Reason::NotAuthorized => format!(
+            "Allow the service account that its DataImportCron names, in namespace {namespace}, to create datavolumes/source where the volume is."
+        ),
+        Reason::KindNotInstalled => {
+            "Name the image by its address instead of an image stream, which only OpenShift has.".to_owned()
+        }
         Reason::ImportFailed => format!(
             "Look at the DataVolume: `kubectl -n {namespace} describe datavolume {import}`."
         ),

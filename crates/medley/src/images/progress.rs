@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use importer::{Chosen, Found, Watch};
+use importer::{Chosen, Found, Mounted, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -65,6 +65,17 @@ impl Watch for Teller {
                 "etag": found.version.etag,
                 "lastModified": found.version.modified,
                 "size": found.version.length,
+            })),
+        }
+    }
+
+    fn mounted(&mut self, mounted: &Mounted) {
+        match self {
+            Self::Bar(bar) => bar.set_message("mounted"),
+            Self::Lines { .. } => line(&json!({
+                "event": "mounted",
+                "path": mounted.path.display().to_string(),
+                "size": mounted.size,
             })),
         }
     }

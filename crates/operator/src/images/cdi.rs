@@ -9,14 +9,17 @@
 //! What is to be done is decided in `golden::cdi`. The state is in the objects alone: whoever takes
 //! over finds digests, failures and the time of the next try there, and half a disk where it was left.
 
+mod asking;
 mod cron;
 mod disks;
 mod executor;
 mod follow;
 mod poll;
+mod pollers;
 mod registries;
 mod report;
 mod source;
+mod transfer;
 mod volume;
 mod world;
 
@@ -26,8 +29,10 @@ use chassis::{Key, Manager, Queue};
 use tracing::info;
 
 use super::actions::Actions;
+use asking::Asking;
 use executor::Executor;
 use poll::Polls;
+use pollers::Pollers;
 use registries::Registries;
 use report::Report;
 use world::World;
@@ -73,7 +78,7 @@ struct Context {
     actions: Actions,
     report: Report,
     executor: Executor,
-    polls: Polls,
+    asking: Asking,
     queues: Queues,
 }
 
@@ -111,8 +116,13 @@ async fn begin(manager: &Manager, imports: &Imports) {
             Executor::here(manager, registries.clone(), folder, &queues.volumes)
         }
     };
+    let pollers = match imports {
+        Imports::Pods { image } => Some(Pollers::new(manager, image, &queues.crons)),
+        Imports::Here(_) => None,
+    };
+    let polls = Polls::start(manager, &world, registries, &report, &queues.crons);
     let context = Context {
-        polls: Polls::start(manager, &world, registries, &report, &queues.crons),
+        asking: Asking::new(world.clone(), polls, pollers, &queues.crons),
         actions: Actions::new(manager, COMPONENT),
         world,
         report,

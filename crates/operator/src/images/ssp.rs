@@ -12,6 +12,7 @@
 
 mod gather;
 mod report;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,8 +189,12 @@ impl Layer {
     async fn rest(&self, world: &World, decision: &Decision) -> Result<Next, Error> {
         if world.ssp.metadata.deletion_timestamp.is_some() && decision.waiting.is_empty() {
             self.tell_policy(world, decision).await?;
+            self.close_home(&world.ssp).await?;
             self.bind(&world.ssp, false).await?;
             return Ok(Next::Wait);
+        }
+        if !decision.paused {
+            self.open_home(&world.ssp).await?;
         }
         self.tell(&world.ssp, decision).await?;
         self.tell_policy(world, decision).await?;

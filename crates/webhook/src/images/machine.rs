@@ -67,7 +67,7 @@ fn architecture<K: Resource>(object: &K) -> Option<String> {
 }
 
 /// An object, if it is there; so is none whose kind is not installed.
-async fn get<K>(client: &Client, of: &Named) -> Result<Option<K>, Refusal>
+pub(super) async fn get<K>(client: &Client, of: &Named) -> Result<Option<K>, Refusal>
 where
     K: chassis::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
 {

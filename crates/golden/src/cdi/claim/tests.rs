@@ -118,8 +118,4 @@ fn a_copy_says_what_of() {
         made["spec"]["resources"]["requests"]["storage"],
         "1073741824"
     );
-    let elsewhere = Source::of_pvc("images", "p");
-    let made = claim(&volume(&spec), &storage, Some((&elsewhere, Some("1Gi")))).unwrap();
-    let expected = json!({ "kind": "PersistentVolumeClaim", "name": "p", "namespace": "images" });
-    assert_eq!(made["spec"]["dataSourceRef"], expected);
 }

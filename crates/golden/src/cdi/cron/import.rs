@@ -24,8 +24,9 @@ use crate::list::Listed;
 pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
     let Some(desired) = desired else {
         draft.say("Progressing", false, "NoImport", "No current import");
-        match poll_failure(draft) {
-            Some((failure, next)) => draft.fail(failure, Some(next)),
+        let no_node = no_node(draft).map(|failure| (failure, None));
+        match no_node.or_else(|| poll_failure(draft)) {
+            Some((failure, next)) => draft.fail(failure, next),
             None => draft.say("UpToDate", false, "NoDigest", "No source digest"),
         }
         return;
@@ -143,8 +144,15 @@ fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
     if draft.import_of(&name).is_some() {
         return begun(name);
     }
-    if let Some(failure) = no_node(draft).or_else(|| gone(draft, desired)) {
-        draft.say("Progressing", false, "NoImport", "No current import");
+    let denied = || draft.facts.denied.cloned();
+    let refused = no_node(draft).or_else(|| gone(draft, desired));
+    if let Some(failure) = refused.or_else(denied).or_else(|| nowhere(draft)) {
+        if failure.reason == Reason::NotAuthorized {
+            let (reason, message) = (failure.reason.as_str(), &failure.message);
+            draft.say("Progressing", false, reason, message);
+        } else {
+            draft.say("Progressing", false, "NoImport", "No current import");
+        }
         draft.fail(failure, None);
         return None;
     }
@@ -181,7 +189,7 @@ fn found(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
 }
 
 /// A node has to pull, and none has the architecture.
-fn no_node(draft: &Draft<'_>) -> Option<Failure> {
+pub(super) fn no_node(draft: &Draft<'_>) -> Option<Failure> {
     let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
     let registry = source.registry.as_ref()?;
     let architecture = draft.architecture()?;
@@ -195,17 +203,35 @@ fn no_node(draft: &Draft<'_>) -> Option<Failure> {
     ))
 }
 
-/// A version of a file on a web server that is held on to, but is not kept: what is there under its
-/// address is another one.
+/// A version of a file on a web server, or of a volume, that is held on to, but is not kept: what is
+/// there under its name is another one.
 fn gone(draft: &Draft<'_>, desired: &str) -> Option<Failure> {
     let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
-    source.http.as_ref()?;
+    let what = match (&source.http, &source.pvc) {
+        (Some(_), _) => "a web server has the newest version alone",
+        (None, Some(_)) => "a volume is one version alone",
+        (None, None) => return None,
+    };
     if draft.annotation(annotations::DESIRED_DIGEST) == Some(desired) {
         return None;
     }
     Some(Failure::new(
         Reason::ImageNotFound,
-        format!("{desired} is not kept, and a web server has the newest version alone"),
+        format!("{desired} is not kept, and {what}"),
+    ))
+}
+
+/// A version of an image stream that has not said yet where its images are.
+fn nowhere(draft: &Draft<'_>) -> Option<Failure> {
+    let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
+    let registry = source.registry.as_ref()?;
+    let stream = registry.image_stream.as_deref()?;
+    if stream.is_empty() || draft.annotation(IMAGE_STREAM_REFERENCE).is_some() {
+        return None;
+    }
+    Some(Failure::new(
+        Reason::ImageNotFound,
+        format!("image stream {stream} has not been asked yet where its images are"),
     ))
 }
 
@@ -235,7 +261,8 @@ fn volume(draft: &Draft<'_>, name: &str, digest: &str) -> DataVolume {
         if registry.image_stream.take().is_some()
             && let Some(reference) = draft.annotation(IMAGE_STREAM_REFERENCE)
         {
-            registry.url = Some(format!("docker://{reference}"));
+            // The reference is that of the newest version, which need not be the one that is wanted.
+            registry.url = Some(at_digest(&format!("docker://{reference}"), digest));
         } else if let Some(url) = &registry.url {
             registry.url = Some(at_digest(url, digest));
         }
@@ -337,17 +364,7 @@ fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
             return;
         }
         State::Imported => imported(draft, current),
-        State::Snapshot(ready) => {
-            if *ready && draft.facts.storage.snapshots {
-                // The snapshot is the import now; the volume was on the way.
-                if draft.import_of(name).is_some() {
-                    draft.delete(Kind::DataVolume, name, "its snapshot is ready");
-                } else if draft.claim_of(name).is_some() {
-                    draft.delete(Kind::Claim, name, "its snapshot is ready");
-                }
-            }
-            *ready
-        }
+        State::Snapshot(ready) => *ready,
     };
     draft.status.source_format = Some(format(draft, name).to_owned());
     if !ready {
@@ -371,9 +388,17 @@ fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
         }
     }
     point(draft, current);
+    if matches!(state, State::Snapshot(_)) && draft.facts.storage.snapshots {
+        // The snapshot is the import now; the volume was on the way, and nobody is pointed to it.
+        if draft.import_of(name).is_some() {
+            draft.delete(Kind::DataVolume, name, "its snapshot is ready");
+        } else if draft.claim_of(name).is_some() {
+            draft.delete(Kind::Claim, name, "its snapshot is ready");
+        }
+    }
     match poll_failure(draft) {
         // What is there is the newest that is known; whether it is the newest is not known.
-        Some((failure, next)) => draft.fail(failure, Some(next)),
+        Some((failure, next)) => draft.fail(failure, next),
         None => draft.say("UpToDate", true, "UpToDate", "Latest import is up to date"),
     }
     collect::garbage(draft, current);
@@ -381,7 +406,10 @@ fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
 
 /// Why the source could not be polled, and when it will be again. What was said about it before is
 /// said again by a program that did not ask itself.
-fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Timestamp)> {
+fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Option<Timestamp>)> {
+    if let Some(failure) = draft.facts.hindered {
+        return Some((failure.clone(), None));
+    }
     let trouble = draft.trouble()?;
     let asked = draft.facts.polled.and_then(|it| it.answer.as_ref().err());
     let known = conditions::get(&draft.status.conditions, "UpToDate");
@@ -393,7 +421,7 @@ fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Timestamp)> {
             Some(said.rsplit_once(NEXT_TRY).map_or(said, |(start, _)| start))
         })
         .unwrap_or("the source could not be polled");
-    Some((Failure::new(trouble.reason, message), trouble.next))
+    Some((Failure::new(trouble.reason, message), Some(trouble.next)))
 }
 
 /// What an import is kept as.

@@ -36,6 +36,7 @@ fn a_file_is_for_the_architecture_of_its_label() {
             }),
         },
         architecture: Some("s390x".to_owned()),
+        by_node: None,
     };
     assert_eq!(found, Some(expected));
 }

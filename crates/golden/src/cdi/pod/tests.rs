@@ -213,3 +213,89 @@ fn names_of_pods_fit() {
 fn progress_is_read_from_metrics(#[case] text: &str, #[case] parts: Option<u16>) {
     assert_eq!(progress(text), parts);
 }
+
+fn pulled_by_node(status: Value) -> Pod {
+    let mut volume = volume("arm64");
+    let source = volume.spec.source.as_mut().unwrap();
+    let registry = source.registry.as_mut().unwrap();
+    registry.pull_method = Some("node".to_owned());
+    let registry = registry.clone();
+    let making = Making {
+        volume: &volume,
+        claim: &PersistentVolumeClaim::default(),
+        room: None,
+        attempt: 1,
+        node: Some("arm64"),
+        image: "medley:1",
+        insecure: &[],
+        sniffing: Sniffing::Refuse,
+    };
+    let mut object = pod(&making, &registry);
+    object["status"] = status;
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn an_image_that_the_node_pulls_is_a_volume() {
+    let spec = pulled_by_node(json!({})).spec.unwrap();
+    let mut volumes = spec.volumes.iter().flatten();
+    let image = volumes.find_map(|it| it.image.as_ref()).unwrap();
+    assert_eq!(
+        image.reference.as_deref(),
+        Some("r.example:5000/x@sha256:1")
+    );
+    assert_eq!(image.pull_policy.as_deref(), Some("IfNotPresent"));
+    let container = &spec.containers[0];
+    let mut mounts = container.volume_mounts.iter().flatten();
+    let mount = mounts.find(|it| it.mount_path == MOUNTED).unwrap();
+    assert_eq!(mount.read_only, Some(true));
+    let env: Vec<&str> = container
+        .env
+        .iter()
+        .flatten()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert!(env.contains(&environment::MOUNTED), "{env:?}");
+    // Credentials are for the kubelet, and not for the pod.
+    assert!(!env.contains(&environment::SECRET_KEY), "{env:?}");
+    assert_eq!(spec.image_pull_secrets.unwrap()[0].name, "s");
+}
+
+#[rstest]
+#[case(
+    "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed",
+    Reason::PullUnauthorized
+)]
+#[case(
+    "rpc error: code = NotFound desc = failed to pull and unpack image \"r.example:5000/x@sha256:1\": failed to resolve reference: r.example:5000/x@sha256:1: not found",
+    Reason::ImageNotFound
+)]
+#[case(
+    "failed to pull and unpack image \"r.example:5000/x@sha256:1\": no match for platform in manifest: not found",
+    Reason::ArchitectureNotFound
+)]
+#[case(
+    "choosing image instance: no image found in image index for architecture \"arm64\"",
+    Reason::ArchitectureNotFound
+)]
+#[case(
+    "dial tcp 10.0.0.1:5000: connect: connection refused",
+    Reason::RegistryUnavailable
+)]
+#[case(
+    "429 Too Many Requests - Server message: toomanyrequests",
+    Reason::RateLimited
+)]
+// The image of this program.
+#[case("Back-off pulling image \"medley:1\"", Reason::ImportFailed)]
+fn what_a_node_cannot_pull_has_a_reason(#[case] said: &str, #[case] reason: Reason) {
+    let pod = pulled_by_node(json!({ "phase": "Pending", "containerStatuses": [{
+        "name": "importer", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "waiting": { "reason": "ErrImagePull", "message": said } },
+    }] }));
+    let State::Failed(failure) = read(&pod).state else {
+        panic!("{:?}", read(&pod).state);
+    };
+    assert_eq!(failure.reason, reason, "{failure}");
+    assert!(failure.message.contains(said), "{failure}");
+}

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use api::cdi::{DataImportCron, annotations, labels};
+use api::cdi::{DataImportCron, Source, annotations, labels};
 use chassis::{Error, Key, Next, Reconcile};
 use golden::action::{Action, Kind, annotation, label, name_of};
+use golden::cdi::access;
 use golden::cdi::cron::{Claim, Decision, Facts, decide};
-use golden::cdi::poll::{Polled, When};
+use golden::cdi::failure::Failure;
+use golden::cdi::poll::{self, Polled, When};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
 use super::Context;
+use super::asking::Heard;
 
 /// Keeps a DataImportCron until what goes with it is gone.
 const FINALIZER: &str = "cdi.kubevirt.io/dataImportCronFinalizer";
@@ -27,6 +30,7 @@ impl Reconcile for Controller {
         let Self(context) = self;
         let Some(cron) = context.world.crons.find(key) else {
             context.report.forget_cron(key);
+            context.asking.forget(key);
             return Ok(Next::Wait);
         };
         let leaves = cron.metadata.deletion_timestamp.is_some();
@@ -40,7 +44,8 @@ impl Reconcile for Controller {
             // The change of the object brings us back.
             return self.set_finalizers(&cron, &all).await;
         }
-        let decision = self.decide(&cron).await?;
+        let heard = context.asking.hear(&cron);
+        let decision = self.decide(&cron, &heard).await?;
         context.actions.carry_out(&decision.actions).await?;
         let of = name_of(&cron.metadata);
         if decision.status_changed && !leaves {
@@ -48,6 +53,7 @@ impl Reconcile for Controller {
             let kind = Kind::DataImportCron;
             context.actions.write_status(kind, &of, status).await?;
         }
+        context.asking.noted(&cron, &heard).await?;
         context.report.cron(&cron, &decision);
         if decision.finished {
             let all = cron.metadata.finalizers.iter().flatten();
@@ -57,7 +63,7 @@ impl Reconcile for Controller {
         Ok(match decision.poll {
             When::Never => Next::Wait,
             When::Now => {
-                context.polls.ask(&cron);
+                context.asking.ask(&cron).await?;
                 Next::Wait
             }
             When::At(then) => Next::at(then),
@@ -87,7 +93,7 @@ impl Controller {
     }
 
     /// Gathers, and decides.
-    async fn decide(&self, cron: &DataImportCron) -> Result<Decision, Error> {
+    async fn decide(&self, cron: &DataImportCron, heard: &Heard) -> Result<Decision, Error> {
         let world = &self.0.world;
         let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
         let name = cron.metadata.name.as_deref().unwrap_or_default();
@@ -118,10 +124,13 @@ impl Controller {
             let same = named != name && other.spec.managed_data_source == *managed;
             same.then(|| named.to_owned())
         });
-        let polled = self.0.polls.answer(cron).filter(|it| is_news(cron, it));
+        let polled = heard.polled.as_ref().filter(|it| is_news(cron, it));
+        let denied = self.denied(cron).await?;
         Ok(decide(&Facts {
             cron,
-            polled: polled.as_ref(),
+            polled,
+            hindered: heard.hindered.as_ref(),
+            denied: denied.as_ref(),
             source: source.as_deref(),
             rival: rival.as_deref(),
             imports: &imports,
@@ -134,6 +143,24 @@ impl Controller {
             seed: world.seed,
             now: Timestamp::now(),
         }))
+    }
+
+    /// Why the volume of another namespace may not be copied, if it is one and that is so.
+    async fn denied(&self, cron: &DataImportCron) -> Result<Option<Failure>, Error> {
+        let Some(of) = poll::elsewhere(cron) else {
+            return Ok(None);
+        };
+        let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
+        let account = cron.spec.service_account_name.as_deref();
+        let account = account.filter(|it| !it.is_empty());
+        let who = access::service_account(namespace, account.unwrap_or(access::ACCOUNT));
+        let client = self.0.world.manager.client();
+        let rights = access::rights(&Source::of_pvc(&of.namespace, &of.name));
+        if chassis::access::may_any(&client, &who, rights).await? {
+            return Ok(None);
+        }
+        let user = who.user.unwrap_or_default();
+        Ok(Some(poll::not_allowed(&user, &of)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who carries out an import: a pod, or this process.
 
 mod here;
-mod pods;
+pub(super) mod pods;
 
 use std::sync::Arc;
 

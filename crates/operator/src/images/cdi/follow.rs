@@ -14,6 +14,7 @@ use std::fmt;
 use api::cdi::labels;
 use chassis::{Error, ForeignChange, Key, Manager, Next, Queue, Reconcile};
 use golden::action::{Kind, label};
+use golden::cdi::copy::made_for;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::world::{Thing, World, architecture, configs, policies};
@@ -111,6 +112,9 @@ pub(super) fn start(manager: &Manager, context: &Context) {
             }
             if thing == Thing::Volume {
                 queues.volumes.add(key.clone());
+                if let Some((of, _)) = made_for(meta) {
+                    queues.volumes.add(Key::new(&of.namespace, &of.name));
+                }
             }
             changes.add(Change::Thing(thing, key));
         }

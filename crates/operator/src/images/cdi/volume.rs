@@ -1,11 +1,13 @@
 //! The controller of DataVolumes: those that import an image or a file, and those that are copies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use api::cdi::{DataVolume, DataVolumeStatus};
+use api::cdi::{DataVolume, DataVolumeStatus, Source};
 use chassis::{Error, Key, Next, Reconcile};
 use golden::action::{Action, Kind, Wanted, annotation, label, metadata_patch, name_of};
 use golden::cdi::claim::{self, Storage, binds_at_once, is_of, room};
+use golden::cdi::copy::Step;
 use golden::cdi::data_volume::{Claim, Facts, Report, Run, State, decide};
 use golden::cdi::failure::{Failure, Trouble};
 use golden::cdi::origin::Origin;
@@ -16,9 +18,12 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::Context;
 use super::executor::Task;
+use super::transfer::waits_for_rights;
 
 /// Files in an archive instead of a disk: CDI unpacks them into a volume.
 const ARCHIVE: &str = "archive";
+/// When to look again whether a copy is allowed that was not.
+const RIGHTS: Duration = Duration::from_mins(1);
 /// The condition that tells of the importer.
 const RUNNING: &str = "Running";
 
@@ -36,8 +41,10 @@ impl Reconcile for Controller {
         let Some(volume) = volume else {
             context.executor.forget(key);
             context.report.progress(key, None);
+            self.sweep(key, None).await?;
             return Ok(Next::Wait);
         };
+        self.sweep(key, Some(&volume)).await?;
         let claim = context.world.claims.find(key);
         let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());
         let is_over = volume
@@ -73,8 +80,13 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// How it is with the claim of a DataVolume.
-    fn state(&self, volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> Claim {
+    /// How it is with a claim of a DataVolume. What is beside its original has no consumer.
+    pub(super) fn state(
+        &self,
+        volume: &DataVolume,
+        claim: Option<&PersistentVolumeClaim>,
+        beside: bool,
+    ) -> Claim {
         let Some(claim) = claim else {
             return Claim::Missing;
         };
@@ -87,7 +99,7 @@ impl Controller {
         let class = class.and_then(|it| self.0.world.classes.get("", it));
         let mode = class.and_then(|it| it.volume_binding_mode.clone());
         let waits = mode.as_deref() == Some("WaitForFirstConsumer");
-        if waits && !binds_at_once(volume) {
+        if waits && (beside || !binds_at_once(volume)) {
             Claim::WaitsForConsumer
         } else {
             Claim::Pending
@@ -107,7 +119,7 @@ impl Controller {
         let importer = context.executor.look(volume);
         let mut decision = decide(&Facts {
             volume,
-            claim: self.state(volume, claim.as_deref()),
+            claim: self.state(volume, claim.as_deref(), false),
             importer: importer.as_ref(),
             nodes: &context.world.architectures(),
             policy: &policy,
@@ -199,16 +211,34 @@ impl Controller {
         let of = name_of(&volume.metadata);
         let source = copy::source_of(volume);
         let source = source.and_then(|it| context.world.sources.get(&it.namespace, &it.name));
+        let original = copy::original(volume, source.as_deref()).ok();
+        let there = original.as_ref();
+        let there = there.and_then(|it| copy::elsewhere(it, volume));
+        let transfer = match (&original, &there) {
+            (Some(original), Some(there)) => Some(
+                self.transfer(volume, claim.as_deref(), original, there)
+                    .await?,
+            ),
+            _ => None,
+        };
         let mut decision = copy::decide(&copy::Facts {
             volume,
             source: source.as_deref(),
-            claim: self.state(volume, claim.as_deref()),
+            claim: self.state(volume, claim.as_deref(), false),
+            transfer: transfer.as_ref(),
             now: Timestamp::now(),
         });
-        if let Some(original) = decision.make.take() {
-            match self.claim(volume, Some(&original)).await? {
-                Ok(object) => context.actions.carry_out(&[object]).await?,
-                Err(failure) => {
+        let there = there.unwrap_or_default();
+        match decision.step.take() {
+            None => {}
+            Some(Step::HandOver(name)) => {
+                if let Some(claim) = &claim {
+                    self.hand_over(&name, claim).await?;
+                }
+            }
+            Some(Step::Clean) => self.clean(volume, &there).await?,
+            Some(step) => {
+                if let Err(failure) = self.make(volume, original.as_ref(), &there, &step).await? {
                     refuse(volume, &mut decision.status, &failure);
                     decision.status_changed = volume.status.as_ref() != Some(&decision.status);
                 }
@@ -218,14 +248,45 @@ impl Controller {
             let (kind, status) = (Kind::DataVolume, &decision.status);
             context.actions.write_status(kind, &of, status).await?;
         }
-        Ok(Next::Wait)
+        Ok(if waits_for_rights(transfer.as_ref()) {
+            Next::After(RIGHTS)
+        } else {
+            Next::Wait
+        })
+    }
+
+    /// Makes the claim of a copy: its own, or the one beside the original.
+    async fn make(
+        &self,
+        volume: &DataVolume,
+        original: Option<&Source>,
+        there: &str,
+        step: &Step,
+    ) -> Result<Result<(), Failure>, Error> {
+        let action = match self.claim(volume, original).await? {
+            Ok(action) => action,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let action = match (action, step) {
+            (Action::Create { kind, object }, Step::MakeThere(_)) => Action::Create {
+                kind,
+                object: copy::interim(volume, &object, there),
+            },
+            (Action::Create { kind, object }, Step::Take(name)) => Action::Create {
+                kind,
+                object: copy::taking(object, name),
+            },
+            (action, _) => action,
+        };
+        self.0.actions.carry_out(&[action]).await?;
+        Ok(Ok(()))
     }
 
     /// The claim of a DataVolume, to be made.
     async fn claim(
         &self,
         volume: &DataVolume,
-        from: Option<&api::cdi::Source>,
+        from: Option<&Source>,
     ) -> Result<Result<Action, Failure>, Error> {
         let world = &self.0.world;
         let asked = volume.spec.pvc.as_ref().or(volume.spec.storage.as_ref());
@@ -250,11 +311,7 @@ impl Controller {
     }
 
     /// How big the original of a copy is.
-    async fn size(
-        &self,
-        from: &api::cdi::Source,
-        volume: &DataVolume,
-    ) -> Result<Option<String>, Error> {
+    async fn size(&self, from: &Source, volume: &DataVolume) -> Result<Option<String>, Error> {
         let home = volume.metadata.namespace.as_deref().unwrap_or_default();
         let at = |of: &api::cdi::Named| {
             let given = Some(of.namespace.as_str()).filter(|it| !it.is_empty());

@@ -14,7 +14,7 @@ use golden::cdi::cron::Storage;
 use golden::cdi::size::Overhead;
 use golden::names::fnv1a_64;
 use golden::policy::Policy;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
@@ -49,11 +49,14 @@ pub(super) struct World {
     pub(super) sources: Cache<DataSource>,
     pub(super) volumes: Cache<DataVolume>,
     pub(super) claims: Cache<PersistentVolumeClaim>,
+    pub(super) persistent: Cache<PersistentVolume>,
     pub(super) classes: Cache<StorageClass>,
     pub(super) profiles: Cache<StorageProfile>,
     pub(super) nodes: Cache<Node>,
     /// Claims that are being filled, by what they are copies of.
     copies: Index<PersistentVolumeClaim>,
+    /// Claims beside originals, by the DataVolume that they are made for.
+    interim: Index<PersistentVolumeClaim>,
     /// DataSources by what they stand for or point to.
     standing: Index<DataSource>,
     /// DataVolumes by the DataSource that they are copies of.
@@ -81,6 +84,8 @@ impl World {
             manager: manager.clone(),
             crons: manager.cache(),
             copies: claims.index(copied),
+            interim: claims.index(made_for),
+            persistent: manager.cache(),
             standing: sources.index(stands_for),
             copying: volumes.index(copied_source),
             claims,
@@ -96,6 +101,7 @@ impl World {
             world.sources.synced(),
             world.volumes.synced(),
             world.claims.synced(),
+            world.persistent.synced(),
             world.classes.synced(),
             world.profiles.synced(),
             world.nodes.synced(),
@@ -224,6 +230,11 @@ impl World {
         !self.copies.find(&term("", namespace, name)).is_empty()
     }
 
+    /// Claims that were made beside originals for a DataVolume.
+    pub(super) fn interim_of(&self, key: &Key) -> Vec<Arc<PersistentVolumeClaim>> {
+        self.interim.find(&term("", &key.namespace, &key.name))
+    }
+
     /// DataSources that stand for a volume or a snapshot.
     pub(super) fn standing_for(&self, thing: Thing, key: &Key) -> Vec<Arc<DataSource>> {
         let prefix = match thing {
@@ -319,6 +330,14 @@ fn copied(claim: &PersistentVolumeClaim) -> Vec<String> {
     let by_name = spec.data_source.as_ref();
     let by_name = by_name.map(|from| term("", home, &from.name));
     by_reference.or(by_name).into_iter().collect()
+}
+
+/// The DataVolume that a claim beside an original is made for.
+fn made_for(claim: &PersistentVolumeClaim) -> Vec<String> {
+    let of = golden::cdi::copy::made_for(&claim.metadata);
+    of.iter()
+        .map(|(of, _)| term("", &of.namespace, &of.name))
+        .collect()
 }
 
 fn stands_for(source: &DataSource) -> Vec<String> {

@@ -200,6 +200,8 @@ impl World {
             let decision = cron::decide(&cron::Facts {
                 cron,
                 polled: self.polled.get(name),
+                hindered: None,
+                denied: None,
                 source: self.sources.get(&source),
                 rival: None,
                 imports: imports.get(&name.name).map_or(&[], Vec::as_slice),

@@ -22,6 +22,8 @@ pub(super) struct World {
     pub(super) cron: Value,
     pub(super) objects: BTreeMap<(Kind, String), Value>,
     pub(super) polled: Option<Polled>,
+    pub(super) hindered: Option<Failure>,
+    pub(super) denied: Option<Failure>,
     pub(super) storage: Storage,
     pub(super) nodes: BTreeSet<String>,
     pub(super) busy: BTreeSet<String>,
@@ -58,6 +60,8 @@ impl World {
             cron,
             objects: BTreeMap::new(),
             polled: None,
+            hindered: None,
+            denied: None,
             storage: Storage {
                 class: Some("fast".to_owned()),
                 ..Storage::default()
@@ -123,6 +127,8 @@ impl World {
         decide(&Facts {
             cron: &cron,
             polled: self.polled.as_ref(),
+            hindered: self.hindered.as_ref(),
+            denied: self.denied.as_ref(),
             source: sources.first(),
             rival: self.rival,
             imports: &self.all::<DataVolume>(Kind::DataVolume),
@@ -140,6 +146,7 @@ impl World {
     fn carry_out(&mut self, decision: &Decision) {
         for action in &decision.actions {
             let Named { name, .. } = action.of();
+            let stood = self.stands();
             match action {
                 Action::Create { kind, object } => {
                     if *kind == Kind::DataVolume {
@@ -166,6 +173,9 @@ impl World {
                     }
                 }
             }
+            let stands = self.stands();
+            let lost = stood == Some(true) && stands == Some(false);
+            assert!(!lost, "{action:?} takes away what can be cloned");
         }
         self.cron["status"] = json!(decision.status);
     }
@@ -226,6 +236,22 @@ impl World {
         let key = (Kind::DataSource, "fedora-arm64".to_owned());
         let source = self.objects.get(&key);
         source.map_or(Value::Null, |it| it["spec"]["source"].clone())
+    }
+
+    /// Whether what the DataSource stands for is there, if there is one. Half an import is not.
+    fn stands(&self) -> Option<bool> {
+        let source = self.stands_for();
+        let there = |kind: Kind, of: &Value| {
+            let Some(name) = of["name"].as_str().map(str::to_owned) else {
+                return false;
+            };
+            let import = self.objects.get(&(Kind::DataVolume, name.clone()));
+            let unfinished = import.is_some_and(|it| it["status"]["phase"] != "Succeeded");
+            self.objects.contains_key(&(kind, name)) && !(kind == Kind::Claim && unfinished)
+        };
+        let stands =
+            there(Kind::Claim, &source["pvc"]) || there(Kind::Snapshot, &source["snapshot"]);
+        (!source.is_null()).then_some(stands)
     }
 
     pub(super) fn names(&self, kind: Kind) -> Vec<&str> {

@@ -9,11 +9,13 @@ use api::cdi::{DataVolume, annotations};
 use chassis::{Absent as _, Cache, Error, Key, Manager, Queue};
 use golden::action::annotation;
 use golden::cdi::data_volume::{Importer, State};
+use golden::cdi::failure::{Failure, Reason};
 use golden::cdi::pod::{self, Making};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::Task;
 use crate::images::cdi::COMPONENT;
@@ -27,14 +29,52 @@ pub(in crate::images::cdi) struct Pods {
     there: Cache<Pod>,
     /// How far pods say that they are, by uid.
     progress: Arc<Mutex<HashMap<String, u16>>>,
+    /// Pods that the cluster does not want, by the uid of their DataVolume.
+    refused: Arc<Mutex<HashMap<String, Importer>>>,
+    volumes: Queue<Key>,
+}
+
+/// The object of a kind that a pod was made for.
+pub(in crate::images::cdi) fn owner(pod: &Pod, kind: &str) -> Option<Key> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|it| it.kind == kind)?;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    Some(Key::new(namespace, &owner.name))
 }
 
 /// The DataVolume that a pod imports.
 fn volume_of(pod: &Pod) -> Option<Key> {
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    let owner = owners.find(|it| it.kind == "DataVolume")?;
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(Key::new(namespace, &owner.name))
+    owner(pod, "DataVolume")
+}
+
+/// Makes a pod. That the cluster does not want it is an answer: a policy, a quota, or that it knows no
+/// volumes that are images.
+pub(in crate::images::cdi) async fn create(
+    manager: &Manager,
+    there: &Cache<Pod>,
+    object: Value,
+    what: &str,
+) -> Result<Result<(), Failure>, Error> {
+    let namespace = object["metadata"]["namespace"].as_str();
+    let namespace = namespace.unwrap_or_default().to_owned();
+    let object = serde_json::from_value(object)
+        .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
+    let params = PostParams {
+        field_manager: Some(COMPONENT.to_owned()),
+        ..PostParams::default()
+    };
+    let pods: Api<Pod> = Api::namespaced(manager.client(), &namespace);
+    match pods.create(&params, &object).await {
+        Ok(made) => {
+            there.saw(&made).await;
+            Ok(Ok(()))
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
+            let message = format!("{what} is refused: {}", status.message);
+            Ok(Err(Failure::new(Reason::ImportFailed, message)))
+        }
+        Err(error) => Err(Error::api(format!("creating {what}"))(error)),
+    }
 }
 
 impl Pods {
@@ -54,6 +94,8 @@ impl Pods {
             image: image.to_owned(),
             there: pods,
             progress,
+            refused: Arc::default(),
+            volumes: volumes.clone(),
         }
     }
 
@@ -71,6 +113,10 @@ impl Pods {
     }
 
     pub(super) fn look(&self, volume: &DataVolume) -> Option<Importer> {
+        let uid = volume.metadata.uid.as_deref().unwrap_or_default();
+        if let Some(refused) = self.refused.lock().get(uid) {
+            return Some(refused.clone());
+        }
         let found = self.of(volume)?;
         let mut importer = pod::read(&found);
         if importer.state == State::Running(None) {
@@ -97,19 +143,27 @@ impl Pods {
             sniffing: task.sniffing,
         };
         let key = Key::of(&task.volume.metadata);
-        let object = serde_json::from_value(pod::pod(&making, &task.origin))
-            .map_err(|error| Error::Invalid(format!("the importer of {key}: {error}")))?;
-        let params = PostParams {
-            field_manager: Some(COMPONENT.to_owned()),
-            ..PostParams::default()
-        };
-        let made = self.api(&task.volume).create(&params, &object).await;
-        let made = made.map_err(Error::api(format!("creating the importer of {key}")))?;
-        self.there.saw(&made).await;
+        let object = pod::pod(&making, &task.origin);
+        let what = format!("the importer of {key}");
+        let made = create(&self.world.manager, &self.there, object, &what).await?;
+        if let Err(failure) = made {
+            // As good as a try that failed.
+            let importer = Importer {
+                attempt: task.attempt,
+                state: State::Failed(failure),
+            };
+            let uid = task.volume.metadata.uid.clone().unwrap_or_default();
+            self.refused.lock().insert(uid, importer);
+            self.volumes.add(key);
+        }
         Ok(())
     }
 
     pub(super) async fn remove(&self, volume: &DataVolume) -> Result<bool, Error> {
+        let uid = volume.metadata.uid.as_deref().unwrap_or_default();
+        if self.refused.lock().remove(uid).is_some() {
+            return Ok(true);
+        }
         let Some(found) = self.of(volume) else {
             return Ok(false);
         };

@@ -1,0 +1,67 @@
+//! Whether somebody may do something, by the rules of the cluster.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::Error;
+
+/// Whether somebody may do something. Asking takes the right to create `subjectaccessreviews`.
+pub async fn may(
+    client: &Client,
+    who: &SubjectAccessReviewSpec,
+    what: ResourceAttributes,
+) -> Result<bool, Error> {
+    let operation = format!(
+        "asking whether user {:?} may {}",
+        who.user.as_deref().unwrap_or_default(),
+        described(&what)
+    );
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            resource_attributes: Some(what),
+            ..who.clone()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await;
+    let answer = answer.map_err(Error::api(operation))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// What is asked for, in the words of `kubectl auth can-i`.
+fn described(what: &ResourceAttributes) -> String {
+    let after = |before: &str, part: &Option<String>| match part.as_deref() {
+        None | Some("") => String::new(),
+        Some(part) => format!("{before}{part}"),
+    };
+    [
+        after("", &what.verb),
+        after(" ", &what.resource),
+        after("/", &what.subresource),
+        after(".", &what.group),
+        after(" ", &what.name),
+    ]
+    .concat()
+}
+
+/// Whether somebody may do all of something, of one of several lists.
+pub async fn may_any(
+    client: &Client,
+    who: &SubjectAccessReviewSpec,
+    lists: Vec<Vec<ResourceAttributes>>,
+) -> Result<bool, Error> {
+    for list in lists {
+        let mut all = true;
+        for what in list {
+            all = all && may(client, who, what).await?;
+        }
+        if all {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,85 @@
+//! Who may see and copy golden images: everybody in the cluster, as upstream's SSP operator has it.
+
+use api::cdi::GROUP;
+use api::ssp::{GOLDEN_NAMESPACE, SSP};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::Owner;
+
+/// What the role and its binding are called.
+pub const NAME: &str = "os-images.kubevirt.io:view";
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// Whoever is known to the cluster, and whatever runs in it.
+const EVERYBODY: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
+
+/// What everybody may do with golden images. Whoever grants it has to have it.
+pub fn rules() -> Vec<PolicyRule> {
+    let read = ["get", "list", "watch"].as_slice();
+    [
+        ("", ["persistentvolumeclaims"].as_slice(), read),
+        ("", &["namespaces"], read),
+        ("snapshot.storage.k8s.io", &["volumesnapshots"], read),
+        (
+            GROUP,
+            &["datavolumes", "datasources", "dataimportcrons"],
+            read,
+        ),
+        (GROUP, &["datavolumes/source"], &["create"]),
+    ]
+    .into_iter()
+    .map(|(group, resources, verbs)| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    })
+    .collect()
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+/// The role, made for an SSP.
+pub fn role(ssp: &SSP) -> Role {
+    Role {
+        metadata: meta(ssp),
+        rules: Some(rules()),
+    }
+}
+
+/// Its binding to everybody.
+pub fn binding(ssp: &SSP) -> RoleBinding {
+    let subjects = EVERYBODY.map(|name| Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: "Group".to_owned(),
+        name: name.to_owned(),
+        namespace: None,
+    });
+    RoleBinding {
+        metadata: meta(ssp),
+        role_ref: RoleRef {
+            api_group: Some(RBAC.to_owned()),
+            kind: "Role".to_owned(),
+            name: NAME.to_owned(),
+        },
+        subjects: Some(subjects.into()),
+    }
+}
+
+fn meta(ssp: &SSP) -> ObjectMeta {
+    let notes = Owner::of(ssp).annotations();
+    ObjectMeta {
+        name: Some(NAME.to_owned()),
+        namespace: Some(GOLDEN_NAMESPACE.to_owned()),
+        annotations: Some(notes.map(|(name, value)| (name.to_owned(), value)).into()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether something was made for an SSP, by this program or by upstream's. What was not is left alone.
+pub fn is_of(meta: &ObjectMeta, ssp: &SSP) -> bool {
+    Owner::of(ssp).owns(meta)
+}
