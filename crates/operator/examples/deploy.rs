@@ -5,6 +5,8 @@
 
 use std::io::Write as _;
 
+use api::monitoring::pod_monitor;
+use api::rbac::cluster_role;
 use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -174,7 +176,7 @@ fn deployment(name: &str, replicas: u32, strategy: &Value, mut container: Value)
 
 /// Where Prometheus finds the metrics of the operator.
 fn metrics() -> Value {
-    alerts::pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
+    pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
 }
 
 fn labels(name: &str) -> Value {
@@ -244,7 +246,7 @@ fn users() -> Result<Vec<Value>, Failure> {
 
 /// A role in the whole cluster, and an account that has it.
 fn granted(name: &str, account: &str, rules: Vec<PolicyRule>) -> Result<Vec<Value>, Failure> {
-    let role = serde_json::to_value(roles::cluster_role(name, rules))?;
+    let role = serde_json::to_value(cluster_role(name, rules))?;
     Ok(vec![role, binding("ClusterRole", name, account)])
 }
 

@@ -41,7 +41,7 @@ impl World {
         operators::install(&admin, &installed).await?;
         let mut rules = governance::roles::webhook_rules();
         rules.extend(golden::roles::webhook_rules());
-        let role = governance::roles::cluster_role("check", rules);
+        let role = api::rbac::cluster_role("check", rules);
         let roles: Api<ClusterRole> = Api::all(admin.clone());
         roles.create(&PostParams::default(), &role).await?;
         let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());

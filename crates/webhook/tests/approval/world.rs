@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use api::advisor::{Action, VirtPlatformConfig, VirtPlatformConfigSpec, names};
+use api::rbac::cluster_role;
 use governance::approval::Approvals;
 use governance::roles;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleRef, Subject};
@@ -47,7 +48,7 @@ impl World {
             let person = role.name_any();
             grant(&admin, &role, "Group", &person).await?;
         }
-        let own = roles::cluster_role("medley-webhook", roles::webhook_rules());
+        let own = cluster_role("medley-webhook", roles::webhook_rules());
         grant(&admin, &own, "User", WEBHOOK_USER).await?;
         let mut world = Self {
             cluster,
