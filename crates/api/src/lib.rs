@@ -10,9 +10,12 @@
 
 pub mod advisor;
 pub mod cdi;
+pub mod cpu;
 pub mod golden;
 pub mod hco;
 pub mod ssp;
+
+mod schema;
 
 /// Fields of somebody else's kind that Medley does not look at, as they were read.
 pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;
