@@ -4,6 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::{GROUP, NAME, PLURAL, VERSION};
+use crate::schema::conditions;
 use crate::ssp::GOLDEN_NAMESPACE;
 
 /// A Go duration of zero or more.
@@ -164,23 +165,7 @@ fn status() -> Value {
         "type": "object",
         "properties": {
             "observedGeneration": { "type": "integer", "format": "int64" },
-            "conditions": {
-                "type": "array",
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-                "items": {
-                    "type": "object",
-                    "required": ["type", "status", "lastTransitionTime", "reason", "message"],
-                    "properties": {
-                        "type": { "type": "string", "maxLength": 316 },
-                        "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
-                        "reason": { "type": "string", "minLength": 1, "maxLength": 1024 },
-                        "message": { "type": "string", "maxLength": 32768 },
-                        "lastTransitionTime": { "type": "string", "format": "date-time" },
-                        "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
-                    },
-                },
-            },
+            "conditions": conditions(),
             "nodes": {
                 "description": "The architectures of the nodes.",
                 "type": "object",

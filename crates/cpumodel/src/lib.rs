@@ -1,0 +1,34 @@
+//! The newest CPU model that a virtual machine can still migrate with.
+//!
+//! ```text
+//! nodes --upsert/remove--> Index      bits by label, vendor, taint
+//! CpuModelPolicy ---------> Policy    table of models, threshold, which nodes count
+//! VMI --------------------> Machine   what it demands of a node
+//!
+//! Index + Policy + Machine + its node --decide---> Decision   the model, and why
+//!                                     --explain--> Explanation every node, and what one more would change
+//!                                     --review---> Review     stale, stranded, how many nodes could take it
+//! two of Index + Policy, all machines --what_if--> what changes
+//! Machine's pods ---------------------launcher---> the nodes that they ask for
+//! ```
+//!
+//! Nothing here reads a cluster or a clock. A decision looks at bits, never at every node.
+
+pub mod decide;
+pub mod demand;
+pub mod index;
+pub mod launcher;
+pub mod machine;
+pub mod names;
+pub mod policy;
+pub mod table;
+
+pub use decide::{Decision, Verdict, decide};
+pub use demand::Demand;
+pub use index::Index;
+pub use index::node::NodeFacts;
+pub use machine::Machine;
+pub use policy::Policy;
+
+#[cfg(test)]
+mod test_values;
