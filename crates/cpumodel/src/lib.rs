@@ -17,10 +17,12 @@
 pub mod decide;
 pub mod demand;
 pub mod index;
+pub mod instance;
 pub mod launcher;
 pub mod machine;
 pub mod names;
 pub mod policy;
+pub mod prospects;
 pub mod table;
 
 pub use decide::{Decision, Verdict, decide};
