@@ -49,7 +49,12 @@ impl Machine {
         Self {
             namespace: instance.metadata.namespace.clone().unwrap_or_default(),
             name: instance.metadata.name.clone().unwrap_or_default(),
-            requested: Requested::new(spec.model()),
+            // The choice took the place of the question.
+            requested: if is_ours(instance) {
+                Requested::BestMatch
+            } else {
+                Requested::new(spec.model())
+            },
             demand: Arc::new(demand),
         }
     }

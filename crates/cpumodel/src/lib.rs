@@ -14,6 +14,7 @@
 //!
 //! Nothing here reads a cluster or a clock. A decision looks at bits, never at every node.
 
+pub mod alerts;
 pub mod decide;
 pub mod demand;
 pub mod index;
@@ -23,6 +24,8 @@ pub mod machine;
 pub mod names;
 pub mod policy;
 pub mod prospects;
+pub mod report;
+pub mod roles;
 pub mod table;
 
 pub use decide::{Decision, Verdict, decide};

@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 use api::cpu::CpuModelPolicy;
 use api::kubevirt::KubeVirt;
-use chassis::{Cache, Change, Foreign, ForeignChange, Manager};
+use chassis::{Cache, Change, Foreign, ForeignChange, Manager, kind_of};
 use cpumodel::{Index, NodeFacts};
 use k8s_openapi::api::core::v1::Node;
-use kube::Resource;
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -152,9 +151,4 @@ impl Shared {
             listener(news);
         }
     }
-}
-
-/// A kind as the API knows it.
-pub fn kind_of<K: Resource<DynamicType = ()>>() -> GroupVersionKind {
-    GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()))
 }
