@@ -16,19 +16,26 @@
 
 pub mod decide;
 pub mod demand;
+pub mod explain;
+pub mod groups;
 pub mod index;
 pub mod launcher;
 pub mod machine;
 pub mod names;
 pub mod policy;
+pub mod review;
 pub mod table;
+pub mod what_if;
 
-pub use decide::{Decision, Verdict, decide};
+pub use decide::{Decision, Survey, Verdict, decide};
 pub use demand::Demand;
+pub use explain::{Explanation, explain};
 pub use index::Index;
 pub use index::node::NodeFacts;
-pub use machine::Machine;
+pub use machine::{Machine, Requested, Running};
 pub use policy::Policy;
+pub use review::{Review, review};
+pub use what_if::what_if;
 
 #[cfg(test)]
 mod test_values;

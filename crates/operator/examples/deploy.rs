@@ -25,6 +25,10 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     let mut files = vec![
         file(
+            "crds/cpumodelpolicies.yaml",
+            &[definition(&api::cpu::definition())?],
+        )?,
+        file(
             "crds/goldenimagepolicies.yaml",
             &[definition(&api::golden::definition())?],
         )?,
