@@ -23,7 +23,8 @@ pub(crate) fn conditions() -> Value {
     })
 }
 
-/// Properties of a schema that nothing in a filled-in object stands for, for tests.
+/// Properties of a schema that nothing in a filled-in object stands for, and fields of the object
+/// that the schema does not know; for tests.
 #[cfg(test)]
 pub(crate) fn unfilled(schema: &Value, object: &Value) -> Vec<String> {
     fn walk(schema: &Value, value: &Value, at: &str, missing: &mut Vec<String>) {
@@ -35,6 +36,11 @@ pub(crate) fn unfilled(schema: &Value, object: &Value) -> Vec<String> {
                     None => missing.push(at),
                 }
             }
+            for name in value.as_object().into_iter().flat_map(|value| value.keys()) {
+                if !properties.contains_key(name) {
+                    missing.push(format!("{at}.{name} is not in the schema"));
+                }
+            }
         }
         if let Some(items) = schema.get("items")
             && let Some(first) = value.get(0)
@@ -44,6 +50,7 @@ pub(crate) fn unfilled(schema: &Value, object: &Value) -> Vec<String> {
     }
     let mut missing = Vec::new();
     walk(schema, object, "", &mut missing);
+    // Metadata is the server's own.
     missing.retain(|path| !path.starts_with(".metadata"));
     missing
 }

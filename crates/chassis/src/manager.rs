@@ -73,7 +73,7 @@ impl Manager {
 
     /// The objects of a kind, in all namespaces. The first who asks starts the watch.
     pub fn cache<K: Kind<DynamicType = ()>>(&self) -> Cache<K> {
-        self.cache_with(|object| object.meta_mut().managed_fields = None)
+        self.cache_with(|object: &mut K| object.meta_mut().managed_fields = None)
     }
 
     /// The same, with a say in what is kept of an object, for kinds whose objects are large and many. The

@@ -1,5 +1,6 @@
 //! Which model a machine gets.
 
+mod rank;
 mod reason;
 mod survey;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 use serde::Serialize;
 
 pub use reason::{Fallback, RuledOut};
+pub(crate) use survey::Place;
 pub use survey::Survey;
 
 use crate::index::Index;

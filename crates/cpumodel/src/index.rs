@@ -19,7 +19,10 @@ use node::{NodeFacts, NodeVendor};
 pub(crate) use select::Selection;
 use set::NodeSet;
 
-use crate::names::{HOST_MODEL_LABEL, SCHEDULABLE_LABEL, TRUE};
+use crate::names::{
+    FEATURE_LABEL, HOST_MODEL_FEATURE_LABEL, HOST_MODEL_LABEL, MIGRATION_LABEL, MODEL_LABEL,
+    SCHEDULABLE_LABEL, TRUE,
+};
 use crate::table::Vendor;
 
 /// Taints that only repeat what the node says elsewhere. Whether they matter is decided there.
@@ -57,8 +60,11 @@ pub(crate) struct Indexed {
     labels: Box<[LabelId]>,
     /// The models that it supports, sorted.
     pub(crate) models: Box<[ModelId]>,
+    /// The labels that tell its host model and the features of it, sorted. Nodes of the same make
+    /// have the same.
+    pub(crate) host: Box<[LabelId]>,
     pub(crate) vendor: NodeVendor,
-    architecture: Option<String>,
+    pub(crate) architecture: Option<String>,
 }
 
 impl Index {
@@ -106,17 +112,21 @@ impl Index {
             }
             self.forget(place, &before.vendor, before.architecture.as_deref());
         }
-        let mut ids: Vec<LabelId> = facts
-            .labels
-            .iter()
-            .map(|(key, value)| self.labels.put(key, value, place))
-            .collect();
+        let mut ids = Vec::with_capacity(facts.labels.len());
+        let (mut models, mut host) = (Vec::new(), Vec::new());
+        for (key, value) in &facts.labels {
+            let id = self.labels.put(key, value, place);
+            ids.push(id);
+            models.extend(self.labels.label(id).model);
+            let of_host =
+                key.starts_with(HOST_MODEL_LABEL) || key.starts_with(HOST_MODEL_FEATURE_LABEL);
+            if of_host && value == TRUE {
+                host.push(id);
+            }
+        }
         ids.sort_unstable();
-        let mut models: Vec<ModelId> = ids
-            .iter()
-            .filter_map(|id| self.labels.label(*id).model)
-            .collect();
         models.sort_unstable();
+        host.sort_unstable();
         let vendor = facts.vendor();
         if let Some(one) = vendor.one() {
             self.vendors.entry(one.clone()).or_default().insert(place);
@@ -130,6 +140,7 @@ impl Index {
             name: Arc::from(facts.name.as_str()),
             labels: ids.into(),
             models: models.into(),
+            host: host.into(),
             vendor,
             architecture: facts.architecture.clone(),
         });
@@ -173,6 +184,11 @@ impl Index {
         self.nodes.get(place as usize)?.as_ref()
     }
 
+    /// All models that some node supports.
+    pub(crate) fn all_models(&self) -> impl Iterator<Item = (ModelId, &Label)> {
+        self.labels.models()
+    }
+
     /// All nodes, in no order that means anything.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (u32, &Indexed)> {
         let places = self.nodes.iter().enumerate();
@@ -189,15 +205,53 @@ impl Index {
         })
     }
 
-    /// The model of a node's own CPU.
-    pub(crate) fn host_model_of<'a>(&'a self, node: &'a Indexed) -> Option<&'a str> {
-        self.labels_in(node)
-            .filter(|(_, value)| *value == TRUE)
-            .find_map(|(key, _)| key.strip_prefix(HOST_MODEL_LABEL))
+    /// The model of a node's own CPU: the first, if its labels are half changed.
+    pub(crate) fn host_model_of(&self, node: &Indexed) -> Option<&str> {
+        self.host_model_in(&node.host)
+    }
+
+    fn host_model_in(&self, host: &[LabelId]) -> Option<&str> {
+        let labels = host.iter().map(|id| self.labels.label(*id));
+        let models = labels.filter_map(|label| label.key.strip_prefix(HOST_MODEL_LABEL));
+        models.min()
+    }
+
+    /// The nodes that machines can go to which have the host model that these labels tell; none if
+    /// they tell none.
+    pub(crate) fn host_model_targets(&self, host: &[LabelId]) -> FixedBitSet {
+        let mut nodes = self.all.clone();
+        let model = self.host_model_in(host);
+        let known = model.and_then(|model| self.with(&format!("{MIGRATION_LABEL}{model}"), TRUE));
+        self.keep(&mut nodes, known);
+        for id in host {
+            let key = &self.labels.label(*id).key;
+            if let Some(feature) = key.strip_prefix(HOST_MODEL_FEATURE_LABEL) {
+                let has = self.with(&format!("{FEATURE_LABEL}{feature}"), TRUE);
+                self.keep(&mut nodes, has);
+            }
+        }
+        nodes
+    }
+
+    /// The nodes that have all of these labels.
+    pub(crate) fn with_all<'a>(
+        &self,
+        labels: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> FixedBitSet {
+        let mut nodes = self.all.clone();
+        for (key, value) in labels {
+            self.keep(&mut nodes, self.labels.with(key, value));
+        }
+        nodes
     }
 
     pub(crate) fn model(&self, id: ModelId) -> Option<&Label> {
         self.labels.model(id)
+    }
+
+    pub(crate) fn model_named(&self, name: &str) -> Option<ModelId> {
+        let id = self.labels.find(&format!("{MODEL_LABEL}{name}"), TRUE)?;
+        self.labels.label(id).model
     }
 
     pub(crate) fn model_places(&self) -> usize {
@@ -211,6 +265,27 @@ impl Index {
     /// The nodes that have a label.
     pub(crate) fn with(&self, key: &str, value: &str) -> Option<&NodeSet> {
         self.labels.with(key, value)
+    }
+
+    /// The nodes that have a label with this key.
+    pub(crate) fn with_key(&self, key: &str) -> Option<&NodeSet> {
+        self.labels.with_key(key)
+    }
+
+    pub(crate) fn is_unschedulable(&self, place: u32) -> bool {
+        self.unschedulable.contains(place)
+    }
+
+    pub(crate) fn is_not_ready(&self, place: u32) -> bool {
+        self.not_ready.contains(place)
+    }
+
+    /// The taints that keep pods away from a node.
+    pub(crate) fn taints_of(&self, place: u32) -> impl Iterator<Item = &Value> {
+        let taints = self.taints.iter();
+        taints
+            .filter(move |(_, nodes)| nodes.contains(place))
+            .map(|(taint, _)| taint)
     }
 
     fn place(&mut self, name: &str) -> u32 {

@@ -10,6 +10,8 @@
 //!                                     --review---> Review     stale, stranded, how many nodes could take it
 //! two of Index + Policy, all machines --what_if--> what changes
 //! Machine's pods ---------------------launcher---> the nodes that they ask for
+//! Machine, before it has a node ------prospects--> whether a model will do anywhere
+//! two Reviews of a machine -----------report-----> what people are told
 //! ```
 //!
 //! Nothing here reads a cluster or a clock. A decision looks at bits, never at every node.
@@ -17,6 +19,8 @@
 pub mod alerts;
 pub mod decide;
 pub mod demand;
+pub mod explain;
+pub mod groups;
 pub mod index;
 pub mod instance;
 pub mod launcher;
@@ -25,15 +29,20 @@ pub mod names;
 pub mod policy;
 pub mod prospects;
 pub mod report;
+pub mod review;
 pub mod roles;
 pub mod table;
+pub mod what_if;
 
-pub use decide::{Decision, Verdict, decide};
+pub use decide::{Decision, Survey, Verdict, decide};
 pub use demand::Demand;
+pub use explain::{Explanation, explain};
 pub use index::Index;
 pub use index::node::NodeFacts;
-pub use machine::Machine;
+pub use machine::{Machine, Requested, Running};
 pub use policy::Policy;
+pub use review::{Review, review};
+pub use what_if::what_if;
 
 #[cfg(test)]
 mod test_values;

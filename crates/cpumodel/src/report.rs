@@ -93,17 +93,25 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
         Some(Stranded::NoTarget) => tell(
             true,
             "NoMigrationTarget",
-            format_args!("no other node that it could run on supports its CPU model {model}: it cannot migrate"),
+            format_args!(
+                "no other node that it could run on supports its CPU model {model}: it cannot migrate"
+            ),
         ),
         Some(Stranded::BelowThreshold) => tell(
             true,
             "CpuModelStranded",
-            format_args!("too few nodes support its CPU model {model}: {}", Targets(now)),
+            format_args!(
+                "too few nodes support its CPU model {model}: {}",
+                Targets(now)
+            ),
         ),
         None => tell(
             false,
             "MigrationTargetsBack",
-            format_args!("enough nodes support its CPU model {model} again: {}", Targets(now)),
+            format_args!(
+                "enough nodes support its CPU model {model} again: {}",
+                Targets(now)
+            ),
         ),
     }
     let stale = before.and_then(|before| before.stale.as_ref());

@@ -3,7 +3,9 @@
 
 use api::cpu::{GROUP, PLURAL, WEBHOOK};
 use api::kubevirt;
-use api::rbac::{READ, and_read, editor, only, register_check, rule, see_definitions, tell_events, viewer};
+use api::rbac::{
+    READ, and_read, editor, only, register_check, rule, see_definitions, tell_events, viewer,
+};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 /// The role of whoever looks on.
@@ -56,8 +58,5 @@ fn followed() -> Vec<PolicyRule> {
 
 /// The roles of people, the second with what the first has.
 pub fn user_roles() -> [ClusterRole; 2] {
-    [
-        viewer(VIEWER, GROUP, PLURAL),
-        editor(EDITOR, GROUP, PLURAL),
-    ]
+    [viewer(VIEWER, GROUP, PLURAL), editor(EDITOR, GROUP, PLURAL)]
 }

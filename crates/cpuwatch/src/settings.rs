@@ -65,8 +65,8 @@ impl Sources {
 
     pub(crate) fn policy(&mut self, change: &Change<DynamicObject>) {
         let named =
-            |object: &&Arc<DynamicObject>| object.metadata.name.as_deref() == Some(api::cpu::NAME);
-        if change.object().filter(named).is_some() {
+            |object: &Arc<DynamicObject>| object.metadata.name.as_deref() == Some(api::cpu::NAME);
+        if change.object().is_some_and(named) {
             self.policy = change.new.as_ref().and_then(read);
         }
     }

@@ -21,14 +21,11 @@ use std::time::Duration;
 
 use api::kubevirt::{VirtualMachineInstance, labels, phases};
 use chassis::{Cache, Error, Events, Foreign, Key, Manager, Next, Queue, Reconcile};
-use cpumodel::decide::Survey;
 use cpumodel::instance::{is_ours, recorded};
 use cpumodel::launcher;
-use cpumodel::machine::Running;
 use cpumodel::names::HOST_MODEL;
 use cpumodel::report::notices;
-use cpumodel::review::{Review, review};
-use cpumodel::{Machine, Policy};
+use cpumodel::{Machine, Policy, Review, Running, Survey, review};
 use cpuwatch::{News, Watch};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
@@ -37,7 +34,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tracing::info;
 
-use ledger::Ledger;
+use ledger::{Before, Ledger};
 use report::Report;
 
 /// What the job is called: in logs, events and managed fields.
@@ -216,9 +213,11 @@ impl CpuModels {
             carried,
         });
         let review = review(&self.watch.index(), &settings.policy, &running);
-        let before = self.ledger.runs(key, running, review.clone());
-        if let Some(before) = before {
-            self.tell(&instance, before.as_ref(), &review);
+        match self.ledger.runs(key, running, review.clone()) {
+            // What was so before Medley started has been told, or can be seen in the status.
+            Before::Unknown => {}
+            Before::Waited => self.tell(&instance, None, &review),
+            Before::Fared(before) => self.tell(&instance, Some(&before), &review),
         }
         self.report.machine(key, &review);
         Ok(Next::Wait)

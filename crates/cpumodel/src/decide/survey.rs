@@ -5,18 +5,20 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::cpu::{Bias, ForeignVendors};
+use api::cpu::ForeignVendors;
 use fixedbitset::FixedBitSet;
 
+use super::rank::{Judged, Rank, judge, rank};
 use super::reason::{Fallback, RuledOut};
 use super::{Candidate, Decision, Refused, Verdict};
 use crate::demand::Demand;
+use crate::groups::GroupModel;
 use crate::index::node::NodeVendor;
-use crate::index::{Index, Indexed, ModelId, Selection};
+use crate::index::{Index, Indexed, LabelId, ModelId, Selection};
 use crate::machine::Machine;
-use crate::names::MODEL_LABEL;
+use crate::names::{MODEL_LABEL, TRUE};
 use crate::policy::{Needed, Policy};
-use crate::table::{Model, Vendor};
+use crate::table::Vendor;
 
 /// An architecture whose machines always have the CPU of their host.
 const ARM64: &str = "arm64";
@@ -32,13 +34,24 @@ pub struct Survey<'a> {
     judged: Vec<Option<Judged>>,
     by_demand: HashMap<Arc<str>, usize>,
     pools: Vec<Pool>,
+    /// By the labels that tell a host model: the nodes that know it.
+    host_targets: HashMap<&'a [LabelId], Arc<FixedBitSet>>,
+    /// By name: models that machines have.
+    named: HashMap<String, Named>,
+    /// The best model of nodes that are alike.
+    best: HashMap<Alike<'a>, Option<ModelId>>,
 }
 
-/// What the policy says of a model, whatever the nodes.
-#[derive(Debug, Clone)]
-pub(crate) struct Judged {
-    pub(crate) model: Option<Model>,
-    ruled_out: Option<RuledOut>,
+/// Nodes where the same machines get the same model: pool, vendor, whether the node counts for
+/// itself alone, models.
+type Alike<'a> = (usize, usize, u32, &'a [ModelId]);
+
+/// A model that a machine has. It need not be one that a node supports.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) id: Option<ModelId>,
+    pub(crate) age: Option<(i32, i32)>,
+    pub(crate) vendor: Option<Vendor>,
 }
 
 /// The nodes that meet a demand.
@@ -55,22 +68,9 @@ pub(crate) struct VendorPool {
     pub(crate) len: u32,
     /// How many of them support each model.
     counts: Vec<u32>,
+    /// The best model that a machine could get on any of them, once it was looked for.
+    best: Option<Option<ModelId>>,
 }
-
-/// What makes one model better than another: the larger one is.
-type Rank<'n> = (
-    bool,
-    u32,
-    i32,
-    bool,
-    u32,
-    i32,
-    bool,
-    bool,
-    u32,
-    bool,
-    Reverse<&'n str>,
-);
 
 /// The node of a machine, with what follows from it.
 pub(crate) struct Place<'a> {
@@ -81,6 +81,8 @@ pub(crate) struct Place<'a> {
     pub(crate) within: usize,
     /// 1 if the node itself does not count for others, but does for the machine that is on it.
     pub(crate) own: u32,
+    /// Whether the node counts for all.
+    pub(crate) eligible: bool,
     pub(crate) needed: Needed,
 }
 
@@ -93,6 +95,9 @@ impl<'a> Survey<'a> {
             judged: vec![None; index.model_places()],
             by_demand: HashMap::new(),
             pools: Vec::new(),
+            host_targets: HashMap::new(),
+            named: HashMap::new(),
+            best: HashMap::new(),
         }
     }
 
@@ -166,7 +171,7 @@ impl<'a> Survey<'a> {
         }
         for (key, value) in index.labels_in(place.node) {
             if let Some(model) = key.strip_prefix(MODEL_LABEL)
-                && value != crate::names::TRUE
+                && value != TRUE
             {
                 decision.ruled_out.push(Refused {
                     model: model.to_owned(),
@@ -177,13 +182,8 @@ impl<'a> Survey<'a> {
             }
         }
         decision.ruled_out.sort_by(|a, b| a.model.cmp(&b.model));
-        let bias = self.policy.bias;
-        candidates.sort_by_key(|(name, id, supporters)| {
-            let model = self.judged[*id as usize]
-                .as_ref()
-                .and_then(|judged| judged.model.as_ref());
-            Reverse(rank(bias, place.vendor, model, *supporters, name))
-        });
+        candidates
+            .sort_by_key(|(_, id, supporters)| Reverse(self.rank(place.vendor, *id, *supporters)));
         for (name, id, supporters) in candidates {
             let model = self.judged(id).model.as_ref();
             decision.candidates.push(Candidate {
@@ -197,41 +197,17 @@ impl<'a> Survey<'a> {
 
     /// The best model of a place, or why there is none.
     fn choose_at(&mut self, place: &Place<'a>) -> Verdict {
-        let index = self.index;
-        let bias = self.policy.bias;
-        let mut best: Option<(ModelId, &str, u32)> = None;
+        let best = self.best_at(place).and_then(|id| self.index.model(id));
+        if let Some(label) = best {
+            return Verdict::Model(label.model_name().to_owned());
+        }
         let mut widest: Option<(u32, Reverse<&str>)> = None;
         for &id in &*place.node.models {
-            let Some(label) = index.model(id) else {
-                continue;
-            };
-            let name = label.model_name();
-            match self.judge_at(place, id) {
-                Ok(supporters) => {
-                    let better = best.is_none_or(|(other, other_name, other_supporters)| {
-                        let known = |id: ModelId| self.judged[id as usize].as_ref();
-                        let model = |id| known(id).and_then(|judged| judged.model.as_ref());
-                        rank(bias, place.vendor, model(id), supporters, name)
-                            > rank(
-                                bias,
-                                place.vendor,
-                                model(other),
-                                other_supporters,
-                                other_name,
-                            )
-                    });
-                    if better {
-                        best = Some((id, name, supporters));
-                    }
-                }
-                Err(RuledOut::TooFewSupporters { supporters, .. }) => {
-                    widest = widest.max(Some((supporters, Reverse(name))));
-                }
-                Err(_) => {}
+            if let Some(label) = self.index.model(id)
+                && let Err(RuledOut::TooFewSupporters { supporters, .. }) = self.judge_at(place, id)
+            {
+                widest = widest.max(Some((supporters, Reverse(label.model_name()))));
             }
-        }
-        if let Some((_, name, _)) = best {
-            return Verdict::Model(name.to_owned());
         }
         let node = place.node.name.to_string();
         Verdict::HostModel(match widest {
@@ -246,6 +222,34 @@ impl<'a> Survey<'a> {
                 models: u32::try_from(place.node.models.len()).unwrap_or(u32::MAX),
             },
         })
+    }
+
+    /// The best model of a place.
+    pub(crate) fn best_at(&mut self, place: &Place<'a>) -> Option<ModelId> {
+        let alike = (place.pool, place.within, place.own, &*place.node.models);
+        if let Some(known) = self.best.get(&alike) {
+            return *known;
+        }
+        let mut fit = Vec::new();
+        for &id in &*place.node.models {
+            if let Ok(supporters) = self.judge_at(place, id) {
+                fit.push((id, supporters));
+            }
+        }
+        let best = fit
+            .into_iter()
+            .max_by_key(|(id, supporters)| self.rank(place.vendor, *id, *supporters));
+        let best = best.map(|(id, _)| id);
+        self.best.insert(alike, best);
+        best
+    }
+
+    /// What makes a model that was judged before better than another.
+    fn rank(&self, vendor: &Vendor, id: ModelId, supporters: u32) -> Rank<'a> {
+        let name = self.index.model(id).map_or("", |label| label.model_name());
+        let judged = self.judged[id as usize].as_ref();
+        let model = judged.and_then(|judged| judged.model.as_ref());
+        rank(self.policy.bias, vendor, model, supporters, name)
     }
 
     /// The node of a machine and its like; or why no model can be chosen there.
@@ -287,7 +291,8 @@ impl<'a> Survey<'a> {
             });
         }
         let bit = place as usize;
-        let own = u32::from(selection.matching.contains(bit) && !selection.eligible.contains(bit));
+        let eligible = selection.eligible.contains(bit);
+        let own = u32::from(selection.matching.contains(bit) && !eligible);
         let within = self.vendor_pool(pool, vendor);
         let len = self.pools[pool].vendors[within].1.len + own;
         Ok(Place {
@@ -297,28 +302,35 @@ impl<'a> Survey<'a> {
             pool,
             within,
             own,
+            eligible,
             needed: self.policy.threshold.needed(len),
         })
     }
 
-    /// How many nodes support a model that may be chosen; or why it may not.
-    fn judge_at(&mut self, place: &Place<'a>, id: ModelId) -> Result<u32, RuledOut> {
+    /// Whether a model may be chosen on nodes of a vendor, however many support it.
+    fn admits(&mut self, vendor: &Vendor, id: ModelId) -> Result<(), RuledOut> {
         let policy = self.policy;
         let judged = self.judged(id);
         if let Some(reason) = &judged.ruled_out {
             return Err(reason.clone());
         }
-        let vendor = judged
+        let whose = judged
             .model
             .as_ref()
             .and_then(|model| model.vendor.as_ref());
-        if let Some(vendor) = vendor.filter(|vendor| *vendor != place.vendor)
-            && policy.foreign == ForeignVendors::Exclude
-        {
-            return Err(RuledOut::ForeignVendor {
-                vendor: vendor.clone(),
-            });
+        match whose.filter(|whose| *whose != vendor) {
+            Some(whose) if policy.foreign == ForeignVendors::Exclude => {
+                Err(RuledOut::ForeignVendor {
+                    vendor: whose.clone(),
+                })
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// How many nodes support a model that may be chosen; or why it may not.
+    fn judge_at(&mut self, place: &Place<'a>, id: ModelId) -> Result<u32, RuledOut> {
+        self.admits(place.vendor, id)?;
         let supporters = self.supporters(place, id);
         if supporters < place.needed.nodes {
             return Err(RuledOut::TooFewSupporters {
@@ -331,16 +343,97 @@ impl<'a> Survey<'a> {
 
     /// How many nodes that a machine can go to support a model of its node, its own included.
     pub(crate) fn supporters(&mut self, place: &Place<'a>, id: ModelId) -> u32 {
+        self.count(place.pool, place.within, id) + place.own
+    }
+
+    /// How many nodes of one vendor support a model.
+    pub(crate) fn count(&mut self, pool: usize, within: usize, id: ModelId) -> u32 {
         let index = self.index;
-        let pool = &mut self.pools[place.pool].vendors[place.within].1;
+        let pool = &mut self.pools[pool].vendors[within].1;
         let count = &mut pool.counts[id as usize];
         if *count == UNCOUNTED {
-            let nodes = index
-                .model(id)
-                .map(|label| label.nodes.count_in(&pool.nodes));
-            *count = nodes.map_or(0, |nodes| u32::try_from(nodes).unwrap_or(UNCOUNTED - 1));
+            let label = index.model(id);
+            let nodes = label.map_or(0, |label| label.nodes.count_in(&pool.nodes));
+            *count = u32::try_from(nodes).unwrap_or(UNCOUNTED - 1);
         }
-        *count + place.own
+        *count
+    }
+
+    /// The best model that a machine could get on any node of one vendor.
+    pub(crate) fn best_anywhere(
+        &mut self,
+        pool: usize,
+        within: usize,
+        vendor: &Vendor,
+    ) -> Option<ModelId> {
+        let inner = &self.pools[pool].vendors[within].1;
+        if let Some(known) = inner.best {
+            return known;
+        }
+        // A model that nobody has is nobody's.
+        let needed = self.policy.threshold.needed(inner.len).nodes.max(1);
+        let mut fit = Vec::new();
+        for (id, _) in self.index.all_models() {
+            if self.admits(vendor, id).is_ok() {
+                let supporters = self.count(pool, within, id);
+                if supporters >= needed {
+                    fit.push((id, supporters));
+                }
+            }
+        }
+        let best = fit
+            .into_iter()
+            .max_by_key(|(id, supporters)| self.rank(vendor, *id, *supporters));
+        let best = best.map(|(id, _)| id);
+        self.pools[pool].vendors[within].1.best = Some(best);
+        best
+    }
+
+    /// Those of the models that may be chosen on nodes of a vendor, the best first.
+    pub(crate) fn order(&mut self, vendor: &Vendor, models: &[ModelId]) -> Vec<GroupModel> {
+        let pool = self.pool(&Demand::default());
+        let within = self.vendor_pool(pool, vendor);
+        let mut fit = Vec::new();
+        for id in models {
+            if self.admits(vendor, *id).is_ok() {
+                fit.push((*id, self.count(pool, within, *id)));
+            }
+        }
+        fit.sort_by_key(|(id, nodes)| Reverse(self.rank(vendor, *id, *nodes)));
+        let told = fit.into_iter().map(|(id, nodes)| GroupModel {
+            model: self
+                .index
+                .model(id)
+                .map_or("", |label| label.model_name())
+                .to_owned(),
+            year: self.judged(id).age().map_or(0, |(year, _)| year),
+            nodes,
+        });
+        told.collect()
+    }
+
+    /// The nodes that know the host model of a node.
+    pub(crate) fn host_targets(&mut self, node: &'a Indexed) -> Arc<FixedBitSet> {
+        let index = self.index;
+        self.host_targets
+            .entry(&node.host)
+            .or_insert_with(|| Arc::new(index.host_model_targets(&node.host)))
+            .clone()
+    }
+
+    /// A model by the name that a machine has recorded.
+    pub(crate) fn named(&mut self, name: &str) -> &Named {
+        if !self.named.contains_key(name) {
+            let judged = judge(self.policy, name);
+            let named = Named {
+                id: self.index.model_named(name),
+                age: judged.age(),
+                vendor: judged.model.and_then(|model| model.vendor),
+            };
+            self.named.insert(name.to_owned(), named);
+        }
+        // It was put there if it was not.
+        &self.named[name]
     }
 
     pub(crate) fn judged(&mut self, id: ModelId) -> &Judged {
@@ -370,7 +463,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Those of one vendor.
-    fn vendor_pool(&mut self, pool: usize, vendor: &Vendor) -> usize {
+    pub(crate) fn vendor_pool(&mut self, pool: usize, vendor: &Vendor) -> usize {
         let pool = &mut self.pools[pool];
         let known = pool.vendors.iter().position(|(known, _)| known == vendor);
         if let Some(place) = known {
@@ -383,7 +476,12 @@ impl<'a> Survey<'a> {
         }
         let len = u32::try_from(nodes.count_ones(..)).unwrap_or(u32::MAX);
         let counts = vec![UNCOUNTED; self.index.model_places()];
-        let inner = VendorPool { nodes, len, counts };
+        let inner = VendorPool {
+            nodes,
+            len,
+            counts,
+            best: None,
+        };
         pool.vendors.push((vendor.clone(), inner));
         pool.vendors.len() - 1
     }
@@ -393,54 +491,4 @@ impl Pool {
     pub(crate) fn of_vendor(&self, within: usize) -> &VendorPool {
         &self.vendors[within].1
     }
-}
-
-/// What a policy says of a model by its name.
-fn judge(policy: &Policy, name: &str) -> Judged {
-    let model = policy.model(name);
-    let ruled_out = if policy.excludes(name) {
-        Some(RuledOut::Excluded)
-    } else if policy.obsolete.contains(name) {
-        Some(RuledOut::Obsolete)
-    } else {
-        match &model {
-            None => Some(RuledOut::Unknown),
-            Some(Model { year: None, .. }) => Some(RuledOut::Generic),
-            Some(Model {
-                year: Some(year), ..
-            }) => (*year < policy.minimal_launch_year).then_some(RuledOut::TooOld {
-                year: *year,
-                minimum: policy.minimal_launch_year,
-            }),
-        }
-    };
-    Judged { model, ruled_out }
-}
-
-/// The order of choice: own vendor or nobody's before another's, then the year, the vendor's own,
-/// the number of nodes, the generation, mitigations, no TSX (microcode takes it away), the higher
-/// version, the base of a mainframe, the name. Names differ, so the order is total.
-fn rank<'n>(
-    bias: Bias,
-    vendor: &Vendor,
-    model: Option<&Model>,
-    supporters: u32,
-    name: &'n str,
-) -> Rank<'n> {
-    let whose = model.and_then(|model| model.vendor.as_ref());
-    let own = whose == Some(vendor);
-    let variant = model.map(|model| model.variant).unwrap_or_default();
-    (
-        own || whose.is_none(),
-        if bias == Bias::Widest { supporters } else { 0 },
-        model.and_then(|model| model.year).unwrap_or_default(),
-        own,
-        supporters,
-        model.map_or(0, |model| model.generation),
-        variant.mitigated,
-        !variant.tsx,
-        variant.version,
-        variant.base,
-        Reverse(name),
-    )
 }

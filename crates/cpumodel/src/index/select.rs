@@ -128,7 +128,7 @@ impl Index {
         }
     }
 
-    fn keep(&self, nodes: &mut FixedBitSet, set: Option<&NodeSet>) {
+    pub(super) fn keep(&self, nodes: &mut FixedBitSet, set: Option<&NodeSet>) {
         match set {
             Some(set) => set.narrow(nodes),
             None => nodes.clear(),

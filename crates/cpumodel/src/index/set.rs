@@ -133,11 +133,4 @@ impl NodeSet {
             Self::Many { bits, .. } => bits.intersection_count(nodes),
         }
     }
-
-    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = u32> + '_> {
-        match self {
-            Self::Few(list) => Box::new(list.iter().copied()),
-            Self::Many { bits, .. } => Box::new(bits.ones().filter_map(|bit| bit.try_into().ok())),
-        }
-    }
 }

@@ -40,7 +40,9 @@ pub struct Facts<'a> {
 pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
     let before = facts.object.status.as_ref();
     let conditions = [ready(facts), admission(facts), targets(facts)];
-    let known = before.map(|it| it.conditions.as_slice()).unwrap_or_default();
+    let known = before
+        .map(|it| it.conditions.as_slice())
+        .unwrap_or_default();
     let generation = facts.object.metadata.generation;
     let conditions = conditions.map(|said| said.condition(known, facts.now, generation));
     let models = facts.index.models().into_keys();
@@ -121,7 +123,12 @@ fn ready(facts: &Facts<'_>) -> Said {
         let all: Vec<String> = facts.complaints.iter().map(ToString::to_string).collect();
         return said("Ready", false, "InvalidPolicy", all.join("; "));
     }
-    said("Ready", true, "Choosing", "models are chosen as the policy says")
+    said(
+        "Ready",
+        true,
+        "Choosing",
+        "models are chosen as the policy says",
+    )
 }
 
 fn admission(facts: &Facts<'_>) -> Said {

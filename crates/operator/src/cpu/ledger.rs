@@ -33,6 +33,16 @@ enum Machine {
     },
 }
 
+/// What was known of a machine.
+pub(super) enum Before {
+    /// Nobody had looked at it: Medley has just started.
+    Unknown,
+    /// It had no model.
+    Waited,
+    /// It fared like this.
+    Fared(Review),
+}
+
 impl Ledger {
     /// A machine has no model yet.
     pub(super) fn waits(&self, key: &Key) {
@@ -40,27 +50,22 @@ impl Ledger {
         state.machines.insert(key.clone(), Machine::Waits);
     }
 
-    /// A machine has a model. How it fared before: nothing if it had none, and no answer if nobody had
-    /// looked at it, as after a start.
-    pub(super) fn runs(
-        &self,
-        key: &Key,
-        mut running: Arc<Running>,
-        review: Review,
-    ) -> Option<Option<Review>> {
+    /// A machine has a model. How it fared before.
+    pub(super) fn runs(&self, key: &Key, mut running: Arc<Running>, review: Review) -> Before {
         let mut state = self.state.lock();
         if let Some(same) = state.demands.get(&running.machine.demand) {
-            Arc::make_mut(&mut running).machine.demand = Arc::clone(same);
+            let same = Arc::clone(same);
+            Arc::make_mut(&mut running).machine.demand = same;
         } else {
             let demand = Arc::clone(&running.machine.demand);
             state.demands.insert(demand);
         }
         let machine = Machine::Runs { running, review };
-        let before = state.machines.insert(key.clone(), machine)?;
-        Some(match before {
-            Machine::Waits => None,
-            Machine::Runs { review, .. } => Some(review),
-        })
+        match state.machines.insert(key.clone(), machine) {
+            None => Before::Unknown,
+            Some(Machine::Waits) => Before::Waited,
+            Some(Machine::Runs { review, .. }) => Before::Fared(review),
+        }
     }
 
     /// A machine is gone.

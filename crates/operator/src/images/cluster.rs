@@ -17,6 +17,8 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::status::typed;
+
 /// How long the objects of a kind that is installed may take to be listed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The kind of HyperConvergeds.
