@@ -1,5 +1,8 @@
 //! What KubeVirt and the policy say.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

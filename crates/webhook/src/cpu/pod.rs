@@ -80,7 +80,7 @@ async fn instance(
     let owner = owner.filter(|owner| owner.kind == "VirtualMachineInstance");
     let owner = owner.map(|owner| owner.name.as_str()).next();
     let named = pod.annotations().get(annotations::DOMAIN);
-    let Some(name) = owner.or(named.map(String::as_str)) else {
+    let Some(name) = owner.or_else(|| named.map(String::as_str)) else {
         return Ok(None);
     };
     let api: Api<VirtualMachineInstance> = Api::namespaced(models.client.clone(), namespace);
