@@ -63,6 +63,19 @@ impl Cpu {
         }
     }
 
+    /// Whether a guest with this model runs here: it is usable, or the host's own.
+    pub(crate) fn runs(&self, model: &str) -> bool {
+        self.model == model || self.models.iter().any(|usable| usable == model)
+    }
+
+    /// What of a model this CPU does not have.
+    pub(crate) fn lacks(&self, model: &str) -> Vec<&'static str> {
+        let needs = models::features(model).into_iter();
+        needs
+            .filter(|feature| !self.features.iter().any(|has| has == feature))
+            .collect()
+    }
+
     /// The CPU in the words of an annotation on a node: the name of a generation, or all of it as JSON.
     pub(crate) fn to_annotation(&self) -> String {
         match &self.generation {

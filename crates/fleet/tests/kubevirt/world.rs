@@ -18,7 +18,7 @@ const FAST: f64 = 100.0;
 
 pub(crate) struct World {
     cluster: TestCluster,
-    manager: Manager,
+    _manager: Manager,
     namespace: String,
 }
 
@@ -46,7 +46,7 @@ impl World {
         fleet::start(&manager, options).await?;
         let world = Self {
             cluster,
-            manager,
+            _manager: manager,
             namespace,
         };
         world.untaint().await?;
@@ -104,13 +104,61 @@ impl World {
         self.create("VirtualMachine", name, spec).await.map(drop)
     }
 
+    /// Makes a machine whose instances have these annotations.
+    pub(crate) async fn annotated(
+        &self,
+        name: &str,
+        strategy: &str,
+        annotations: Value,
+    ) -> anyhow::Result<()> {
+        let template =
+            json!({ "metadata": { "annotations": annotations }, "spec": cpu("host-model") });
+        let spec = json!({ "runStrategy": strategy, "template": template });
+        self.create("VirtualMachine", name, spec).await.map(drop)
+    }
+
+    /// Changes an object of KubeVirt's.
+    pub(crate) async fn patch(
+        &self,
+        kind: &str,
+        name: &str,
+        patch: Value,
+    ) -> anyhow::Result<Value> {
+        let all = self.all(kind);
+        let patch = Patch::Merge(patch);
+        let patched = all.patch(name, &PatchParams::default(), &patch).await?;
+        Ok(json!(patched))
+    }
+
+    /// Has an instance move.
+    pub(crate) async fn migrate(
+        &self,
+        instance: &str,
+        name: &str,
+        more: Value,
+    ) -> anyhow::Result<()> {
+        let mut spec = json!({ "vmiName": instance });
+        if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
+            spec.extend(more.clone());
+        }
+        let kind = "VirtualMachineInstanceMigration";
+        self.create(kind, name, spec).await.map(drop)
+    }
+
+    /// Waits until a migration is over, and says what became of it.
+    pub(crate) async fn until_over(&self, name: &str) -> anyhow::Result<Value> {
+        let kind = "VirtualMachineInstanceMigration";
+        self.until_of(kind, name, "is over", |it| {
+            matches!(phase(it), "Succeeded" | "Failed")
+        })
+        .await
+    }
+
     /// Changes the spec of a machine.
     pub(crate) async fn set(&self, name: &str, spec: Value) -> anyhow::Result<()> {
-        let patch = Patch::Merge(json!({ "spec": spec }));
-        self.all("VirtualMachine")
-            .patch(name, &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
+        self.patch("VirtualMachine", name, json!({ "spec": spec }))
+            .await
+            .map(drop)
     }
 
     /// Changes how KubeVirt is configured.
@@ -210,15 +258,17 @@ impl World {
         Ok(pods.items.iter().map(|pod| json!(pod)).collect())
     }
 
-    pub(crate) async fn delete_instance(&self, name: &str) -> anyhow::Result<()> {
-        self.all("VirtualMachineInstance")
-            .delete(name, &DeleteParams::default())
-            .await?;
-        Ok(())
+    pub(crate) async fn node_names(&self) -> anyhow::Result<Vec<String>> {
+        let nodes = self.nodes().list(&ListParams::default()).await?;
+        let names = nodes
+            .items
+            .into_iter()
+            .filter_map(|node| node.metadata.name);
+        Ok(names.collect())
     }
 
-    pub(crate) async fn delete_machine(&self, name: &str) -> anyhow::Result<()> {
-        self.all("VirtualMachine")
+    pub(crate) async fn delete(&self, kind: &str, name: &str) -> anyhow::Result<()> {
+        self.all(kind)
             .delete(name, &DeleteParams::default())
             .await?;
         Ok(())
@@ -228,6 +278,13 @@ impl World {
 /// What an instance with this model is made of.
 pub(crate) fn cpu(model: &str) -> Value {
     json!({ "domain": { "cpu": { "model": model }, "memory": { "guest": "128Mi" } } })
+}
+
+/// The phases an object has been in.
+pub(crate) fn phases(object: &Value) -> Vec<&str> {
+    let all = object["status"]["phaseTransitionTimestamps"].as_array();
+    let all = all.into_iter().flatten();
+    all.filter_map(|it| it["phase"].as_str()).collect()
 }
 
 pub(crate) fn phase(object: &Value) -> &str {

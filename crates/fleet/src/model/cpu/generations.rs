@@ -4,8 +4,6 @@
 //! Linux switches `xsaves` off on Naples and Rome, and `rdseed`, `pcid` and `la57` were seen off on Turin;
 //! microcode took transactions from Intel's. So Rome does not run `EPYC-Rome`, and Turin no EPYC at all.
 
-use std::collections::BTreeSet;
-
 use super::Cpu;
 use super::models::{MAINFRAMES, features, split, split_mainframes};
 
@@ -22,8 +20,6 @@ pub struct Generation {
     without: &'static [&'static str],
     /// What they have beyond it.
     beyond: &'static [&'static str],
-    /// What the host model says it needs beyond its name.
-    required: &'static [&'static str],
     tsc_frequency: Option<u64>,
 }
 
@@ -42,24 +38,13 @@ const INTEL: Generation = Generation {
     vendor: "Intel",
     host_model: "",
     without: &[],
-    beyond: &["md-clear", "spec-ctrl", "ssbd", "stibp", "vmx"],
-    required: &[
-        "arch-capabilities",
-        "hypervisor",
-        "md-clear",
-        "ss",
-        "ssbd",
-        "stibp",
-        "tsc_adjust",
-        "vmx",
-    ],
+    beyond: &["md-clear", "spec-ctrl", "ss", "ssbd", "stibp", "vmx"],
     tsc_frequency: None,
 };
 
 const AMD: Generation = Generation {
     vendor: "AMD",
     beyond: &["amd-ssbd", "ibpb", "svm", "topoext"],
-    required: &["hypervisor", "svm", "tsc-deadline", "tsc_adjust", "x2apic"],
     ..INTEL
 };
 
@@ -67,7 +52,6 @@ const IBM: Generation = Generation {
     arch: "s390x",
     vendor: "IBM",
     beyond: &["aen", "cmmnt", "edat", "vx", "vxeh", "vxeh2", "zpci"],
-    required: &["aen", "cmmnt", "vx", "zpci"],
     ..INTEL
 };
 
@@ -103,9 +87,11 @@ pub const GENERATIONS: [Generation; 13] = [
         host_model: "Icelake-Server-noTSX",
         beyond: &[
             "avx512ifma",
+            "md-clear",
             "rdpid",
             "sha-ni",
             "spec-ctrl",
+            "ss",
             "ssbd",
             "stibp",
             "vmx",
@@ -188,7 +174,6 @@ impl Generation {
         let owned = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
         let whole = Cpu {
             vendor: self.vendor.to_owned(),
-            required_features: owned(self.required),
             ..Cpu::default()
         };
         if MAINFRAMES.contains(&self.host_model) {
@@ -199,21 +184,25 @@ impl Generation {
                 models,
                 known_models,
                 features: owned(self.beyond),
+                required_features: owned(self.beyond),
                 machine_types: owned(&["s390-ccw-virtio"]),
                 ..whole
             };
         }
-        let mut has = features(self.host_model);
+        let promised = features(self.host_model);
+        let mut has = promised.clone();
         has.extend(self.beyond.iter().chain(EMULATED).copied());
         has.retain(|feature| !self.without.contains(feature));
         let (models, known_models) = split(&has);
-        has.extend(self.required.iter().copied());
-        let all: BTreeSet<&str> = has;
+        // What a guest with the model of its host has although the model does not say so.
+        let required = has.difference(&promised).map(|name| (*name).to_owned());
+        let required_features = required.collect();
         Cpu {
             model: self.host_model.to_owned(),
             models,
             known_models,
-            features: all.into_iter().map(str::to_owned).collect(),
+            features: has.into_iter().map(str::to_owned).collect(),
+            required_features,
             machine_types: owned(&["pc-q35-rhel9.6.0", "q35"]),
             tsc_frequency: self.tsc_frequency,
             tsc_scalable: Some(true),

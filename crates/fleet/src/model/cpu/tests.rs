@@ -92,3 +92,27 @@ fn a_cpu_survives_the_annotation_of_its_node() {
     assert_eq!(Cpu::of_annotation("pentium9"), None);
     assert_eq!(Cpu::of_annotation("{\"vendor\":1}"), None);
 }
+
+#[test]
+fn a_guest_with_the_model_of_its_host_has_more_than_the_model_says() {
+    let required =
+        |name: &str| -> BTreeSet<String> { cpu(name).required_features.into_iter().collect() };
+    assert!(required("icelake").contains("sha-ni"));
+    // So it cannot go where that is missing, and whoever has less can come.
+    let features: BTreeSet<String> = cpu("skylake").features.into_iter().collect();
+    assert!(!required("icelake").is_subset(&features));
+    let features: BTreeSet<String> = cpu("icelake").features.into_iter().collect();
+    assert!(required("skylake").is_subset(&features));
+    for model in ["Haswell", "avx2"] {
+        assert!(!required("skylake").contains(model));
+    }
+}
+
+#[test]
+fn what_is_missing_for_a_model_is_named() {
+    assert_eq!(cpu("icelake").lacks("Skylake-Server-IBRS"), ["hle", "rtm"]);
+    assert!(cpu("skylake").runs("Skylake-Server-IBRS"));
+    assert!(!cpu("icelake").runs("Skylake-Server-IBRS"));
+    // Its own, although it is not usable by name.
+    assert!(cpu("rome").runs("EPYC-Rome"));
+}

@@ -98,7 +98,7 @@ impl Reconcile for Handler {
 }
 
 /// What a node says about its CPU.
-fn cpu_of(node: &Node) -> Option<Cpu> {
+pub(super) fn cpu_of(node: &Node) -> Option<Cpu> {
     Cpu::of_annotation(node.metadata.annotations.as_ref()?.get(CPU)?)
 }
 

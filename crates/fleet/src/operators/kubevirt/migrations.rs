@@ -16,11 +16,12 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
 use super::context::Context;
+use super::handler::cpu_of;
 use super::labels::{DOMAIN, MIGRATION_JOB, MIGRATION_JOB_NAME, MIGRATION_TARGET, NODE_NAME};
 use super::launcher::{self, Launcher};
 use super::object::{enter, is_final, phase, status, text};
 use crate::operators::report::now;
-use selectors::{lacking, target_selector};
+use selectors::{lacking, mismatch, target_selector};
 use step::{Facts, Step, step};
 
 /// What keeps a migration until it has come to its end.
@@ -187,7 +188,12 @@ impl Reconcile for Migrations {
                     if let Some(left) = context.pace.left(&format!("move {uid}"), MOVE) {
                         return Ok(Next::After(left));
                     }
-                    self.moved(&instance, target).await?;
+                    let node = context.nodes.get("", &target.node);
+                    let cpu = node.as_deref().and_then(cpu_of);
+                    match cpu.and_then(|cpu| mismatch(&instance, target, &cpu)) {
+                        None => self.moved(&instance, target).await?,
+                        Some(why) => self.stays(&instance, &why).await?,
+                    }
                 }
                 (Step::Fail(why), instance) => {
                     self.fail(&migration, instance.as_deref(), why).await?;
@@ -446,6 +452,31 @@ impl Migrations {
         Ok(())
     }
 
+    /// The guest does not start in its target, and goes on where it was.
+    async fn stays(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
+        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        let text = format!(
+            "VirtualMachineInstance migration uid {} failed. reason:Live migration failed {why}",
+            text(instance, "/status/migrationState/migrationUid")
+        );
+        events.warning_of_kind(instance, kind, "Migrated", text);
+        self.give_up(instance, &format!("Live migration failed {why}"))
+            .await
+    }
+
+    /// Says on an instance that its migration failed.
+    async fn give_up(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        let labels = changed.metadata.labels.get_or_insert_default();
+        labels.remove(MIGRATION_TARGET);
+        let state = &mut status(&mut changed)["migrationState"];
+        state["failed"] = json!(true);
+        state["completed"] = json!(true);
+        state["failureReason"] = json!(why);
+        state["endTimestamp"] = json!(now());
+        self.context.update_instance(&changed).await
+    }
+
     /// The migration comes to nothing, and its instance stays where it is.
     async fn fail(
         &self,
@@ -458,15 +489,7 @@ impl Migrations {
             let state = instance.data.pointer("/status/migrationState");
             let open = state.is_some_and(|state| state["completed"] != true);
             if open && Some(mine) == migration.metadata.uid.as_deref() {
-                let mut changed = instance.clone();
-                let labels = changed.metadata.labels.get_or_insert_default();
-                labels.remove(MIGRATION_TARGET);
-                let state = &mut status(&mut changed)["migrationState"];
-                state["failed"] = json!(true);
-                state["completed"] = json!(true);
-                state["failureReason"] = json!(why);
-                state["endTimestamp"] = json!(now());
-                self.context.update_instance(&changed).await?;
+                self.give_up(instance, why).await?;
                 // What follows is decided with that in sight.
                 return Ok(());
             }

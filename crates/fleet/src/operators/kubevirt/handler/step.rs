@@ -78,12 +78,14 @@ fn refusal(model: &str, node: &Node, cpu: Option<&Cpu>) -> Option<String> {
     if usable {
         return None;
     }
-    let described = cpu.is_some_and(|cpu| {
-        let mut all = cpu.models.iter().chain(&cpu.known_models);
-        all.any(|known| known == model)
-    });
-    Some(if described || is_known_model(model) {
-        "LibvirtError(Code=91, Domain=31, Message='the CPU is incompatible with host CPU: Host CPU does not provide required features')".to_owned()
+    let known = is_known_model(model)
+        || cpu.is_some_and(|cpu| cpu.known_models.iter().any(|known| known == model));
+    Some(if known {
+        let missing = cpu.map(|cpu| cpu.lacks(model)).unwrap_or_default();
+        format!(
+            "LibvirtError(Code=91, Domain=31, Message='the CPU is incompatible with host CPU: Host CPU does not provide required features: {}')",
+            missing.join(", ")
+        )
     } else {
         format!(
             "LibvirtError(Code=1, Domain=31, Message='internal error: Unknown CPU model {model}')"

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::model::Cpu;
 use crate::names::HOSTNAME;
 use crate::operators::kubevirt::labels::{
     CPU_FEATURE, CPU_MODEL_MIGRATION, CPU_VENDOR, CREATED_BY, HOST_MODEL, HOST_MODEL_FEATURES,
@@ -95,6 +96,26 @@ pub(super) fn keep_apart(pod: &mut Value, instance: &DynamicObject) {
         Some(terms) => terms.push(term),
         None => *required = json!([term]),
     }
+}
+
+/// What libvirt has against a guest that comes to a node with this CPU. Labels promise less than it
+/// asks for: that a model is known there does not say that it is usable.
+pub(super) fn mismatch(instance: &DynamicObject, target: &Launcher, cpu: &Cpu) -> Option<String> {
+    let model = match text(instance, "/spec/domain/cpu/model") {
+        "host-model" => {
+            let mut keys = target.node_selector.keys();
+            keys.find_map(|key| key.strip_prefix(CPU_MODEL_MIGRATION))?
+        }
+        "host-passthrough" => return None,
+        model => model,
+    };
+    if cpu.runs(model) {
+        return None;
+    }
+    let missing = cpu.lacks(model).join(",");
+    Some(format!(
+        "error encountered during MigrateToURI3 libvirt api call: virError(Code=9, Domain=10, Message='operation failed: guest CPU doesn't match specification: missing features: {missing}')"
+    ))
 }
 
 /// What a target asks of the CPU of its node, as Go prints it, if none of these nodes has it all.

@@ -80,7 +80,11 @@ fn without_a_node_or_a_launcher_there_is_no_guest() {
 // libvirt does not know that KubeVirt calls it obsolete.
 #[case("Opteron_G1", "rome", None)]
 #[case("EPYC-Milan", "rome", Some("the CPU is incompatible with host CPU"))]
-#[case("EPYC-Rome", "rome", Some("the CPU is incompatible with host CPU"))]
+#[case(
+    "EPYC-Rome",
+    "rome",
+    Some("Host CPU does not provide required features: xsaves")
+)]
 #[case("best-match-model", "rome", Some("Unknown CPU model best-match-model"))]
 fn a_model_runs_where_it_is_usable(
     #[case] model: &str,

@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::{Value, json};
 
-use super::{keep_apart, lacking, target_selector};
+use super::{keep_apart, lacking, mismatch, target_selector};
+use crate::model::Generation;
 use crate::operators::kubevirt::launcher::Launcher;
 
 type Labels = BTreeMap<String, String>;
@@ -208,4 +209,25 @@ fn what_no_node_has_is_named() {
         Some(expected)
     );
     assert_eq!(lacking(&target, [&half, &all].into_iter()), None);
+}
+
+#[test]
+fn libvirt_looks_at_what_labels_do_not_say() {
+    let cpu = |name: &str| Generation::named(name).expect("known").describe();
+    let target = source(&[(
+        "cpu-model-migration.node.kubevirt.io/Skylake-Server-IBRS",
+        "true",
+    )]);
+    let guest = instance("host-model");
+    assert_eq!(mismatch(&guest, &target, &cpu("skylake")), None);
+    assert_eq!(mismatch(&guest, &target, &cpu("sapphirerapids")), None);
+    let why = mismatch(&guest, &target, &cpu("icelake")).expect("no transactions");
+    assert!(why.contains("missing features: hle,rtm"), "{why}");
+    let named = instance("EPYC-Milan");
+    assert_eq!(mismatch(&named, &source(&[]), &cpu("genoa")), None);
+    assert!(mismatch(&named, &source(&[]), &cpu("rome")).is_some());
+    assert_eq!(
+        mismatch(&instance("host-passthrough"), &source(&[]), &cpu("rome")),
+        None
+    );
 }
