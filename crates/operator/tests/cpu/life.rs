@@ -93,7 +93,7 @@ pools:
     Ok(())
 }
 
-/// Turin runs no model of its own vendor: the machine has that of its host, and still finds its way.
+/// Turin runs no new model of its own vendor: the machine has that of its host, and still finds its way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Result<()> {
     let stage = Stage::new(
@@ -104,7 +104,10 @@ pools:
 ",
     )
     .await?;
-    stage.policy(json!({})).await?;
+    stage.policy(json!({ "minimalLaunchYear": 2015 })).await?;
+    stage
+        .status("it is read", |it| it["observedGeneration"] == 1)
+        .await?;
     stage.machine("fast", best_match(), "turin").await?;
     let first = stage.runs("fast").await?;
     assert!(is_in(&first, "turin"));
