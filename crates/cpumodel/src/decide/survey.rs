@@ -283,8 +283,9 @@ impl<'a> Survey<'a> {
         };
         let pool = self.pool(demand);
         let selection = &self.pools[pool].selection;
+        // As for the scheduler, errors matter only if no other term matches the node.
         if let Some(errors) = &selection.malformed
-            && selection.matching.is_clear()
+            && !selection.matching.contains(place as usize)
         {
             return Err(Fallback::MalformedAffinity {
                 errors: errors.to_string(),
