@@ -27,27 +27,61 @@ pub(crate) struct Wish {
     pub(crate) architecture: Option<String>,
 }
 
-/// The model that a machine gets on `initial`.
-pub(crate) fn choose(nodes: &[NodeFacts], policy: &Policy, wish: &Wish, initial: &str) -> String {
-    let Some(own) = nodes.iter().find(|node| node.name == initial) else {
+/// Nodes as they would lie in a cache.
+pub(crate) struct Scan {
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    facts: NodeFacts,
+    object: Value,
+    vendor: NodeVendor,
+    taints: Vec<Value>,
+}
+
+impl Scan {
+    pub(crate) fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> Self {
+        let node = |facts: NodeFacts| {
+            let taints = serde_json::to_value(&facts.taints).expect("taints are JSON");
+            Node {
+                object: json!({ "metadata": { "name": facts.name, "labels": facts.labels } }),
+                vendor: facts.vendor(),
+                taints: taints.as_array().cloned().unwrap_or_default(),
+                facts,
+            }
+        };
+        Self {
+            nodes: nodes.into_iter().map(node).collect(),
+        }
+    }
+
+    /// The model that a machine gets on `initial`.
+    pub(crate) fn choose(&self, policy: &Policy, wish: &Wish, initial: &str) -> String {
+        choose(&self.nodes, policy, wish, initial)
+    }
+}
+
+fn choose(nodes: &[Node], policy: &Policy, wish: &Wish, initial: &str) -> String {
+    let Some(own) = nodes.iter().find(|node| node.facts.name == initial) else {
         return HOST_MODEL.to_owned();
     };
-    let NodeVendor::One(vendor) = own.vendor() else {
+    let NodeVendor::One(vendor) = &own.vendor else {
         return HOST_MODEL.to_owned();
     };
-    if !allows(wish, own) && is_malformed(wish) {
+    let affinity = RequiredNodeAffinity::of_pod_spec(&wish.spec);
+    if !allows(wish, &affinity, own) && is_malformed(wish) {
         return HOST_MODEL.to_owned();
     }
-    let potential: Vec<&NodeFacts> = nodes
+    let potential: Vec<&Node> = nodes
         .iter()
-        .filter(|node| node.vendor().one() == Some(&vendor))
-        .filter(|node| allows(wish, node))
-        .filter(|node| node.name == initial || is_reachable(policy, wish, node))
+        .filter(|node| node.vendor.one() == Some(vendor))
+        .filter(|node| allows(wish, &affinity, node))
+        .filter(|node| node.facts.name == initial || is_reachable(policy, wish, node))
         .collect();
     let eligible = u32::try_from(potential.len()).expect("nodes are few");
     let needed = policy.threshold.needed(eligible).nodes;
     let mut best = None;
-    for (label, value) in &own.labels {
+    for (label, value) in &own.facts.labels {
         let Some(name) = label.strip_prefix(MODEL_LABEL).filter(|_| value == "true") else {
             continue;
         };
@@ -63,12 +97,17 @@ pub(crate) fn choose(nodes: &[NodeFacts], policy: &Policy, wish: &Wish, initial:
         else {
             continue;
         };
-        let is_own = model.vendor.as_ref() == Some(&vendor);
+        let is_own = model.vendor.as_ref() == Some(vendor);
         let foreign = !is_own && model.vendor.is_some();
         if foreign && policy.foreign == ForeignVendors::Exclude {
             continue;
         }
-        let has = |node: &&&NodeFacts| node.labels.get(label).is_some_and(|value| value == "true");
+        let has = |node: &&&Node| {
+            node.facts
+                .labels
+                .get(label)
+                .is_some_and(|value| value == "true")
+        };
         let supporters = potential.iter().filter(has).count();
         if supporters < needed as usize {
             continue;
@@ -105,50 +144,42 @@ fn is_malformed(wish: &Wish) -> bool {
 }
 
 /// Whether selector, affinity, features and architecture allow a node.
-fn allows(wish: &Wish, node: &NodeFacts) -> bool {
-    let object = json!({ "metadata": { "name": node.name, "labels": node.labels } });
-    let affinity = RequiredNodeAffinity::of_pod_spec(&wish.spec);
-    let label = |feature: &String| node.labels.get(&format!("{FEATURE_LABEL}{feature}"));
+fn allows(wish: &Wish, affinity: &RequiredNodeAffinity, node: &Node) -> bool {
+    let facts = &node.facts;
+    let label = |feature: &String| facts.labels.get(&format!("{FEATURE_LABEL}{feature}"));
+    let has = |feature: &String| label(feature).is_some_and(|value| value == "true");
+    let lacks = |feature: &String| label(feature).is_none();
     let same = wish.architecture.is_none()
-        || node.architecture.is_none()
-        || wish.architecture == node.architecture;
-    same && affinity.matches(&object).unwrap_or(false)
-        && wish
-            .features
-            .iter()
-            .all(|feature| label(feature).is_some_and(|value| value == "true"))
-        && wish
-            .forbidden
-            .iter()
-            .all(|feature| label(feature).is_none())
+        || facts.architecture.is_none()
+        || wish.architecture == facts.architecture;
+    same && affinity.matches(&node.object).unwrap_or(false)
+        && wish.features.iter().all(has)
+        && wish.forbidden.iter().all(lacks)
 }
 
 /// Whether a pod could go to a node now, as far as the policy cares.
-fn is_reachable(policy: &Policy, wish: &Wish, node: &NodeFacts) -> bool {
-    let scope = policy.scope;
-    let of_node = |taint: &Value| {
-        let key = taint["key"].as_str().unwrap_or_default();
-        key.starts_with("node.kubernetes.io/")
-    };
-    let taints = serde_json::to_value(&node.taints).expect("taints are JSON");
-    let taints = taints.as_array().cloned().unwrap_or_default();
-    let (state, others): (Vec<Value>, Vec<Value>) = taints.into_iter().partition(of_node);
+fn is_reachable(policy: &Policy, wish: &Wish, node: &Node) -> bool {
+    let (scope, facts) = (policy.scope, &node.facts);
     let effects = ["NoSchedule", "NoExecute"];
-    let says = |key: &str| {
-        state.iter().any(|taint| {
-            taint["key"] == key && effects.iter().any(|effect| taint["effect"] == *effect)
+    let key = |taint: &Value| taint["key"].as_str().unwrap_or_default().to_owned();
+    let says = |wanted: &str| {
+        let mut taints = node.taints.iter();
+        taints.any(|taint| {
+            key(taint) == wanted && effects.iter().any(|effect| taint["effect"] == *effect)
         })
     };
-    let alive = node
-        .labels
-        .get(SCHEDULABLE_LABEL)
-        .is_some_and(|value| value == "true");
-    let schedulable = alive && !node.unschedulable && !says("node.kubernetes.io/unschedulable");
-    let ready = node.ready
+    let alive = facts.labels.get(SCHEDULABLE_LABEL);
+    let alive = alive.is_some_and(|value| value == "true");
+    let schedulable = alive && !facts.unschedulable && !says("node.kubernetes.io/unschedulable");
+    let ready = facts.ready
         && !says("node.kubernetes.io/not-ready")
         && !says("node.kubernetes.io/unreachable");
+    let of_node = |taint: &Value| key(taint).starts_with("node.kubernetes.io/");
+    let tolerated = |taint: &Value| {
+        of_node(taint)
+            || untolerated_taint(std::slice::from_ref(taint), &wish.tolerations, &effects).is_none()
+    };
     (schedulable || scope.unschedulable == Counted::Count)
         && (ready || scope.not_ready == Counted::Count)
-        && (scope.tainted == Counted::Count
-            || untolerated_taint(&others, &wish.tolerations, &effects).is_none())
+        && (scope.tainted == Counted::Count || node.taints.iter().all(tolerated))
 }
