@@ -26,3 +26,5 @@ pub const VERSION: &str = "v1alpha1";
 pub const PLURAL: &str = "cpumodelpolicies";
 /// The one object that counts.
 pub const NAME: &str = "default";
+/// The registration of what has KubeVirt's objects carry the models that are chosen.
+pub const WEBHOOK: &str = "medley-cpu-models";

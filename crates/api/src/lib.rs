@@ -7,12 +7,18 @@
 //!
 //! A view of somebody else's kind names the fields that matter here. Whatever else an object has is
 //! kept in `rest` and written back as it was read.
+//!
+//! Besides, there is what every job says of itself in the same words: rights (`rbac`)
+//! and alerts (`monitoring`).
 
 pub mod advisor;
 pub mod cdi;
 pub mod cpu;
 pub mod golden;
 pub mod hco;
+pub mod kubevirt;
+pub mod monitoring;
+pub mod rbac;
 pub mod ssp;
 
 mod schema;

@@ -10,20 +10,27 @@
 //!                                     --review---> Review     stale, stranded, how many nodes could take it
 //! two of Index + Policy, all machines --what_if--> what changes
 //! Machine's pods ---------------------launcher---> the nodes that they ask for
+//! Machine, before it has a node ------prospects--> whether a model will do anywhere
+//! two Reviews of a machine -----------report-----> what people are told
 //! ```
 //!
 //! Nothing here reads a cluster or a clock. A decision looks at bits, never at every node.
 
+pub mod alerts;
 pub mod decide;
 pub mod demand;
 pub mod explain;
 pub mod groups;
 pub mod index;
+pub mod instance;
 pub mod launcher;
 pub mod machine;
 pub mod names;
 pub mod policy;
+pub mod prospects;
+pub mod report;
 pub mod review;
+pub mod roles;
 pub mod table;
 pub mod what_if;
 

@@ -33,3 +33,7 @@ pub const TRUE: &str = "true";
 pub const MODEL_ANNOTATION: &str = "medley.dev/cpu-model";
 /// On a machine: why this model, in a word.
 pub const REASON_ANNOTATION: &str = "medley.dev/cpu-model-reason";
+/// On a machine: what its spec asked for before the choice.
+pub const ASKED_ANNOTATION: &str = "medley.dev/cpu-model-asked";
+/// On a machine: the node that it started on, which the choice was made for.
+pub const NODE_ANNOTATION: &str = "medley.dev/cpu-model-node";

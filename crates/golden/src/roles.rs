@@ -6,19 +6,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use api::golden::{GROUP, PLURAL, WEBHOOK};
 use api::hco::TEMPLATES;
+use api::rbac::{
+    READ, and_read, editor, only, register_check, rule, see_definitions, tell_events, viewer,
+};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The role of whoever looks on.
 pub const VIEWER: &str = "medley-images-viewer";
 /// The role of whoever says how images are kept.
 pub const EDITOR: &str = "medley-images-editor";
 
-const READ: [&str; 3] = ["get", "list", "watch"];
 const CDI: &str = "cdi.kubevirt.io";
 const HCO: &str = "hco.kubevirt.io";
 const SSP: &str = "ssp.kubevirt.io";
@@ -70,16 +69,8 @@ pub fn vm_rules() -> Vec<PolicyRule> {
 /// What the check of all layers may do: look at what a machine starts from and at other SSPs, and
 /// register itself.
 pub fn webhook_rules() -> Vec<PolicyRule> {
-    let registration = rule(
-        "admissionregistration.k8s.io",
-        &["mutatingwebhookconfigurations"],
-        &["get", "create", "patch"],
-    );
     vec![
-        PolicyRule {
-            resource_names: Some(vec![WEBHOOK.to_owned()]),
-            ..registration
-        },
+        register_check(WEBHOOK),
         rule(SSP, &["ssps"], &["list"]),
         rule(CDI, &["datasources", "datavolumes"], &["get"]),
         rule("", &["persistentvolumeclaims"], &["get"]),
@@ -88,56 +79,18 @@ pub fn webhook_rules() -> Vec<PolicyRule> {
 
 /// What all of them look at.
 fn common() -> Vec<PolicyRule> {
-    let built_in = rule("", &["configmaps"], &READ);
     vec![
-        rule(
-            "apiextensions.k8s.io",
-            &["customresourcedefinitions"],
-            &READ,
-        ),
-        rule("", &["events"], &["create", "patch"]),
+        see_definitions(),
+        tell_events(),
         rule("", &["nodes"], &READ),
-        PolicyRule {
-            resource_names: Some(vec![TEMPLATES.to_owned()]),
-            ..built_in
-        },
+        only(TEMPLATES, rule("", &["configmaps"], &READ)),
         rule(HCO, &["hyperconvergeds"], &READ),
         rule(GROUP, &[PLURAL], &READ),
     ]
 }
 
-/// The roles of people, the second with what the first has.
-///
-/// The viewer is part of the role `view` that every cluster has. The editor is part of nothing: what
-/// images a whole cluster starts from is not for who may edit a namespace.
+/// The roles of people, the second with what the first has. What images a whole cluster starts from is
+/// not for who may edit a namespace.
 pub fn user_roles() -> [ClusterRole; 2] {
-    let role = |name: &str, verbs: &[&str]| ClusterRole {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        rules: Some(vec![rule(GROUP, &[PLURAL], verbs)]),
-        ..ClusterRole::default()
-    };
-    let mut viewer = role(VIEWER, &READ);
-    viewer.metadata.labels = Some(BTreeMap::from([(
-        "rbac.authorization.k8s.io/aggregate-to-view".to_owned(),
-        "true".to_owned(),
-    )]));
-    let edit = and_read(&["create", "update", "patch", "delete"]);
-    [viewer, role(EDITOR, &edit)]
-}
-
-fn and_read<'a>(verbs: &[&'a str]) -> Vec<&'a str> {
-    READ.iter().chain(verbs).copied().collect()
-}
-
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-    PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(owned(resources)),
-        verbs: owned(verbs),
-        ..PolicyRule::default()
-    }
+    [viewer(VIEWER, GROUP, PLURAL), editor(EDITOR, GROUP, PLURAL)]
 }

@@ -9,6 +9,10 @@ mod tests;
 use std::collections::BTreeMap;
 
 use api::advisor::{GROUP, PLURAL, WEBHOOK};
+use api::rbac::{
+    EDIT, READ, and_read, cluster_role, editor, register_check, rule, see_definitions, tell_events,
+    viewer,
+};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -25,33 +29,27 @@ pub const APPROVER: &str = "medley-approver";
 /// The role, in the namespace of the operator, of whoever reads the history.
 pub const HISTORY: &str = "medley-history-viewer";
 
-const READ: [&str; 3] = ["get", "list", "watch"];
-
 /// What the operator may do in the whole cluster.
 pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
     let mut rules = vec![
-        rule(GROUP, &[PLURAL], &[&READ[..], &["create"]].concat()),
+        rule(GROUP, &[PLURAL], &and_read(&["create"])),
         rule(
             GROUP,
             &[&format!("{PLURAL}/status")],
             &["get", "update", "patch"],
         ),
-        rule(
-            "apiextensions.k8s.io",
-            &["customresourcedefinitions"],
-            &READ,
-        ),
+        see_definitions(),
         rule(
             "admissionregistration.k8s.io",
             &["mutatingwebhookconfigurations"],
             &READ,
         ),
-        rule("", &["events"], &["create", "patch"]),
+        tell_events(),
         // To have them pause while nodes restart.
         rule(
             remediation::CHECKS.of.group,
             &[remediation::CHECKS.plural],
-            &[&READ[..], &["patch"]].concat(),
+            &and_read(&["patch"]),
         ),
     ];
     rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
@@ -94,48 +92,32 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
         rule(
             "apps",
             &["controllerrevisions"],
-            &[&READ[..], &["create", "patch", "delete"]].concat(),
+            &and_read(&["create", "patch", "delete"]),
         ),
     ]
 }
 
 /// What the admission check may do: ask what users may do, and register itself.
 pub fn webhook_rules() -> Vec<PolicyRule> {
-    let registration = rule(
-        "admissionregistration.k8s.io",
-        &["mutatingwebhookconfigurations"],
-        &["get", "create", "patch"],
-    );
     vec![
         rule(
             "authorization.k8s.io",
             &["subjectaccessreviews"],
             &["create"],
         ),
-        PolicyRule {
-            resource_names: Some(vec![WEBHOOK.to_owned()]),
-            ..registration
-        },
+        register_check(WEBHOOK),
     ]
 }
 
 /// The roles of people, each with what the one before has.
 ///
-/// The viewer is part of the role `view` that every cluster has. Editor and approver are part of
-/// nothing: `edit` and `admin` are for what is in a namespace, and a plan may restart every node.
+/// Like the editor, the approver is part of nothing: a plan may restart every node.
 pub fn user_roles() -> [ClusterRole; 3] {
-    let may = |verbs: &[&str]| vec![rule(GROUP, &[PLURAL], verbs)];
-    let edit = [&READ[..], &["create", "update", "patch", "delete"]].concat();
-    let approve = [&edit[..], &[APPROVE_VERB]].concat();
-    let mut viewer = cluster_role(VIEWER, may(&READ));
-    viewer.metadata.labels = Some(BTreeMap::from([(
-        "rbac.authorization.k8s.io/aggregate-to-view".to_owned(),
-        "true".to_owned(),
-    )]));
+    let approve = [&EDIT[..], &[APPROVE_VERB]].concat();
     [
-        viewer,
-        cluster_role(EDITOR, may(&edit)),
-        cluster_role(APPROVER, may(&approve)),
+        viewer(VIEWER, GROUP, PLURAL),
+        editor(EDITOR, GROUP, PLURAL),
+        cluster_role(APPROVER, vec![rule(GROUP, &[PLURAL], &approve)]),
     ]
 }
 
@@ -149,18 +131,6 @@ pub fn history_role(namespace: &str) -> Role {
             ..ObjectMeta::default()
         },
         rules: Some(vec![rule("apps", &["controllerrevisions"], &READ)]),
-    }
-}
-
-/// A role with a name and rules.
-pub fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
-    ClusterRole {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        rules: Some(rules),
-        ..ClusterRole::default()
     }
 }
 
@@ -181,14 +151,4 @@ fn verbs(access: Access) -> Vec<&'static str> {
         verbs.push("delete");
     }
     verbs
-}
-
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-    PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(owned(resources)),
-        verbs: owned(verbs),
-        ..PolicyRule::default()
-    }
 }

@@ -5,6 +5,8 @@
 
 use std::io::Write as _;
 
+use api::monitoring::pod_monitor;
+use api::rbac::cluster_role;
 use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -39,6 +41,10 @@ fn main() -> Result<(), Failure> {
         file(
             "monitoring/alerts.yaml",
             &[alerts::prometheus_rule(NAMESPACE)],
+        )?,
+        file(
+            "monitoring/cpu-models.yaml",
+            &[cpumodel::alerts::prometheus_rule(NAMESPACE)],
         )?,
         file(
             "monitoring/golden-images.yaml",
@@ -178,7 +184,7 @@ fn deployment(name: &str, replicas: u32, strategy: &Value, mut container: Value)
 
 /// Where Prometheus finds the metrics of the operator.
 fn metrics() -> Value {
-    alerts::pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
+    pod_monitor(OPERATOR, NAMESPACE, &labels(OPERATOR))
 }
 
 fn labels(name: &str) -> Value {
@@ -215,7 +221,9 @@ fn operator() -> Result<Vec<Value>, Failure> {
 }
 
 fn webhook() -> Result<Vec<Value>, Failure> {
-    granted(WEBHOOK, WEBHOOK, roles::webhook_rules())
+    let mut rules = roles::webhook_rules();
+    rules.extend(cpumodel::roles::webhook_rules());
+    granted(WEBHOOK, WEBHOOK, rules)
 }
 
 /// What the operator may do besides, for a profile that not everybody wants.
@@ -239,7 +247,8 @@ fn check_of_images() -> Result<Vec<Value>, Failure> {
 fn users() -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     let people = roles::user_roles().into_iter();
-    for role in people.chain(golden::roles::user_roles()) {
+    let people = people.chain(golden::roles::user_roles());
+    for role in people.chain(cpumodel::roles::user_roles()) {
         objects.push(serde_json::to_value(role)?);
     }
     objects.push(serde_json::to_value(roles::history_role(NAMESPACE))?);
@@ -248,7 +257,7 @@ fn users() -> Result<Vec<Value>, Failure> {
 
 /// A role in the whole cluster, and an account that has it.
 fn granted(name: &str, account: &str, rules: Vec<PolicyRule>) -> Result<Vec<Value>, Failure> {
-    let role = serde_json::to_value(roles::cluster_role(name, rules))?;
+    let role = serde_json::to_value(cluster_role(name, rules))?;
     Ok(vec![role, binding("ClusterRole", name, account)])
 }
 

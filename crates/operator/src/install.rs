@@ -95,7 +95,8 @@ pub async fn grant(
     )
     .await?;
     let people = roles::user_roles().into_iter();
-    for role in people.chain(golden::roles::user_roles()) {
+    let people = people.chain(golden::roles::user_roles());
+    for role in people.chain(cpumodel::roles::user_roles()) {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
     }

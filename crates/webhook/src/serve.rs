@@ -12,7 +12,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use jiff::Timestamp;
-use kube::Client;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::certificates::Tls;
-use crate::{PATH, review};
+use crate::review::{self, Door, Reviewer};
 
 /// How long a client may take to shake hands, to send its headers, or to send a body.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,7 +34,7 @@ const LARGEST: usize = 3 << 20;
 pub(crate) async fn listen(
     listener: TcpListener,
     tls: Tls,
-    client: Client,
+    reviewer: Reviewer,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut clients = JoinSet::new();
@@ -58,7 +57,7 @@ pub(crate) async fn listen(
         clients.spawn(connection(
             stream,
             acceptor,
-            client.clone(),
+            reviewer.clone(),
             stopping.clone(),
         ));
     }
@@ -77,7 +76,7 @@ pub(crate) async fn over(stopped: &mut watch::Receiver<bool>) {
 async fn connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    client: Client,
+    reviewer: Reviewer,
     mut stopped: watch::Receiver<bool>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
@@ -93,8 +92,8 @@ async fn connection(
         Err(_) => return,
     };
     let service = service_fn(move |request| {
-        let client = client.clone();
-        async move { Ok::<_, Infallible>(respond(&client, request).await) }
+        let reviewer = reviewer.clone();
+        async move { Ok::<_, Infallible>(respond(&reviewer, request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -120,14 +119,15 @@ async fn connection(
     }
 }
 
-async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let needed = match request.uri().path() {
-        PATH => Method::POST,
-        "/healthz" | "/readyz" => Method::GET,
+async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let door = Door::at(request.uri().path());
+    let needed = match (&door, request.uri().path()) {
+        (Some(_), _) => Method::POST,
+        (None, "/healthz" | "/readyz") => Method::GET,
         _ => {
             return text(
                 StatusCode::NOT_FOUND,
-                "there are /admit, /healthz and /readyz\n",
+                "there are /admit, /cpu-models, /healthz and /readyz\n",
             );
         }
     };
@@ -138,9 +138,9 @@ async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<B
         }
         return refusal;
     }
-    if needed == Method::GET {
+    let Some(door) = door else {
         return text(StatusCode::OK, "ok");
-    }
+    };
     let body = Limited::new(request.into_body(), LARGEST).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {
         Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the body does not come\n"),
@@ -153,7 +153,7 @@ async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<B
         Ok(Err(_)) => return text(StatusCode::BAD_REQUEST, "the body ends early\n"),
         Ok(Ok(body)) => body.to_bytes(),
     };
-    let review = review::answer(client, &body, Timestamp::now()).await;
+    let review = review::answer_at(reviewer, door, &body, Timestamp::now()).await;
     let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);

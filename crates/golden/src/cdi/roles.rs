@@ -1,17 +1,16 @@
 //! The rights that importing takes.
 
+use api::rbac::{READ, and_read, rule, see_definitions, tell_events};
 use k8s_openapi::api::rbac::v1::PolicyRule;
-
-const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// What the layer may do in the whole cluster.
 pub fn rules() -> Vec<PolicyRule> {
-    let write = [&READ[..], &["create", "patch", "delete"]].concat();
+    let write = and_read(&["create", "patch", "delete"]);
     vec![
         rule(
             "cdi.kubevirt.io",
             &["dataimportcrons"],
-            &[&READ[..], &["patch"]].concat(),
+            &and_read(&["patch"]),
         ),
         rule("cdi.kubevirt.io", &["datasources", "datavolumes"], &write),
         rule("cdi.kubevirt.io", &["datavolumes/status"], &["patch"]),
@@ -27,21 +26,7 @@ pub fn rules() -> Vec<PolicyRule> {
         // What tells one cluster from another.
         rule("", &["namespaces"], &["get"]),
         rule("medley.dev", &["goldenimagepolicies"], &READ),
-        rule(
-            "apiextensions.k8s.io",
-            &["customresourcedefinitions"],
-            &READ,
-        ),
-        rule("", &["events"], &["create", "patch"]),
+        see_definitions(),
+        tell_events(),
     ]
-}
-
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-    PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(owned(resources)),
-        verbs: owned(verbs),
-        ..PolicyRule::default()
-    }
 }

@@ -1,7 +1,7 @@
 //! Alerts look at what the operator tells, and at nothing else.
 
 use api::advisor::Phase;
-use governance::alerts::{ALERTS, metrics};
+use governance::alerts::ALERTS;
 use serde_json::json;
 use testkit::wait_until;
 
@@ -15,7 +15,7 @@ async fn alerts_look_at_metrics_that_there_are() -> anyhow::Result<()> {
         .await?;
     stage.reaches(LOAD_AWARE, Phase::ReviewRequired).await?;
     for alert in ALERTS {
-        for metric in metrics(alert.expression) {
+        for metric in alert.metrics() {
             let what = format!("{metric} of {} is told", alert.name);
             wait_until(&what, PATIENCE, async || {
                 let told = stage.metrics();

@@ -1,12 +1,12 @@
-//! Virtual machines, templates of them, and the operator that makes templates and the crons that keep
-//! boot images current.
+//! Templates of virtual machines, and the operator that makes them and the crons that keep boot images
+//! current.
 
 use serde_json::{Value, json};
 
 use super::cdi::data_import_cron_template;
 use super::schema::{
-    AGE, Names, among_all, anything, boolean, choice, definition, int64, list, object, open,
-    operator_conditions, text, texts, with, with_columns, without_status,
+    AGE, Names, anything, boolean, definition, int64, list, object, open, operator_conditions,
+    text, texts, with, with_columns, without_status,
 };
 
 /// `SSP`.
@@ -96,59 +96,4 @@ pub(super) fn template() -> Value {
     };
     let columns = [("Description", "string", ".metadata.annotations.description")];
     without_status(with_columns(definition(&names, schema, &[]), &columns))
-}
-
-/// KubeVirt's `VirtualMachine`, narrowly: where its volumes come from, and which architecture it has.
-pub(super) fn virtual_machine() -> Value {
-    let machine = open(object([
-        ("architecture", text()),
-        ("nodeSelector", texts()),
-    ]));
-    let template = object([("metadata", anything()), ("spec", machine)]);
-    let volume = object([
-        ("apiVersion", text()),
-        ("kind", text()),
-        ("metadata", anything()),
-        ("spec", anything()),
-        ("status", anything()),
-    ]);
-    let strategies = [
-        "Always",
-        "RerunOnFailure",
-        "Manual",
-        "Halted",
-        "Once",
-        "WaitAsReceiver",
-    ];
-    let spec = open(with(
-        object([
-            ("dataVolumeTemplates", list(&volume)),
-            ("runStrategy", choice(&strategies)),
-            ("running", boolean()),
-            ("template", template),
-        ]),
-        json!({ "required": ["template"] }),
-    ));
-    let schema = with(
-        object([("spec", spec), ("status", anything())]),
-        json!({ "required": ["spec"] }),
-    );
-    let names = Names {
-        group: "kubevirt.io",
-        version: "v1",
-        kind: "VirtualMachine",
-        plural: "virtualmachines",
-        short: &["vm", "vms"],
-        namespaced: true,
-    };
-    let columns = [
-        AGE,
-        ("Status", "string", ".status.printableStatus"),
-        (
-            "Ready",
-            "string",
-            ".status.conditions[?(@.type=='Ready')].status",
-        ),
-    ];
-    with_columns(among_all(definition(&names, schema, &[])), &columns)
 }

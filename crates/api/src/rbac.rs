@@ -1,0 +1,98 @@
+//! Rights, written the way they are read: who may do what with which kind.
+//!
+//! What a controller, a check or a person may do is said next to what they do, in the crate of their
+//! job; this is the language it is said in.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// What it takes to look at a kind and to go on looking.
+pub const READ: [&str; 3] = ["get", "list", "watch"];
+/// What it takes to keep objects of a kind by hand: all of the above, and every way to write.
+pub const EDIT: [&str; 7] = [
+    "get", "list", "watch", "create", "update", "patch", "delete",
+];
+
+/// These verbs on these resources of a group; the group of the core has no name.
+pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
+
+/// These verbs, and those it takes to look.
+pub fn and_read<'a>(verbs: &[&'a str]) -> Vec<&'a str> {
+    [&READ[..], verbs].concat()
+}
+
+/// The same rule, about one object only.
+pub fn only(name: &str, rule: PolicyRule) -> PolicyRule {
+    PolicyRule {
+        resource_names: Some(vec![name.to_owned()]),
+        ..rule
+    }
+}
+
+/// To see which kinds there are, and when others come.
+pub fn see_definitions() -> PolicyRule {
+    rule(
+        "apiextensions.k8s.io",
+        &["customresourcedefinitions"],
+        &READ,
+    )
+}
+
+/// To tell what happened, and how often it happened again.
+pub fn tell_events() -> PolicyRule {
+    rule("", &["events"], &["create", "patch"])
+}
+
+/// To have the API server ask a check: the registration with this name, and no other.
+pub fn register_check(name: &str) -> PolicyRule {
+    let registration = rule(
+        "admissionregistration.k8s.io",
+        &["mutatingwebhookconfigurations"],
+        &["get", "create", "patch"],
+    );
+    only(name, registration)
+}
+
+/// A role with a name and rules.
+pub fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
+    ClusterRole {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        rules: Some(rules),
+        ..ClusterRole::default()
+    }
+}
+
+/// The role of whoever looks on at a kind. It is part of the role `view` that every cluster has.
+pub fn viewer(name: &str, group: &str, plural: &str) -> ClusterRole {
+    let mut role = cluster_role(name, vec![rule(group, &[plural], &READ)]);
+    role.metadata.labels = Some(BTreeMap::from([(
+        "rbac.authorization.k8s.io/aggregate-to-view".to_owned(),
+        "true".to_owned(),
+    )]));
+    role
+}
+
+/// The role of whoever keeps objects of a kind. It is part of nothing: `edit` and `admin` are for what
+/// is in a namespace, and our kinds are about the whole cluster.
+pub fn editor(name: &str, group: &str, plural: &str) -> ClusterRole {
+    cluster_role(name, vec![rule(group, &[plural], &EDIT)])
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
