@@ -164,3 +164,62 @@ fn nothing_is_listed_where_nothing_is_chosen() {
     assert_eq!(missing.decision.verdict.reason(), "NodeUnknown");
     assert_eq!((missing.others.len(), missing.gains.len()), (0, 0));
 }
+
+#[test]
+fn an_explanation_is_said_in_sentences() {
+    let index = index([
+        alike(
+            "milan",
+            1,
+            "AMD",
+            &[
+                "EPYC",
+                "EPYC-Rome",
+                "EPYC-Milan",
+                "qemu64",
+                "Penryn",
+                "Nehalem",
+            ],
+        ),
+        alike("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]),
+        alike("naples", 5, "AMD", &["EPYC"]),
+        alike("intel", 10, "Intel", &["Penryn"]),
+    ]);
+    let explanation = explained(&index, json!({}), "milan0");
+    assert_eq!(
+        explanation.because(),
+        [
+            "node milan0 is by AMD",
+            "nodes that have to support a model: 2, a third of 8 eligible nodes",
+            "EPYC-Rome, of 2019, is supported by 3 nodes: milan0, rome0, rome1",
+            "EPYC, of 2017, would come next: 8 nodes",
+        ]
+    );
+    assert_eq!(
+        explanation.models_ruled_out(),
+        [
+            "EPYC-Milan: 1 of 2 nodes support it",
+            "Nehalem, Penryn: it is a model of Intel",
+            "qemu64: it is obsolete",
+        ]
+    );
+    assert_eq!(
+        explanation.nodes_left_out(),
+        [
+            "intel0, intel1, intel2, intel3, intel4, intel5, intel6, intel7 and 2 more: its vendor is Intel"
+        ]
+    );
+    assert_eq!(
+        explanation.next(),
+        [
+            "EPYC-Milan, of 2021, needs 2 more nodes",
+            "EPYC-Rome can spare 1 node",
+            "with 4 more nodes without it, EPYC-Rome is not possible any more",
+        ]
+    );
+    let alone = Index::new([node("only", "AMD", &["EPYC"])]);
+    assert_eq!(
+        explained(&alone, json!({}), "only").because()[2],
+        "no model has enough nodes: EPYC, which most support, has 1 of 2"
+    );
+}
