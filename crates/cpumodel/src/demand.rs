@@ -9,10 +9,10 @@ use machinery::field::Path;
 use machinery::node_affinity;
 use serde_json::{Value, json};
 
-use crate::names::{FEATURE_LABEL, MIGRATION_LABEL, MODEL_LABEL, TRUE, VENDOR_LABEL};
+use crate::launcher::impossible_label;
+use crate::names::{FEATURE_LABEL, TRUE};
 
-/// What to build a demand of. Labels are those of the machine's `nodeSelector` and whatever else
-/// its launcher pod selects; labels that pin a CPU model or a vendor are left out.
+/// What to build a demand of: what the machine itself says, and what the cluster asks of all.
 #[derive(Debug, Clone, Default)]
 pub struct Parts<'a> {
     /// Labels that a node has to have.
@@ -45,11 +45,13 @@ impl Demand {
     /// The demand of these parts.
     pub fn new(parts: &Parts<'_>) -> Self {
         let feature = |name: &String| format!("{FEATURE_LABEL}{name}");
+        // KubeVirt takes the word for a model, and would ask for nodes that support it.
+        let impossible = impossible_label();
         let mut labels: Vec<(String, String)> = parts
             .node_selector
             .into_iter()
             .flatten()
-            .filter(|(key, _)| !pins_cpu(key))
+            .filter(|(key, _)| **key != impossible)
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         let features = parts.required_features.iter();
@@ -116,11 +118,4 @@ impl Hash for Demand {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key.hash(state);
     }
-}
-
-/// Whether a label of a launcher pod is there because of its CPU model, and would go with it.
-fn pins_cpu(key: &str) -> bool {
-    [MODEL_LABEL, MIGRATION_LABEL, VENDOR_LABEL]
-        .iter()
-        .any(|prefix| key.starts_with(prefix))
 }

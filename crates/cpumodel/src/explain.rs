@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod tests;
+mod words;
 
 use machinery::node_affinity::tolerates;
 use serde::Serialize;

@@ -31,6 +31,7 @@ pub mod prospects;
 pub mod report;
 pub mod review;
 pub mod roles;
+pub mod settings;
 pub mod table;
 pub mod what_if;
 
@@ -42,6 +43,7 @@ pub use index::node::NodeFacts;
 pub use machine::{Machine, Requested, Running};
 pub use policy::Policy;
 pub use review::{Review, review};
+pub use settings::Settings;
 pub use what_if::what_if;
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub struct Change {
 }
 
 /// What is different for a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(
     rename_all = "camelCase",
     tag = "effect",
@@ -75,24 +75,31 @@ pub struct Change {
 )]
 pub enum Effect {
     /// Its node is gone.
+    #[error("must move (targets: {targets})")]
     MustMove {
         /// How many nodes could take it.
         targets: u32,
     },
     /// No other node could take it any more.
+    #[error("no other node could take it any more")]
     LosesLastTarget,
     /// Another node could take it again.
+    #[error("another node could take it")]
     GainsTarget,
     /// Too few nodes would support its model.
+    #[error("becomes stranded")]
     BecomesStranded,
     /// Enough nodes would support its model.
+    #[error("is no longer stranded")]
     NoLongerStranded,
     /// A restart would give it a newer model.
+    #[error("a restart would give it {model}")]
     BecomesStale {
         /// Which.
         model: String,
     },
     /// A restart would not give it a newer model any more.
+    #[error("a restart would give it no newer model any more")]
     NoLongerStale,
 }
 

@@ -22,7 +22,7 @@ use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
-pub use settings::Settings;
+pub use cpumodel::Settings;
 use settings::Sources;
 
 type Listener = Box<dyn Fn(&News<'_>) + Send + Sync>;

@@ -35,7 +35,7 @@ pub enum Fallback {
         /// What it says.
         vendors: Vec<Vendor>,
     },
-    /// No node meets the affinity, and the affinity makes no sense.
+    /// The node does not meet the affinity, and the affinity makes no sense.
     #[error("the node affinity makes no sense: {errors}")]
     MalformedAffinity {
         /// What is wrong.

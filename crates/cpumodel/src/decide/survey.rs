@@ -122,6 +122,23 @@ impl<'a> Survey<'a> {
         }
     }
 
+    /// The first of these nodes that a machine could start on now, and how many of them there are.
+    pub fn first_eligible(
+        &mut self,
+        machine: &Machine,
+        nodes: &[String],
+    ) -> Option<(String, usize)> {
+        let pool = self.pool(&machine.demand);
+        let eligible = &self.pools[pool].selection.eligible;
+        let index = self.index;
+        let mut fit = nodes.iter().filter(|name| {
+            let place = index.place_of(name);
+            place.is_some_and(|place| eligible.contains(place as usize))
+        });
+        let first = fit.next()?.clone();
+        Some((first, fit.count() + 1))
+    }
+
     /// The same with everything that led to it.
     pub fn decide(&mut self, machine: &Machine, node: &str) -> Decision {
         let index = self.index;
@@ -283,8 +300,9 @@ impl<'a> Survey<'a> {
         };
         let pool = self.pool(demand);
         let selection = &self.pools[pool].selection;
+        // As for the scheduler, errors matter only if no other term matches the node.
         if let Some(errors) = &selection.malformed
-            && selection.matching.is_clear()
+            && !selection.matching.contains(place as usize)
         {
             return Err(Fallback::MalformedAffinity {
                 errors: errors.to_string(),

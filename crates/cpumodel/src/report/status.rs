@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::Tally;
-use crate::groups::{Group, groups};
+use crate::groups::{Group, groups, unknown_models};
 use crate::index::Index;
 use crate::policy::{Complaint, Policy};
 
@@ -45,8 +45,8 @@ pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
         .unwrap_or_default();
     let generation = facts.object.metadata.generation;
     let conditions = conditions.map(|said| said.condition(known, facts.now, generation));
-    let models = facts.index.models().into_keys();
-    let unknown = models.filter(|name| facts.policy.model(name).is_none());
+    let mut unknown = unknown_models(facts.index, facts.policy);
+    unknown.truncate(MODELS);
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let tally = &facts.tally;
     CpuModelPolicyStatus {
@@ -62,7 +62,7 @@ pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
             stale: count(tally.stale),
             stranded: count(tally.stranded),
         }),
-        unknown_models: unknown.take(MODELS).map(str::to_owned).collect(),
+        unknown_models: unknown,
     }
 }
 
