@@ -13,12 +13,15 @@
 
 pub mod advisor;
 pub mod cdi;
+pub mod cpu;
 mod definition;
 pub mod golden;
 pub mod hco;
+pub mod kubevirt;
 pub mod monitoring;
 pub mod rbac;
 pub mod ssp;
+
 
 /// Fields of somebody else's kind that Medley does not look at, as they were read.
 pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;

@@ -22,7 +22,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -293,6 +293,11 @@ impl Foreign {
         });
         unclear.map(|(wanted, _)| wanted.kind.clone()).collect()
     }
+}
+
+/// A kind as the API knows it.
+pub fn kind_of<K: Resource<DynamicType = ()>>() -> GroupVersionKind {
+    GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()))
 }
 
 /// Tells somebody of a kind, of the objects there are, and of all changes from now on.

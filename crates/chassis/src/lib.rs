@@ -27,7 +27,7 @@ mod served;
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
 pub use events::Events;
-pub use foreign::{Foreign, ForeignChange, Installed};
+pub use foreign::{Foreign, ForeignChange, Installed, kind_of};
 pub use key::Key;
 pub use manager::Manager;
 pub use queue::Queue;

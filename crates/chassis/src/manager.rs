@@ -73,12 +73,21 @@ impl Manager {
 
     /// The objects of a kind, in all namespaces. The first who asks starts the watch.
     pub fn cache<K: Kind<DynamicType = ()>>(&self) -> Cache<K> {
+        self.cache_with(|object: &mut K| object.meta_mut().managed_fields = None)
+    }
+
+    /// The same, with a say in what is kept of an object, for kinds whose objects are large and many. The
+    /// first who asks has the say.
+    pub fn cache_with<K: Kind<DynamicType = ()>>(
+        &self,
+        trim: impl Fn(&mut K) + Send + Sync + 'static,
+    ) -> Cache<K> {
         let mut caches = self.shared.caches.lock();
         let known = caches.get(&TypeId::of::<K>());
         if let Some(cache) = known.and_then(|known| known.cache.downcast_ref::<Cache<K>>()) {
             return cache.clone();
         }
-        let (cache, running) = Cache::follow(Api::all(self.client()));
+        let (cache, running) = Cache::follow_with(Api::all(self.client()), trim);
         self.shared.helpers.lock().spawn(running);
         let asked = cache.clone();
         let cached = Cached {

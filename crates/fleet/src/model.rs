@@ -1,5 +1,6 @@
 //! What a fleet is made of: pools of nodes that are alike, as a YAML file says it.
 
+mod cpu;
 mod expand;
 mod validate;
 
@@ -9,6 +10,8 @@ use std::fmt;
 use machinery::field::FieldError;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use cpu::is_known as is_known_model;
+pub use cpu::{Cpu, GENERATIONS, Generation};
 pub use expand::{complete, expand};
 
 /// The fleet `medley up` starts with when nothing else is asked for.
@@ -93,37 +96,6 @@ pub struct PoolTaint {
     pub value: Option<String>,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
-}
-
-/// What KubeVirt's node labeller would find out about the CPU of a node.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Cpu {
-    /// Vendor: `Intel`, `AMD`, `IBM`, ...
-    pub vendor: String,
-    /// The host model: what libvirt calls this CPU.
-    pub model: String,
-    /// Models a virtual machine can have here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub models: Vec<String>,
-    /// Models that are known here but not usable; migration still has labels for them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub known_models: Vec<String>,
-    /// Features of the CPU.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub features: Vec<String>,
-    /// Features the host model needs beyond its name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub required_features: Vec<String>,
-    /// Machine types virtual machines can have here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub machine_types: Vec<String>,
-    /// Frequency of the time stamp counter, in hertz.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tsc_frequency: Option<u64>,
-    /// Whether the time stamp counter can be scaled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tsc_scalable: Option<bool>,
 }
 
 /// A quantity, written as a number or as text.

@@ -6,6 +6,8 @@ pub const SIMULATED: &str = "fleet.medley.dev/simulated";
 pub const FAILED: &str = "fleet.medley.dev/failed";
 /// The pool a node came from.
 pub const POOL: &str = "fleet.medley.dev/pool";
+/// The CPU of a node: the name of a generation, or a description in JSON as fleet files have it.
+pub const CPU: &str = "fleet.medley.dev/cpu";
 /// On the ConfigMap with the revisions of images: where the registry is.
 pub const REGISTRY: &str = "fleet.medley.dev/registry";
 

@@ -5,6 +5,7 @@
 //! KubeDescheduler/cluster --> accepted, or refused while worker nodes lack PSI
 //! HyperConverged, NodeHealthCheck --> conditions
 //! StorageClass --> StorageProfile: how its volumes are best claimed and kept
+//! VirtualMachine --> VirtualMachineInstance --> launcher pod, running, migrating; labels of nodes
 //! ```
 //!
 //! Kinds, names, fields, defaults, rules and conditions are those of the real operators, in the words
@@ -18,6 +19,7 @@ mod hyperconverged;
 mod importer;
 mod install;
 mod kinds;
+mod kubevirt;
 mod machine_config;
 pub mod names;
 mod node_health;
@@ -29,8 +31,10 @@ pub use install::install;
 pub use kinds::{
     MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
     MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, importer,
-    kube_descheduler, machine_configuration, node_health_check, ssp, template, virtual_machine,
+    kube_descheduler, kubevirt, machine_configuration, node_health_check, ssp, template,
+    virtual_machine,
 };
+pub(crate) use kubevirt::default_labels as node_labels;
 pub use start::start;
 
 /// Which operators a cluster has.
@@ -54,7 +58,7 @@ pub struct Installed {
     pub ssp: bool,
     /// The kind of templates of virtual machines, which OpenShift brings.
     pub templates: bool,
-    /// The kind of virtual machines.
+    /// KubeVirt: virtual machines, and what runs them.
     pub virtual_machines: bool,
 }
 

@@ -35,4 +35,9 @@ impl Pace {
         }
         Some(left)
     }
+
+    /// Takes back that an operation has begun.
+    pub(crate) fn forget(&self, operation: &str) {
+        self.begun.lock().remove(operation);
+    }
 }

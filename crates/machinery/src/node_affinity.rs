@@ -13,8 +13,7 @@ use serde_json::Value;
 use crate::field::{FieldError, Path, aggregate};
 use crate::selector::LabelSelector;
 
-pub use selector::NodeSelector;
-use selector::Term;
+pub use selector::{FieldExpression, NodeSelector, Term};
 pub use taints::{tolerates, untolerated_taint};
 
 /// Expressions that make no sense.

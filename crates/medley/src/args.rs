@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, envtest, fleet, governance, images, importer, run, snapshot, up,
+    apiserver, completion, cpu, envtest, fleet, governance, images, importer, run, snapshot, up,
     version, webhook,
 };
 
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Eject(governance::eject::Arguments),
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
+    Cpu(cpu::Arguments),
     Importer(importer::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),

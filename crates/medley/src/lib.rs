@@ -7,6 +7,7 @@ mod apiserver;
 mod args;
 mod cluster;
 mod completion;
+mod cpu;
 mod embedded;
 mod envtest;
 mod exit;
@@ -66,6 +67,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Eject(arguments) => governance::eject::run(&arguments),
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
+        Command::Cpu(arguments) => cpu::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Certificates, Layer, Reach, SelfMade};
+use ::webhook::{Certificates, Checks, Layer, Reach, SelfMade};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use operator::Job;
@@ -16,12 +16,13 @@ use crate::{exit, runtime};
 /// How often certificates are looked at; whoever renews them does so long before they expire.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Check who may approve plans, and record who did; check what images are made of.
+/// Check who may approve plans, and record who did; check what images are made of; choose CPU models.
 ///
 /// The API server asks before every change of a VirtPlatformConfig. With --register it is told to;
-/// while this does not run, it then refuses such changes. About images it asks where --controllers
-/// names their layers, and goes on if nobody answers. Certificates are made anew at every start unless
-/// files are named; several replicas need files.
+/// while this does not run, it then refuses such changes. It also asks when virtual machines start that
+/// leave the choice of their CPU model to Medley; while this does not run, those wait. About images it
+/// asks where --controllers names their layers, and goes on if nobody answers. Certificates are made anew
+/// at every start unless files are named; several replicas need files.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -48,7 +49,7 @@ pub(crate) struct Arguments {
     register: Option<Reach>,
 
     /// What to register the check for, separated by commas, as `medley run` names it.
-    /// [default: governance]
+    /// [default: governance, cpu-models]
     #[arg(
         long,
         value_name = "NAMES",
@@ -58,16 +59,19 @@ pub(crate) struct Arguments {
     controllers: Option<Vec<Job>>,
 }
 
-/// The layers of images among jobs.
-pub(crate) fn layers(jobs: &BTreeSet<Job>) -> Vec<Layer> {
+/// What is checked for jobs, besides approvals.
+pub(crate) fn checks(jobs: &BTreeSet<Job>) -> Checks {
     let layer = |job: &Job| match job {
-        Job::Governance => None,
+        Job::Governance | Job::CpuModels => None,
         Job::ImagesHco => Some(Layer::Hco),
         Job::ImagesSsp => Some(Layer::Ssp),
         Job::ImagesCdi => Some(Layer::Cdi),
         Job::ImagesVm => Some(Layer::Vm),
     };
-    jobs.iter().filter_map(layer).collect()
+    Checks {
+        layers: jobs.iter().filter_map(layer).collect(),
+        cpu_models: jobs.contains(&Job::CpuModels),
+    }
 }
 
 /// Checks until it is asked to stop.
@@ -84,10 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             if jobs.contains(&Job::Governance) {
                 ::webhook::register(&client, &authority, reach).await?;
             }
-            let layers = layers(&jobs);
-            if !layers.is_empty() {
-                ::webhook::register_images(&client, &authority, reach, &layers).await?;
-            }
+            let checks = checks(&jobs);
+            ::webhook::register_checks(&client, &authority, reach, &checks, &running).await?;
         }
         exit::print("ready\n")?;
         stop.await;

@@ -27,6 +27,10 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     let mut files = vec![
         file(
+            "crds/cpumodelpolicies.yaml",
+            &[definition(&api::cpu::definition())?],
+        )?,
+        file(
             "crds/goldenimagepolicies.yaml",
             &[definition(&api::golden::definition())?],
         )?,
@@ -37,6 +41,10 @@ fn main() -> Result<(), Failure> {
         file(
             "monitoring/alerts.yaml",
             &[alerts::prometheus_rule(NAMESPACE)],
+        )?,
+        file(
+            "monitoring/cpu-models.yaml",
+            &[cpumodel::alerts::prometheus_rule(NAMESPACE)],
         )?,
         file(
             "monitoring/golden-images.yaml",
@@ -213,7 +221,9 @@ fn operator() -> Result<Vec<Value>, Failure> {
 }
 
 fn webhook() -> Result<Vec<Value>, Failure> {
-    granted(WEBHOOK, WEBHOOK, roles::webhook_rules())
+    let mut rules = roles::webhook_rules();
+    rules.extend(cpumodel::roles::webhook_rules());
+    granted(WEBHOOK, WEBHOOK, rules)
 }
 
 /// What the operator may do besides, for a profile that not everybody wants.
@@ -237,7 +247,8 @@ fn check_of_images() -> Result<Vec<Value>, Failure> {
 fn users() -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     let people = roles::user_roles().into_iter();
-    for role in people.chain(golden::roles::user_roles()) {
+    let people = people.chain(golden::roles::user_roles());
+    for role in people.chain(cpumodel::roles::user_roles()) {
         objects.push(serde_json::to_value(role)?);
     }
     objects.push(serde_json::to_value(roles::history_role(NAMESPACE))?);

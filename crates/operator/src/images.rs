@@ -20,5 +20,4 @@ pub mod cdi;
 mod cluster;
 pub mod hco;
 pub mod ssp;
-mod status;
 pub mod vm;

@@ -41,7 +41,11 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
     }
-    for definition in [api::advisor::definition(), api::golden::definition()] {
+    for definition in [
+        api::advisor::definition(),
+        api::cpu::definition(),
+        api::golden::definition(),
+    ] {
         let name = definition.name_any();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply(MANAGER).force();
@@ -91,7 +95,8 @@ pub async fn grant(
     )
     .await?;
     let people = roles::user_roles().into_iter();
-    for role in people.chain(golden::roles::user_roles()) {
+    let people = people.chain(golden::roles::user_roles());
+    for role in people.chain(cpumodel::roles::user_roles()) {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
     }

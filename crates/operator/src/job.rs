@@ -7,7 +7,7 @@ use ::governance::Registry;
 use chassis::{Error, Manager};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, governance, images};
+use crate::{Options, cpu, governance, images};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +22,8 @@ pub enum Job {
     ImagesCdi,
     /// The architecture of virtual machines, from what they start from.
     ImagesVm,
+    /// How virtual machines fare whose CPU models are chosen, and what slipped through.
+    CpuModels,
 }
 
 impl Job {
@@ -32,11 +34,12 @@ impl Job {
         Self::ImagesSsp,
         Self::ImagesCdi,
         Self::ImagesVm,
+        Self::CpuModels,
     ];
 
     /// Those that are on unless somebody names others. The layers of images do what operators do that
     /// most clusters have: two would fight.
-    pub const STANDARD: &[Self] = &[Self::Governance];
+    pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels];
 
     /// How it is called on the command line.
     pub fn name(self) -> &'static str {
@@ -46,6 +49,7 @@ impl Job {
             Self::ImagesSsp => "images-ssp",
             Self::ImagesCdi => "images-cdi",
             Self::ImagesVm => "images-vm",
+            Self::CpuModels => "cpu-models",
         }
     }
 
@@ -62,6 +66,7 @@ impl Job {
                 Ok(())
             }
             Self::ImagesVm => images::vm::start(manager).await,
+            Self::CpuModels => cpu::start(manager).await,
         }
     }
 
@@ -73,6 +78,7 @@ impl Job {
             Self::ImagesSsp => golden::roles::ssp_rules(),
             Self::ImagesCdi => golden::cdi::roles::rules(),
             Self::ImagesVm => golden::roles::vm_rules(),
+            Self::CpuModels => cpumodel::roles::operator_rules(),
         }
     }
 }

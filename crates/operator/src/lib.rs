@@ -2,11 +2,13 @@
 //!
 //! They reach the cluster through the API alone, so `medley run` starts them in any cluster.
 
+pub mod cpu;
 pub mod governance;
 pub mod health;
 pub mod images;
 mod install;
 mod job;
+mod status;
 
 use std::collections::BTreeSet;
 

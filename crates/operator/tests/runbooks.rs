@@ -9,7 +9,12 @@ const SECTIONS: [&str; 4] = ["## Meaning", "## Impact", "## Diagnosis", "## Miti
 
 #[test]
 fn every_alert_has_a_page_and_every_page_an_alert() {
-    let alerts = [&governance::alerts::ALERTS[..], &golden::alerts::ALERTS].concat();
+    let alerts = [
+        &governance::alerts::ALERTS[..],
+        &golden::alerts::ALERTS,
+        &cpumodel::alerts::ALERTS,
+    ]
+    .concat();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks");
     let pages: BTreeSet<String> = fs::read_dir(&folder)
         .unwrap()

@@ -12,10 +12,9 @@ use golden::hco::admission::Changes;
 use golden::{cdi, hco, ssp};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::review::{Refusal, User, allowed, denied};
+use crate::review::{Refusal, User, allowed, denied, read_object as read};
 
 /// A layer of images whose objects are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,12 +95,6 @@ pub(crate) async fn review(client: &Client, layer: Layer, asked: Asked) -> Resul
         Layer::Cdi => cron(&asked),
         Layer::Vm => machine::review(client, &asked.new).await,
     }
-}
-
-/// An object as what it is.
-fn read<K: DeserializeOwned>(object: &Value) -> Result<K, Refusal> {
-    serde_json::from_value(object.clone())
-        .map_err(|error| Refusal::bad(format!("The object cannot be read: {error}")))
 }
 
 fn hyperconverged(asked: &Asked) -> Result<Value, Refusal> {

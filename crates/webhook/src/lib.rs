@@ -14,6 +14,7 @@
 
 mod access;
 mod certificates;
+mod cpu;
 mod error;
 mod images;
 mod register;
@@ -26,14 +27,17 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::warn;
 
 pub use certificates::{Certificates, SelfMade};
 pub use error::Error;
 pub use images::Layer;
-pub use register::{Reach, register, register_images};
+pub use register::{Reach, register};
 pub use review::answer;
 
 use certificates::Tls;
+use register::{register_cpu_models, register_images};
+use review::Reviewer;
 
 /// Where reviews are answered.
 pub const PATH: &str = "/admit";
@@ -42,6 +46,7 @@ pub const PATH: &str = "/admit";
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
+    reviewer: Reviewer,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
@@ -60,6 +65,14 @@ impl Running {
             ip => ip,
         };
         format!("https://{}{PATH}", SocketAddr::new(ip, self.address.port()))
+    }
+
+    /// Waits a while until the nodes have been seen that CPU models depend on. Questions that come earlier
+    /// have to be asked again.
+    async fn follow_nodes(&self) {
+        if let Err(refusal) = self.reviewer.cpu_models.watch().await {
+            warn!(message = refusal.message, "CPU models cannot be chosen yet");
+        }
     }
 
     /// Takes no more questions, and answers those that were asked.
@@ -86,32 +99,55 @@ pub async fn serve(
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
     tasks.spawn(tls.clone().follow(stopped.clone()));
-    tasks.spawn(serve::listen(listener, tls, client, stopped));
+    let reviewer = Reviewer::new(client);
+    tasks.spawn(serve::listen(listener, tls, reviewer.clone(), stopped));
     Ok(Running {
         address,
+        reviewer,
         stop,
         tasks,
     })
 }
 
-/// Answers reviews of a cluster that runs on this machine, and has it ask, about these layers of images
-/// as well: serves with certificates of its own, and registers the URL. `127.0.0.1:0` takes any port.
+/// Has the API server ask what is checked besides approvals; returns when it can be answered.
+pub async fn register_checks(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+    checks: &Checks,
+    running: &Running,
+) -> Result<(), Error> {
+    if !checks.layers.is_empty() {
+        register_images(client, authority, reach, &checks.layers).await?;
+    }
+    if checks.cpu_models {
+        running.follow_nodes().await;
+        register_cpu_models(client, authority, reach).await?;
+    }
+    Ok(())
+}
+
+/// What is checked besides approvals.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// What these layers of images are made of.
+    pub layers: Vec<Layer>,
+    /// What CPU models depend on.
+    pub cpu_models: bool,
+}
+
+/// Answers reviews of a cluster that runs on this machine, and has it ask: serves with certificates of
+/// its own, and registers the URL. `127.0.0.1:0` takes any port.
 ///
 /// The registration outlives the process, and until the next start nobody can change a
 /// VirtPlatformConfig: start this before anything that does.
-pub async fn start(
-    client: Client,
-    address: SocketAddr,
-    layers: &[Layer],
-) -> Result<Running, Error> {
+pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
     let names = vec!["localhost".to_owned(), address.ip().to_string()];
     let own = SelfMade::new(&names)?;
     let authority = own.authority().to_owned();
     let running = serve(client.clone(), address, Certificates::SelfMade(own)).await?;
     let reach = Reach::Url(running.url());
     register(&client, &authority, &reach).await?;
-    if !layers.is_empty() {
-        register_images(&client, &authority, &reach, layers).await?;
-    }
+    register_checks(&client, &authority, &reach, checks, &running).await?;
     Ok(running)
 }

@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::PATH;
 use crate::error::Error;
 use crate::images::{Kind, Layer};
+use crate::{PATH, cpu};
 
 /// Who owns the fields of the registration.
 const FIELD_MANAGER: &str = "medley-webhook";
@@ -53,16 +53,20 @@ impl Reach {
         }
     }
 
-    fn client_config(&self, authority: &str) -> Value {
+    /// How the API server asks there, at a path.
+    fn client_config(&self, authority: &str, path: &str) -> Value {
         let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
         match self {
-            Self::Url(url) => json!({ "url": url, "caBundle": bundle }),
+            Self::Url(url) => {
+                let host = url.strip_suffix(PATH).unwrap_or(url);
+                json!({ "url": format!("{host}{path}"), "caBundle": bundle })
+            }
             Self::Service {
                 namespace,
                 name,
                 port,
             } => json!({
-                "service": { "namespace": namespace, "name": name, "port": port, "path": PATH },
+                "service": { "namespace": namespace, "name": name, "port": port, "path": path },
                 "caBundle": bundle,
             }),
         }
@@ -118,8 +122,7 @@ pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result
             "resources": [PLURAL],
             "scope": "Cluster",
         }),
-        failure_policy: "Fail",
-        seconds: 10,
+        ..Check::changes("Fail", 10)
     };
     apply(client, WEBHOOK, vec![check.webhook(authority, reach)]).await
 }
@@ -127,7 +130,7 @@ pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result
 /// Registers the check of what these layers of images are made of.
 ///
 /// Nobody has to wait for it: what is not checked is looked at later.
-pub async fn register_images(
+pub(crate) async fn register_images(
     client: &Client,
     authority: &str,
     reach: &Reach,
@@ -143,12 +146,25 @@ pub async fn register_images(
                 "resources": kind.plurals,
                 "scope": "Namespaced",
             }),
-            failure_policy: "Ignore",
-            seconds: 5,
+            ..Check::changes("Ignore", 5)
         };
         check.webhook(authority, reach)
     });
     apply(client, api::golden::WEBHOOK, checks.collect()).await
+}
+
+/// Registers the check of CPU models.
+///
+/// What would go wrong for good without an answer is refused, and tried again by KubeVirt: a pod that no
+/// node can ever run, and an instance that is handed over without its model. The rest goes on.
+pub(crate) async fn register_cpu_models(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+) -> Result<(), Error> {
+    let checks = cpu::checks().into_iter();
+    let checks = checks.map(|check| check.webhook(authority, reach));
+    apply(client, api::cpu::WEBHOOK, checks.collect()).await
 }
 
 /// What the check of a layer is called after.
@@ -157,21 +173,43 @@ fn name_of(kind: &Kind) -> &'static str {
 }
 
 /// Something that the API server asks about.
-struct Check {
-    name: String,
-    /// Of what: the operations are always the same.
-    rule: Value,
-    failure_policy: &'static str,
-    seconds: u8,
+pub(crate) struct Check {
+    pub(crate) name: String,
+    /// Where it asks.
+    pub(crate) path: &'static str,
+    /// Of what.
+    pub(crate) rule: Value,
+    /// When: CREATE and UPDATE, unless it is said otherwise.
+    pub(crate) operations: &'static [&'static str],
+    /// Of objects with these labels: all, if null.
+    pub(crate) objects: Value,
+    /// Only if all of this holds.
+    pub(crate) conditions: Vec<Value>,
+    pub(crate) failure_policy: &'static str,
+    pub(crate) seconds: u8,
 }
 
 impl Check {
+    /// A check of what is made and changed.
+    pub(crate) fn changes(failure_policy: &'static str, seconds: u8) -> Self {
+        Self {
+            name: String::new(),
+            path: PATH,
+            rule: Value::Null,
+            operations: &["CREATE", "UPDATE"],
+            objects: Value::Null,
+            conditions: Vec::new(),
+            failure_policy,
+            seconds,
+        }
+    }
+
     /// No reinvocation: what the user asked for is seen once, before it has been turned into a record.
     fn webhook(mut self, authority: &str, reach: &Reach) -> Value {
-        self.rule["operations"] = json!(["CREATE", "UPDATE"]);
-        json!({
+        self.rule["operations"] = json!(self.operations);
+        let mut webhook = json!({
             "name": self.name,
-            "clientConfig": reach.client_config(authority),
+            "clientConfig": reach.client_config(authority, self.path),
             "rules": [self.rule],
             "failurePolicy": self.failure_policy,
             "matchPolicy": "Equivalent",
@@ -179,7 +217,14 @@ impl Check {
             "sideEffects": "None",
             "timeoutSeconds": self.seconds,
             "admissionReviewVersions": ["v1"],
-        })
+        });
+        if !self.objects.is_null() {
+            webhook["objectSelector"] = self.objects;
+        }
+        if !self.conditions.is_empty() {
+            webhook["matchConditions"] = self.conditions.into();
+        }
+        webhook
     }
 }
 

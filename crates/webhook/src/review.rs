@@ -1,6 +1,7 @@
 //! Reviews: the question of the API server, and the answer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use api::advisor::{GROUP, PLURAL};
 use base64::Engine as _;
@@ -8,11 +9,13 @@ use governance::admission::{Admission, Verdict, admit, asks_for};
 use jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::access;
+use crate::cpu::{self, CpuModels};
 use crate::images::{self, Layer};
+use crate::{PATH, access};
 
 /// What the API server speaks.
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -28,29 +31,73 @@ struct Review {
 /// The question, as far as it matters here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question {
+pub(crate) struct Question {
     uid: String,
-    resource: Resource,
+    pub(crate) resource: Resource,
     #[serde(default)]
     sub_resource: Option<String>,
     #[serde(default)]
     name: Option<String>,
+    #[serde(default)]
+    pub(crate) namespace: Option<String>,
     operation: String,
     user_info: User,
     #[serde(default)]
-    object: Value,
+    pub(crate) object: Value,
     #[serde(default)]
     old_object: Value,
 }
 
 #[derive(Debug, Deserialize)]
-struct Resource {
+pub(crate) struct Resource {
     #[serde(default)]
-    group: String,
+    pub(crate) group: String,
     #[serde(default)]
     version: String,
     #[serde(rename = "resource")]
-    plural: String,
+    pub(crate) plural: String,
+}
+
+/// Where questions of a sort are asked. A kind may be asked about at several doors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// Approvals, and what images are made of.
+    Admit,
+    /// CPU models.
+    CpuModels,
+}
+
+impl Door {
+    /// The door at a path.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        match path {
+            PATH => Some(Self::Admit),
+            cpu::PATH => Some(Self::CpuModels),
+            _ => None,
+        }
+    }
+}
+
+/// Who answers; clones share what they know.
+#[derive(Clone)]
+pub(crate) struct Reviewer {
+    client: Client,
+    pub(crate) cpu_models: CpuModels,
+}
+
+impl fmt::Debug for Reviewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reviewer").finish_non_exhaustive()
+    }
+}
+
+impl Reviewer {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            cpu_models: CpuModels::new(client.clone()),
+            client,
+        }
+    }
 }
 
 /// Who asks.
@@ -79,10 +126,34 @@ impl Refusal {
             message: message.into(),
         }
     }
+
+    /// What cannot be answered now, but may be in a moment.
+    pub(crate) fn later(message: impl Into<String>) -> Self {
+        Self {
+            code: 500,
+            message: message.into(),
+        }
+    }
+}
+
+/// An object as what it is.
+pub(crate) fn read_object<K: DeserializeOwned>(object: &Value) -> Result<K, Refusal> {
+    serde_json::from_value(object.clone())
+        .map_err(|error| Refusal::bad(format!("The object cannot be read: {error}")))
+}
+
+/// Answers a review of approvals or images with a review, whatever it is.
+pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
+    answer_at(&Reviewer::new(client.clone()), Door::Admit, body, now).await
 }
 
 /// Answers a review with a review, whatever it is.
-pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
+pub(crate) async fn answer_at(
+    reviewer: &Reviewer,
+    door: Door,
+    body: &[u8],
+    now: Timestamp,
+) -> Value {
     let review: Value = match serde_json::from_slice(body) {
         Ok(review) => review,
         Err(error) => {
@@ -94,7 +165,12 @@ pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    match consider(client, review, now).await {
+    let considered = match (read(review), door) {
+        (Err(refusal), _) => Err(refusal),
+        (Ok(question), Door::Admit) => consider(&reviewer.client, question, now).await,
+        (Ok(question), Door::CpuModels) => cpu::review(&reviewer.cpu_models, question).await,
+    };
+    match considered {
         Ok(response) => wrap(&uid, response),
         Err(refusal) => {
             warn!(
@@ -107,7 +183,8 @@ pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
     }
 }
 
-async fn consider(client: &Client, review: Value, now: Timestamp) -> Result<Value, Refusal> {
+/// The question of a review.
+fn read(review: Value) -> Result<Question, Refusal> {
     let review: Review = serde_json::from_value(review).map_err(|error| {
         Refusal::bad(format!(
             "The body is not an AdmissionReview of {API_VERSION} with a request: {error}"
@@ -119,35 +196,52 @@ async fn consider(client: &Client, review: Value, now: Timestamp) -> Result<Valu
             review.kind, review.api_version
         )));
     }
-    let request = review.request;
-    if request.uid.is_empty() {
+    if review.request.uid.is_empty() {
         return Err(Refusal::bad("The request has no uid"));
     }
+    Ok(review.request)
+}
+
+impl Question {
+    /// What there is, unless it is made.
+    pub(crate) fn old(&mut self) -> Result<Option<Value>, Refusal> {
+        match self.operation.as_str() {
+            "CREATE" => Ok(None),
+            "UPDATE" if self.old_object.is_object() => Ok(Some(self.old_object.take())),
+            "UPDATE" => Err(Refusal::bad("The request is an UPDATE without oldObject")),
+            other => Err(Refusal::bad(format!(
+                "The operation is {other:?}; CREATE and UPDATE are decided on here"
+            ))),
+        }
+    }
+}
+
+async fn consider(
+    client: &Client,
+    mut request: Question,
+    now: Timestamp,
+) -> Result<Value, Refusal> {
     let Resource {
         group,
         version,
         plural,
-    } = request.resource;
-    let layer = Layer::of(&group, &plural);
+    } = &request.resource;
+    let version = version.clone();
+    let layer = Layer::of(group, plural);
     if layer.is_none() && (group.as_str(), plural.as_str()) != (GROUP, PLURAL) {
         return Err(Refusal::bad(format!(
             "The request is about {plural}.{group}; only {PLURAL}.{GROUP} and what images are made of is decided on here"
         )));
     }
-    if request.sub_resource.is_some_and(|part| !part.is_empty()) {
+    if request
+        .sub_resource
+        .as_ref()
+        .is_some_and(|part| !part.is_empty())
+    {
         // The status is written by the operator alone, as its role says.
         return Ok(json!({ "allowed": true }));
     }
-    let old = match request.operation.as_str() {
-        "CREATE" => None,
-        "UPDATE" if request.old_object.is_object() => Some(request.old_object),
-        "UPDATE" => return Err(Refusal::bad("The request is an UPDATE without oldObject")),
-        other => {
-            return Err(Refusal::bad(format!(
-                "The operation is {other:?}; CREATE and UPDATE are decided on here"
-            )));
-        }
-    };
+    let old = request.old()?;
     if !request.object.is_object() {
         return Err(Refusal::bad("The request has no object"));
     }

@@ -7,13 +7,12 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use jiff::Timestamp;
-use kube::Client;
 use listener::{Incoming, Limits, PATIENCE, stopped, text};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::certificates::Tls;
-use crate::{PATH, review};
+use crate::review::{self, Door, Reviewer};
 
 /// API servers keep their connections: these are more than there are. Who has asked waits for an answer
 /// no longer than this.
@@ -29,25 +28,26 @@ const LARGEST: usize = 3 << 20;
 pub(crate) async fn listen(
     listener: TcpListener,
     tls: Tls,
-    client: Client,
+    reviewer: Reviewer,
     mut stopping: watch::Receiver<bool>,
 ) {
     let answer = move |request| {
-        let client = client.clone();
-        async move { respond(&client, request).await }
+        let reviewer = reviewer.clone();
+        async move { respond(&reviewer, request).await }
     };
     let tls: listener::Tls = Box::new(move || tls.current());
     listener::serve(listener, Some(tls), LIMITS, answer, stopped(&mut stopping)).await;
 }
 
-async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let needed = match request.uri().path() {
-        PATH => Method::POST,
-        "/healthz" | "/readyz" => Method::GET,
+async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let door = Door::at(request.uri().path());
+    let needed = match (&door, request.uri().path()) {
+        (Some(_), _) => Method::POST,
+        (None, "/healthz" | "/readyz") => Method::GET,
         _ => {
             return text(
                 StatusCode::NOT_FOUND,
-                "there are /admit, /healthz and /readyz\n",
+                "there are /admit, /cpu-models, /healthz and /readyz\n",
             );
         }
     };
@@ -58,9 +58,9 @@ async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<B
         }
         return refusal;
     }
-    if needed == Method::GET {
+    let Some(door) = door else {
         return text(StatusCode::OK, "ok");
-    }
+    };
     let body = Limited::new(request.into_body(), LARGEST).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {
         Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the body does not come\n"),
@@ -73,7 +73,7 @@ async fn respond(client: &Client, request: Request<Incoming>) -> Response<Full<B
         Ok(Err(_)) => return text(StatusCode::BAD_REQUEST, "the body ends early\n"),
         Ok(Ok(body)) => body.to_bytes(),
     };
-    let review = review::answer(client, &body, Timestamp::now()).await;
+    let review = review::answer_at(reviewer, door, &body, Timestamp::now()).await;
     let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);

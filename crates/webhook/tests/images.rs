@@ -15,7 +15,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
-use webhook::{Layer, Running};
+use webhook::{Checks, Layer, Running};
 
 /// How long something that is bound to happen may take.
 const SOON: Duration = Duration::from_secs(30);
@@ -53,9 +53,13 @@ impl World {
         bindings.create(&PostParams::default(), &binding).await?;
         let client = cluster.client_as(USER, &["system:serviceaccounts"])?;
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let checks = Checks {
+            layers: Layer::ALL.to_vec(),
+            ..Checks::default()
+        };
         // A genuine server notices new rights a moment later.
         let check = wait_until("the check may register itself", SOON, || async {
-            let started = webhook::start(client.clone(), any, &Layer::ALL).await;
+            let started = webhook::start(client.clone(), any, &checks).await;
             Ok(started.ok())
         })
         .await?;

@@ -130,6 +130,8 @@ impl Behaviour {
         match (self.run_for, self.exit_code, policy) {
             (Some(told), _, _) => Some(told),
             (None, Some(_), _) => Some(CRASH),
+            // It never starts anew, and runs for as long as the virtual machine in it.
+            (None, None, Some("Never")) if is_launcher(pod) => None,
             (None, None, Some("Never" | "OnFailure")) => Some(JOB),
             (None, None, _) => None,
         }
@@ -157,6 +159,14 @@ impl Behaviour {
     pub(crate) fn stops_after(&self) -> Duration {
         self.stop_after.unwrap_or(STOP)
     }
+}
+
+/// Whether a virtual machine of KubeVirt's is in a pod.
+fn is_launcher(pod: &Pod) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    labels
+        .and_then(|labels| labels.get("kubevirt.io"))
+        .is_some_and(|it| it == "virt-launcher")
 }
 
 /// How long a container runs before its startup probe is content.

@@ -13,6 +13,7 @@ use machinery::quantity::Quantity as Exact;
 
 use super::{Amount, Cpu, Fleet, Pool};
 use crate::names;
+use crate::operators::node_labels;
 
 /// What a node has when its pool does not say.
 const DEFAULT_CAPACITY: [(&str, &str); 4] = [
@@ -38,6 +39,9 @@ fn pool_node(pool: &Pool, index: u32) -> Node {
     let mut annotations = pool.annotations.clone();
     annotations.insert(names::SIMULATED.into(), "true".into());
     annotations.insert(names::POOL.into(), pool.name.clone());
+    if let Some(cpu) = &pool.cpu {
+        annotations.insert(names::CPU.into(), cpu.to_annotation());
+    }
     let capacity = capacity(&pool.capacity);
     let mut node = Node {
         metadata: ObjectMeta {
@@ -145,56 +149,11 @@ fn labels(pool: &Pool, index: u32) -> BTreeMap<String, String> {
     if let Some(region) = &pool.region {
         put(names::REGION.into(), region);
     }
-    if let Some(cpu) = &pool.cpu {
-        labels.extend(cpu_labels(cpu));
+    // As KubeVirt's labeller would leave them: also where nobody simulates it.
+    if let Some(cpu) = pool.cpu.as_ref().and_then(Cpu::in_full) {
+        labels.extend(node_labels(&cpu, &pool.arch));
     }
     labels.extend(pool.labels.clone());
-    labels
-}
-
-/// The labels of KubeVirt's node labeller, and of its heartbeat.
-fn cpu_labels(cpu: &Cpu) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::new();
-    let mut put = |domain: &str, name: &str, value: &str| {
-        labels.insert(format!("{domain}/{name}"), value.to_owned());
-    };
-    put("kubevirt.io", "schedulable", "true");
-    put("cpu-vendor.node.kubevirt.io", &cpu.vendor, "true");
-    put("host-model-cpu.node.kubevirt.io", &cpu.model, "true");
-    for model in &cpu.models {
-        put("cpu-model.node.kubevirt.io", model, "true");
-    }
-    let known = cpu.models.iter().chain(&cpu.known_models);
-    for model in known.chain([&cpu.model]) {
-        put("cpu-model-migration.node.kubevirt.io", model, "true");
-    }
-    for feature in &cpu.features {
-        put("cpu-feature.node.kubevirt.io", feature, "true");
-    }
-    for feature in &cpu.required_features {
-        put(
-            "host-model-required-features.node.kubevirt.io",
-            feature,
-            "true",
-        );
-    }
-    for machine in &cpu.machine_types {
-        put("machine-type.node.kubevirt.io", machine, "true");
-    }
-    if let Some(frequency) = cpu.tsc_frequency {
-        put(
-            "cpu-timer.node.kubevirt.io",
-            "tsc-frequency",
-            &frequency.to_string(),
-        );
-    }
-    if let Some(scalable) = cpu.tsc_scalable {
-        put(
-            "cpu-timer.node.kubevirt.io",
-            "tsc-scalable",
-            &scalable.to_string(),
-        );
-    }
     labels
 }
 

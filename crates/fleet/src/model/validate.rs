@@ -7,7 +7,7 @@ use machinery::field::{FieldError, Path};
 use machinery::names;
 use machinery::quantity::Quantity;
 
-use super::{Amount, Cpu, Fleet, Pool};
+use super::{Amount, Cpu, Fleet, GENERATIONS, Generation, Pool};
 use crate::nodes::address;
 
 /// Architectures Kubernetes has images for.
@@ -131,7 +131,7 @@ fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
     amounts(&pool.capacity, &at.child("capacity"), errors);
     amounts(&pool.reserved, &at.child("reserved"), errors);
     if let Some(cpu) = &pool.cpu {
-        cpu_errors(cpu, &at.child("cpu"), errors);
+        cpu_errors(cpu, pool, &at.child("cpu"), errors);
     }
 }
 
@@ -185,7 +185,17 @@ fn amounts(amounts: &BTreeMap<String, Amount>, at: &Path, errors: &mut Vec<Field
     }
 }
 
-fn cpu_errors(cpu: &Cpu, at: &Path, errors: &mut Vec<FieldError>) {
+fn cpu_errors(cpu: &Cpu, pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
+    if let Some(name) = &cpu.generation {
+        generation_errors(name, cpu, pool, at, errors);
+        return;
+    }
+    for (field, value) in [("vendor", &cpu.vendor), ("model", &cpu.model)] {
+        if value.is_empty() {
+            let detail = "must be given, unless `generation` says it all";
+            errors.push(FieldError::required(&at.child(field), detail));
+        }
+    }
     let mut check = |path: Path, value: &str| {
         // Each becomes the name part of a label.
         let found = names::is_qualified_name(value);
@@ -196,8 +206,11 @@ fn cpu_errors(cpu: &Cpu, at: &Path, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(&path, value, why));
         }
     };
-    check(at.child("vendor"), &cpu.vendor);
-    check(at.child("model"), &cpu.model);
+    for (field, value) in [("vendor", &cpu.vendor), ("model", &cpu.model)] {
+        if !value.is_empty() {
+            check(at.child(field), value);
+        }
+    }
     let lists = [
         ("models", &cpu.models),
         ("knownModels", &cpu.known_models),
@@ -209,5 +222,27 @@ fn cpu_errors(cpu: &Cpu, at: &Path, errors: &mut Vec<FieldError>) {
         for (index, value) in list.iter().enumerate() {
             check(at.child(name).index(index), value);
         }
+    }
+}
+
+fn generation_errors(name: &str, cpu: &Cpu, pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
+    let path = at.child("generation");
+    match Generation::named(name) {
+        None => {
+            let names = GENERATIONS.map(|generation| generation.name);
+            errors.push(FieldError::not_supported(&path, name, names));
+        }
+        Some(generation) if generation.arch != pool.arch => {
+            let detail = format!(
+                "is a generation of {}, but `arch` is {}",
+                generation.arch, pool.arch
+            );
+            errors.push(FieldError::invalid(&path, name, detail));
+        }
+        Some(_) => {}
+    }
+    if *cpu != Cpu::of_generation(name) {
+        let detail = "says everything about the CPU: no other field may be given with it";
+        errors.push(FieldError::forbidden(&path, detail));
     }
 }

@@ -5,10 +5,11 @@
 mod cdi;
 mod descheduler;
 mod hyperconverged;
+mod kubevirt;
 mod machine_config;
 mod node_health;
 mod schema;
-mod virtual_machines;
+mod templates;
 
 use chassis::Error;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -38,13 +39,13 @@ pub fn definitions(installed: &Installed) -> Result<Vec<CustomResourceDefinition
         all.extend(cdi::definitions());
     }
     if installed.ssp {
-        all.push(virtual_machines::ssp());
+        all.push(templates::ssp());
     }
     if installed.templates {
-        all.push(virtual_machines::template());
+        all.push(templates::template());
     }
     if installed.virtual_machines {
-        all.push(virtual_machines::virtual_machine());
+        all.extend(kubevirt::definitions());
     }
     all.into_iter().map(typed).collect()
 }

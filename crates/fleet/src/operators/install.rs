@@ -9,11 +9,11 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::kinds::{hyperconverged, importer, machine_configuration, resource};
+use super::kinds::{hyperconverged, importer, kubevirt, machine_configuration, resource};
 use super::names::{
     AVAILABILITY_NAMESPACE, BOOT_IMAGE_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
-    IMPORTER, IMPORTER_CONFIG, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL, TEMPLATE_NAMESPACE,
-    VIRTUALIZATION_NAMESPACE,
+    IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL,
+    TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
 };
 use super::{Installed, definitions};
 use crate::names::{ROLE, SIMULATED, says_yes};
@@ -56,6 +56,7 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
         (installed.node_health, AVAILABILITY_NAMESPACE),
         (installed.ssp, BOOT_IMAGE_NAMESPACE),
         (installed.templates, TEMPLATE_NAMESPACE),
+        (installed.virtual_machines, KUBEVIRT_NAMESPACE),
     ];
     wanted
         .into_iter()
@@ -150,6 +151,13 @@ fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Valu
             let object = json!({ "metadata": { "name": name }, "spec": {} });
             all.push((importer(kind), None, object));
         }
+    }
+    if installed.virtual_machines {
+        let object = json!({
+            "metadata": { "name": KUBEVIRT },
+            "spec": { "configuration": {} },
+        });
+        all.push((kubevirt("KubeVirt"), Some(KUBEVIRT_NAMESPACE), object));
     }
     all
 }

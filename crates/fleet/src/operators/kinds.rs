@@ -160,7 +160,13 @@ pub fn template() -> ApiResource {
 
 /// KubeVirt's `VirtualMachine`.
 pub fn virtual_machine() -> ApiResource {
-    resource("kubevirt.io", "v1", "VirtualMachine")
+    kubevirt("VirtualMachine")
+}
+
+/// KubeVirt's `VirtualMachine`, `VirtualMachineInstance`, `VirtualMachineInstanceMigration` or
+/// `KubeVirt`.
+pub fn kubevirt(kind: &str) -> ApiResource {
+    resource("kubevirt.io", "v1", kind)
 }
 
 /// Kinds whose plural is the kind and an `s`, which all of these are.

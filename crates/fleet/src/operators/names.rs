@@ -14,6 +14,10 @@ pub const AVAILABILITY_NAMESPACE: &str = "openshift-workload-availability";
 pub const BOOT_IMAGE_NAMESPACE: &str = "kubevirt-os-images";
 /// Where templates of virtual machines are, unless somebody wants them elsewhere.
 pub const TEMPLATE_NAMESPACE: &str = "openshift";
+/// Where KubeVirt lives, and with it its `KubeVirt`.
+pub const KUBEVIRT_NAMESPACE: &str = "kubevirt";
+/// The name of the `KubeVirt`.
+pub const KUBEVIRT: &str = "kubevirt";
 /// The name of the `CDI`.
 pub const IMPORTER: &str = "cdi";
 /// The name of the `CDIConfig`.

@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 
 use super::kinds::resource;
-use super::{descheduler, hyperconverged, importer, machine_config, node_health};
+use super::{descheduler, hyperconverged, importer, kubevirt, machine_config, node_health};
 
 /// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,14 +20,16 @@ enum Operator {
     HyperConverged,
     NodeHealth,
     Importer,
+    KubeVirt,
 }
 
-const ALL: [Operator; 5] = [
+const ALL: [Operator; 6] = [
     Operator::MachineConfig,
     Operator::Descheduler,
     Operator::HyperConverged,
     Operator::NodeHealth,
     Operator::Importer,
+    Operator::KubeVirt,
 ];
 const HYPERCONVERGED: &str = "hyperconvergeds.hco.kubevirt.io";
 
@@ -47,6 +49,12 @@ impl Operator {
                 "cdis.cdi.kubevirt.io",
                 "cdiconfigs.cdi.kubevirt.io",
                 "storageprofiles.cdi.kubevirt.io",
+            ],
+            Self::KubeVirt => &[
+                "virtualmachines.kubevirt.io",
+                "virtualmachineinstances.kubevirt.io",
+                "virtualmachineinstancemigrations.kubevirt.io",
+                "kubevirts.kubevirt.io",
             ],
         }
     }
@@ -115,6 +123,7 @@ impl Reconcile<Operator> for Starter {
             Operator::Descheduler => descheduler::start(manager, client).await,
             Operator::NodeHealth => node_health::start(manager, client).await,
             Operator::Importer => importer::start(manager, client).await,
+            Operator::KubeVirt => kubevirt::start(manager, client, self.speed).await,
             Operator::HyperConverged => {
                 if let Some(kind) = self.hyperconverged() {
                     hyperconverged::start(manager, client, kind).await;

@@ -32,6 +32,11 @@ impl NodeSelector {
         Self { terms }
     }
 
+    /// The terms that say something and make sense.
+    pub fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.terms.iter().flatten()
+    }
+
     /// Everything that is wrong with the terms.
     pub fn errors(&self) -> Vec<FieldError> {
         self.terms
@@ -59,20 +64,44 @@ impl NodeSelector {
 
 /// Expressions that all have to hold.
 #[derive(Debug, Clone)]
-pub(super) struct Term {
+pub struct Term {
     labels: LabelSelector,
     fields: Vec<FieldExpression>,
 }
 
 /// A field, its value, and whether it has to have it.
-#[derive(Debug, Clone)]
-struct FieldExpression {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldExpression {
     field: String,
     value: String,
     equal: bool,
 }
 
+impl FieldExpression {
+    /// The node that has to be meant, or must not be: its name, and which of the two. An expression
+    /// over another field compares with nothing, for nodes have no other; `None` then.
+    pub fn name(&self) -> Option<(&str, bool)> {
+        (self.field == "metadata.name").then_some((self.value.as_str(), self.equal))
+    }
+
+    /// Whether it holds for a node of this name.
+    pub fn matches(&self, name: &str) -> bool {
+        let found = self.name().map_or("", |_| name);
+        (found == self.value) == self.equal
+    }
+}
+
 impl Term {
+    /// What labels have to be like.
+    pub fn labels(&self) -> &LabelSelector {
+        &self.labels
+    }
+
+    /// What fields have to be like.
+    pub fn fields(&self) -> &[FieldExpression] {
+        &self.fields
+    }
+
     /// Whether the term has no expressions.
     pub(super) fn is_empty(term: &Value) -> bool {
         expressions(term, "matchExpressions").is_empty()
@@ -114,15 +143,8 @@ impl Term {
             .pointer("/metadata/name")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let field_holds = |expression: &FieldExpression| {
-            let found = if expression.field == "metadata.name" {
-                name
-            } else {
-                ""
-            };
-            (found == expression.value) == expression.equal
-        };
-        self.labels.matches_object(node) && (name.is_empty() || self.fields.iter().all(field_holds))
+        self.labels.matches_object(node)
+            && (name.is_empty() || self.fields.iter().all(|field| field.matches(name)))
     }
 }
 

@@ -126,7 +126,7 @@ async fn work(
     let check = ::webhook::start(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
-        &crate::webhook::layers(&options.jobs),
+        &crate::webhook::checks(&options.jobs),
     )
     .await
     .context("starting the admission checks")?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::golden::GoldenImagePolicy;
 use api::hco::{self, Images, Version};
 use api::ssp::SSP;
-use chassis::{Cache, Change, Error, Foreign, ForeignChange, Key, Manager};
+use chassis::{Cache, Change, Error, Foreign, ForeignChange, Key, Manager, kind_of};
 use golden::architectures::{self, Architectures};
 use golden::policy::{Complaint, Override, Policy};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -16,6 +16,8 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::status::typed;
 
 /// How long the objects of a kind that is installed may take to be listed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -199,25 +201,6 @@ pub(super) fn is_hyperconverged(kind: &GroupVersionKind) -> bool {
 /// The kind of SSPs.
 pub(super) fn ssp_kind() -> GroupVersionKind {
     kind_of::<SSP>()
-}
-
-/// A kind as the API knows it.
-pub(super) fn kind_of<K: Resource<DynamicType = ()>>() -> GroupVersionKind {
-    GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()))
-}
-
-/// An object of a kind found at run time, as what it is.
-pub(super) fn typed<K>(object: &DynamicObject) -> Result<K, Error>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
-{
-    object.clone().try_parse().map_err(|error| {
-        Error::Invalid(format!(
-            "reading {} {}: {error}",
-            K::kind(&()),
-            Key::of(&object.metadata)
-        ))
-    })
 }
 
 /// Waits until the objects of a kind are known; whether it is installed.

@@ -25,8 +25,8 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::Value;
 
 use super::agenda::Agenda;
-use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind, typed};
-use super::status;
+use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind};
+use crate::status::{self, typed};
 use report::Report;
 
 /// What the layer is called: in logs, events and managed fields.

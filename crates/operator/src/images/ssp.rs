@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
 use api::ssp::{GOLDEN_NAMESPACE, SSP};
-use chassis::{Cache, Change, Error, Foreign, ForeignChange, Key, Manager, Next, Reconcile};
+use chassis::{
+    Cache, Change, Error, Foreign, ForeignChange, Key, Manager, Next, Reconcile, kind_of,
+};
 use golden::action::Kind;
 use golden::ssp::{Decision, decide};
 use jiff::Timestamp;
@@ -30,7 +32,8 @@ use serde_json::json;
 
 use super::actions::{Actions, gvk};
 use super::agenda::Agenda;
-use super::cluster::{Cluster, concerns, kind_of, ssp_kind, typed};
+use super::cluster::{Cluster, concerns, ssp_kind};
+use crate::status::typed;
 use gather::World;
 use report::Report;
 

@@ -4,6 +4,7 @@
 //! `KUBEBUILDER_ASSETS` names them, to etcd (which waits for the disk here, too) with
 //! kube-apiserver. Only the ratios of one run on one machine mean anything.
 
+mod cpu;
 mod fleet;
 mod governance;
 mod images;
@@ -36,8 +37,12 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Part::Api)]
     part: Part,
     /// Nodes of the fleet.
-    #[arg(long, default_value_t = 5_000)]
-    nodes: usize,
+    /// [default: 5000, and 10000 for CPU models]
+    #[arg(long)]
+    nodes: Option<usize>,
+    /// Virtual machines whose CPU models are chosen.
+    #[arg(long, default_value_t = 100_000)]
+    machines: usize,
     /// Pods that are scheduled on them.
     #[arg(long, default_value_t = 20_000)]
     pods: usize,
@@ -78,6 +83,8 @@ enum Part {
     Governance,
     /// Boot images: imports, looks, polls, decisions.
     Images,
+    /// CPU models: decisions, questions about all machines, changes of nodes.
+    Cpu,
 }
 
 #[tokio::main]
@@ -86,7 +93,7 @@ async fn main() -> anyhow::Result<()> {
     let mut report = Report::default();
     if arguments.part == Part::Fleet {
         let size = fleet::Size {
-            nodes: arguments.nodes,
+            nodes: arguments.nodes.unwrap_or(5_000),
             pods: arguments.pods,
         };
         fleet::medley(&arguments.medley, size, &mut report).await?;
@@ -114,9 +121,17 @@ async fn main() -> anyhow::Result<()> {
             disk: arguments.disk << 20,
             imports: arguments.imports.max(1),
             images: arguments.images,
-            nodes: arguments.nodes,
+            nodes: arguments.nodes.unwrap_or(5_000),
         };
         images::measure(&arguments.medley, size, &mut report).await?;
+        return report.print();
+    }
+    if arguments.part == Part::Cpu {
+        let size = cpu::Size {
+            nodes: arguments.nodes.unwrap_or(10_000),
+            machines: arguments.machines,
+        };
+        cpu::measure(size, &mut report)?;
         return report.print();
     }
     measure(

@@ -14,7 +14,7 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
-use webhook::Running;
+use webhook::{Checks, Running};
 
 /// How long something that is bound to happen may take.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -66,7 +66,9 @@ impl World {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // A genuine server notices new rights a moment later.
         let check = wait_until("the check may register itself", SOON, || async {
-            Ok(webhook::start(client.clone(), any, &[]).await.ok())
+            Ok(webhook::start(client.clone(), any, &Checks::default())
+                .await
+                .ok())
         });
         self.check = Some(check.await?);
         let configs = self.configs_of("probe", roles::EDITOR)?;

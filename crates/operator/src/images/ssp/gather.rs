@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::cdi::{DataImportCron, DataSource, Named, VolumeSnapshot};
 use api::hco::MACHINES_KEY;
 use api::ssp::SSP;
-use chassis::{Cache, Error};
+use chassis::{Cache, Error, kind_of};
 use golden::action::{Kind, name_of};
 use golden::architectures::Architectures;
 use golden::ssp::{Facts, Labels, Problem, Volumes};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::Layer;
 use crate::images::actions::gvk;
-use crate::images::cluster::{Kept, is_listed, kind_of};
+use crate::images::cluster::{Kept, is_listed};
 
 /// Everything that is looked at for an SSP.
 pub(super) struct World {

@@ -2,7 +2,7 @@
 
 use api::golden::GoldenImagePolicy;
 use api::ssp::SSP;
-use chassis::{Error, Events, Manager};
+use chassis::{Error, Events, Manager, kind_of};
 use golden::action::Action;
 use golden::policy;
 use golden::ssp::{Decision, status};
@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use super::gather::World;
 use super::{COMPONENT, Layer};
-use crate::images::cluster::{kind_of, ssp_kind};
-use crate::images::status::write;
+use crate::images::cluster::ssp_kind;
+use crate::status::write;
 
 /// Tells.
 pub(super) struct Report {

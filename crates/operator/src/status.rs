@@ -1,14 +1,16 @@
-//! Writing statuses of kinds that may not be there.
+//! Reading objects of kinds that may not be there, and writing their statuses.
 
 use chassis::{Error, Foreign, Key};
-use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::Resource;
+use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Puts a status in the place of the one that was read with this metadata, unless somebody has written
 /// the object since. When this returns, the cache shows it. A kind that is gone has no status.
-pub(super) async fn write(
+pub(crate) async fn write(
     foreign: &Foreign,
     kind: &GroupVersionKind,
     of: &ObjectMeta,
@@ -37,4 +39,18 @@ pub(super) async fn write(
         .map_err(Error::api(operation))?;
     cache.saw(&written).await;
     Ok(())
+}
+
+/// An object of a kind found at run time, as what it is.
+pub(crate) fn typed<K>(object: &DynamicObject) -> Result<K, Error>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    object.clone().try_parse().map_err(|error| {
+        Error::Invalid(format!(
+            "reading {} {}: {error}",
+            K::kind(&()),
+            Key::of(&object.metadata)
+        ))
+    })
 }

@@ -1,13 +1,12 @@
-//! Virtual machines, templates of them, and the operator that makes templates and the crons that keep
-//! boot images current.
+//! Templates of virtual machines, and the operator that makes them and the crons that keep boot images
+//! current.
 
 use serde_json::{Value, json};
 
 use super::cdi::data_import_cron_template;
 use super::schema::{
-    AGE, Names, PHASE, among_all, anything, boolean, choice, definition, embedded, int64, list,
-    object, open, operator_conditions, requiring, spec_and_status, text, texts, with_columns,
-    without_status,
+    AGE, Names, PHASE, anything, boolean, definition, int64, list, object, open,
+    operator_conditions, requiring, text, texts, with_columns, without_status,
 };
 
 /// `SSP`.
@@ -83,44 +82,4 @@ pub(super) fn template() -> Value {
     let names = Names::new("template.openshift.io", "v1", "Template", "templates");
     let columns = [("Description", "string", ".metadata.annotations.description")];
     without_status(with_columns(definition(&names, schema, &[]), &columns))
-}
-
-/// KubeVirt's `VirtualMachine`, narrowly: where its volumes come from, and which architecture it has.
-pub(super) fn virtual_machine() -> Value {
-    let machine = open(object([
-        ("architecture", text()),
-        ("nodeSelector", texts()),
-    ]));
-    let template = object([("metadata", anything()), ("spec", machine)]);
-    let volume = embedded(anything());
-    let strategies = [
-        "Always",
-        "RerunOnFailure",
-        "Manual",
-        "Halted",
-        "Once",
-        "WaitAsReceiver",
-    ];
-    let spec = open(requiring(
-        object([
-            ("dataVolumeTemplates", list(&volume)),
-            ("runStrategy", choice(&strategies)),
-            ("running", boolean()),
-            ("template", template),
-        ]),
-        &["template"],
-    ));
-    let schema = spec_and_status(spec, anything());
-    let names =
-        Names::new("kubevirt.io", "v1", "VirtualMachine", "virtualmachines").short(&["vm", "vms"]);
-    let columns = [
-        AGE,
-        ("Status", "string", ".status.printableStatus"),
-        (
-            "Ready",
-            "string",
-            ".status.conditions[?(@.type=='Ready')].status",
-        ),
-    ];
-    with_columns(among_all(definition(&names, schema, &[])), &columns)
 }

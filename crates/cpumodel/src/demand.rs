@@ -1,0 +1,121 @@
+//! What a machine demands of the nodes that it runs on, whatever its CPU model.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{NodeSelector, Toleration};
+use machinery::field::Path;
+use machinery::node_affinity;
+use serde_json::{Value, json};
+
+use crate::launcher::impossible_label;
+use crate::names::{FEATURE_LABEL, TRUE};
+
+/// What to build a demand of: what the machine itself says, and what the cluster asks of all.
+#[derive(Debug, Clone, Default)]
+pub struct Parts<'a> {
+    /// Labels that a node has to have.
+    pub node_selector: Option<&'a BTreeMap<String, String>>,
+    /// Required node affinity.
+    pub required: Option<&'a NodeSelector>,
+    /// Taints that do not matter.
+    pub tolerations: &'a [Toleration],
+    /// CPU features that a node has to have.
+    pub required_features: &'a [String],
+    /// CPU features that a node must not have.
+    pub forbidden_features: &'a [String],
+    /// The architecture, in the words of Go.
+    pub architecture: Option<&'a str>,
+}
+
+/// What a machine demands of a node. Machines with equal demands share the work.
+#[derive(Debug, Clone)]
+pub struct Demand {
+    /// All of it as one text: equal demands have equal texts.
+    key: Arc<str>,
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) absent: Vec<String>,
+    pub(crate) affinity: Option<node_affinity::NodeSelector>,
+    pub(crate) tolerations: Vec<Value>,
+    pub(crate) architecture: Option<String>,
+}
+
+impl Demand {
+    /// The demand of these parts.
+    pub fn new(parts: &Parts<'_>) -> Self {
+        let feature = |name: &String| format!("{FEATURE_LABEL}{name}");
+        // KubeVirt takes the word for a model, and would ask for nodes that support it.
+        let impossible = impossible_label();
+        let mut labels: Vec<(String, String)> = parts
+            .node_selector
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| **key != impossible)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let features = parts.required_features.iter();
+        labels.extend(features.map(|name| (feature(name), TRUE.to_owned())));
+        labels.sort();
+        labels.dedup();
+        let mut absent: Vec<String> = parts.forbidden_features.iter().map(feature).collect();
+        absent.sort();
+        absent.dedup();
+        // These types always serialise: their keys are texts.
+        let required = parts
+            .required
+            .map(|selector| serde_json::to_value(selector).unwrap_or_default());
+        let tolerations = parts
+            .tolerations
+            .iter()
+            .map(|toleration| serde_json::to_value(toleration).unwrap_or_default());
+        let tolerations: Vec<Value> = tolerations.collect();
+        let all = json!([labels, absent, required, tolerations, parts.architecture]);
+        let affinity = required.map(|selector| {
+            let path = Path::root()
+                .child("spec")
+                .child("affinity")
+                .child("nodeAffinity")
+                .child("requiredDuringSchedulingIgnoredDuringExecution");
+            node_affinity::NodeSelector::new(&selector, &path)
+        });
+        Self {
+            key: Arc::from(all.to_string()),
+            labels,
+            absent,
+            affinity,
+            tolerations,
+            architecture: parts.architecture.map(str::to_owned),
+        }
+    }
+
+    /// The architecture that is asked for.
+    pub fn architecture(&self) -> Option<&str> {
+        self.architecture.as_deref()
+    }
+
+    /// All of it as one text.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self::new(&Parts::default())
+    }
+}
+
+impl PartialEq for Demand {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Demand {}
+
+impl Hash for Demand {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+    }
+}

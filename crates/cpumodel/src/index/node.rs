@@ -1,0 +1,123 @@
+//! A node, as far as CPU models go.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+use crate::names::{ARCHITECTURE_LABEL, HOST_MODEL_LABEL, TRUE, VENDOR_LABEL};
+use crate::table::{self, Vendor};
+
+/// What the index reads of a node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeFacts {
+    /// What it is called.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Whether it is Ready. A node that says nothing about it is taken to be.
+    pub ready: bool,
+    /// What keeps pods away from it.
+    pub taints: Vec<Taint>,
+    /// Its architecture, in the words of Go.
+    pub architecture: Option<String>,
+}
+
+impl NodeFacts {
+    /// The facts of a node.
+    pub fn from_node(node: &Node) -> Self {
+        let labels = node.metadata.labels.clone().unwrap_or_default();
+        let spec = node.spec.as_ref();
+        let status = node.status.as_ref();
+        let ready = status
+            .and_then(|status| status.conditions.as_ref())
+            .and_then(|all| all.iter().find(|condition| condition.type_ == "Ready"))
+            .is_none_or(|condition| condition.status == "True");
+        let architecture = status
+            .and_then(|status| status.node_info.as_ref())
+            .map(|info| info.architecture.clone())
+            .filter(|name| !name.is_empty())
+            .or_else(|| labels.get(ARCHITECTURE_LABEL).cloned());
+        Self {
+            name: node.metadata.name.clone().unwrap_or_default(),
+            labels,
+            unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
+            ready,
+            taints: spec
+                .and_then(|spec| spec.taints.clone())
+                .unwrap_or_default(),
+            architecture,
+        }
+    }
+
+    /// What its labels say of its vendor.
+    pub fn vendor(&self) -> NodeVendor {
+        let labels = self.labels.iter();
+        NodeVendor::of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str())))
+    }
+
+    /// The model of its own CPU.
+    pub fn host_model(&self) -> Option<&str> {
+        true_labels(&self.labels, HOST_MODEL_LABEL).next()
+    }
+}
+
+/// The rests of the labels that begin with a prefix and hold.
+pub(crate) fn true_labels<'a>(
+    labels: &'a BTreeMap<String, String>,
+    prefix: &'a str,
+) -> impl Iterator<Item = &'a str> {
+    let from = labels.range::<str, _>((
+        std::ops::Bound::Included(prefix),
+        std::ops::Bound::Unbounded,
+    ));
+    from.map_while(move |(key, value)| Some((key.strip_prefix(prefix)?, value)))
+        .filter(|(_, value)| *value == TRUE)
+        .map(|(rest, _)| rest)
+}
+
+/// Who made the CPU of a node, as its labels tell it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeVendor {
+    /// No label tells.
+    #[default]
+    Missing,
+    /// This one.
+    One(Vendor),
+    /// Several labels tell, and the model of its CPU does not say which is right.
+    Several(Vec<Vendor>),
+}
+
+impl NodeVendor {
+    /// KubeVirt never takes a vendor label off, so a node that was reinstalled on other hardware has
+    /// two. Its host model tells which of them is right.
+    pub(crate) fn of_labels<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let (mut vendors, mut host_vendors) = (Vec::new(), Vec::new());
+        for (key, _) in labels.filter(|(_, value)| *value == TRUE) {
+            if let Some(name) = key.strip_prefix(VENDOR_LABEL) {
+                vendors.push(Vendor::new(name));
+            } else if let Some(model) = key.strip_prefix(HOST_MODEL_LABEL) {
+                host_vendors.extend(table::lookup(model).and_then(|model| model.vendor));
+            }
+        }
+        vendors.sort();
+        vendors.dedup();
+        if vendors.len() > 1 {
+            let mut right = vendors.iter().filter(|one| host_vendors.contains(one));
+            if let (Some(vendor), None) = (right.next(), right.next()) {
+                return Self::One(vendor.clone());
+            }
+            return Self::Several(vendors);
+        }
+        vendors.pop().map_or(Self::Missing, Self::One)
+    }
+
+    /// The vendor, if it is clear.
+    pub fn one(&self) -> Option<&Vendor> {
+        match self {
+            Self::One(vendor) => Some(vendor),
+            Self::Missing | Self::Several(_) => None,
+        }
+    }
+}

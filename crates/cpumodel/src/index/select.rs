@@ -1,0 +1,143 @@
+//! The nodes that meet a demand, as operations on bits.
+
+use api::cpu::{Counted, NodeScope};
+use fixedbitset::FixedBitSet;
+use machinery::node_affinity::{AffinityErrors, Term, tolerates};
+use machinery::selector::{Operator, Requirement};
+
+use super::Index;
+use super::set::NodeSet;
+use crate::demand::Demand;
+
+/// The nodes that meet a demand.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    /// Those that selector, affinity, features and architecture allow.
+    pub(crate) matching: FixedBitSet,
+    /// Those of them that count: a machine could go there now.
+    pub(crate) eligible: FixedBitSet,
+    /// What is wrong with the affinity. Terms that are right still hold.
+    pub(crate) malformed: Option<AffinityErrors>,
+}
+
+impl Index {
+    /// The nodes that meet a demand.
+    pub(crate) fn select(&self, demand: &Demand, scope: NodeScope) -> Selection {
+        let mut matching = self.all.clone();
+        for (key, value) in &demand.labels {
+            self.keep(&mut matching, self.labels.with(key, value));
+        }
+        for key in &demand.absent {
+            if let Some(nodes) = self.labels.with_key(key) {
+                nodes.take_from(&mut matching);
+            }
+        }
+        if let Some(wanted) = &demand.architecture {
+            // A node that does not say what it is may be anything.
+            for (name, nodes) in &self.architectures {
+                if name != wanted {
+                    nodes.take_from(&mut matching);
+                }
+            }
+        }
+        let mut malformed = None;
+        if let Some(affinity) = &demand.affinity {
+            let mut any = FixedBitSet::with_capacity(self.all.len());
+            for term in affinity.terms() {
+                any.union_with(&self.term(term));
+            }
+            matching.intersect_with(&any);
+            let errors = affinity.errors();
+            malformed = (!errors.is_empty()).then(|| AffinityErrors(errors));
+        }
+        let mut eligible = matching.clone();
+        self.leave_out(&mut eligible, demand, scope);
+        Selection {
+            matching,
+            eligible,
+            malformed,
+        }
+    }
+
+    /// Takes out the nodes that no pod with this demand would be bound to now.
+    fn leave_out(&self, nodes: &mut FixedBitSet, demand: &Demand, scope: NodeScope) {
+        if scope.unschedulable == Counted::Ignore {
+            self.unschedulable.take_from(nodes);
+        }
+        if scope.not_ready == Counted::Ignore {
+            self.not_ready.take_from(nodes);
+        }
+        if scope.tainted == Counted::Ignore {
+            for (taint, tainted) in &self.taints {
+                if !tolerates(&demand.tolerations, taint) {
+                    tainted.take_from(nodes);
+                }
+            }
+        }
+    }
+
+    fn term(&self, term: &Term) -> FixedBitSet {
+        let mut nodes = self.all.clone();
+        for requirement in term.labels().requirements() {
+            self.require(&mut nodes, requirement);
+        }
+        for field in term.fields() {
+            match field.name() {
+                Some((name, true)) => {
+                    let one = self.place_of(name).map(|place| NodeSet::Few(vec![place]));
+                    self.keep(&mut nodes, one.as_ref());
+                }
+                Some((name, false)) => {
+                    if let Some(place) = self.place_of(name) {
+                        nodes.remove(place as usize);
+                    }
+                }
+                None if field.matches("") => {}
+                None => nodes.clear(),
+            }
+        }
+        nodes
+    }
+
+    fn require(&self, nodes: &mut FixedBitSet, requirement: &Requirement) {
+        let key = requirement.key();
+        match requirement.operator() {
+            Operator::Exists => self.keep(nodes, self.labels.with_key(key)),
+            Operator::DoesNotExist => {
+                if let Some(with) = self.labels.with_key(key) {
+                    with.take_from(nodes);
+                }
+            }
+            Operator::NotIn | Operator::NotEquals => {
+                for value in requirement.values() {
+                    if let Some(with) = self.labels.with(key, value) {
+                        with.take_from(nodes);
+                    }
+                }
+            }
+            Operator::In | Operator::Equals | Operator::DoubleEquals => {
+                let sets = requirement.values().iter();
+                let sets = sets.filter_map(|value| self.labels.with(key, value));
+                self.keep_any(nodes, sets);
+            }
+            Operator::GreaterThan | Operator::LessThan => {
+                let values = self.labels.values(key);
+                let sets = values.filter(|(value, _)| requirement.matches(Some(value)));
+                self.keep_any(nodes, sets.map(|(_, with)| with));
+            }
+        }
+    }
+
+    pub(super) fn keep(&self, nodes: &mut FixedBitSet, set: Option<&NodeSet>) {
+        match set {
+            Some(set) => set.narrow(nodes),
+            None => nodes.clear(),
+        }
+    }
+
+    fn keep_any<'a>(&self, nodes: &mut FixedBitSet, sets: impl Iterator<Item = &'a NodeSet>) {
+        let mut any = FixedBitSet::with_capacity(self.all.len());
+        sets.for_each(|set| set.add_to(&mut any));
+        nodes.intersect_with(&any);
+    }
+}

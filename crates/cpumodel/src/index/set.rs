@@ -1,0 +1,136 @@
+//! Sets of nodes: a short list while there are few, bits when there are many.
+//!
+//! Most labels of a large cluster are on one node (its name) or on thousands (its architecture).
+//! Bits for all of them would cost a kilobyte per label and ten thousand labels.
+
+use fixedbitset::FixedBitSet;
+
+/// Up to so many nodes are kept as a list.
+const FEW: usize = 32;
+
+/// A set of nodes by their places in the index.
+#[derive(Debug, Clone)]
+pub(crate) enum NodeSet {
+    /// Sorted.
+    Few(Vec<u32>),
+    Many {
+        bits: FixedBitSet,
+        len: usize,
+    },
+}
+
+impl Default for NodeSet {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl NodeSet {
+    pub(crate) fn insert(&mut self, node: u32) {
+        match self {
+            Self::Few(list) => {
+                if let Err(place) = list.binary_search(&node) {
+                    list.insert(place, node);
+                    if list.len() > FEW {
+                        let len = list.len();
+                        let bits = list.iter().map(|node| *node as usize).collect();
+                        *self = Self::Many { bits, len };
+                    }
+                }
+            }
+            Self::Many { bits, len } => {
+                bits.grow(node as usize + 1);
+                if !bits.put(node as usize) {
+                    *len += 1;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, node: u32) {
+        match self {
+            Self::Few(list) => {
+                if let Ok(place) = list.binary_search(&node) {
+                    list.remove(place);
+                }
+            }
+            Self::Many { bits, len } => {
+                if bits.contains(node as usize) {
+                    bits.remove(node as usize);
+                    *len -= 1;
+                }
+                // Half of the limit, so that a node that comes and goes does not copy every time.
+                if *len <= FEW / 2 {
+                    *self = Self::Few(bits.ones().filter_map(|bit| bit.try_into().ok()).collect());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, node: u32) -> bool {
+        match self {
+            Self::Few(list) => list.binary_search(&node).is_ok(),
+            Self::Many { bits, .. } => bits.contains(node as usize),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Few(list) => list.len(),
+            Self::Many { len, .. } => *len,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds all of it to `nodes`, which is large enough.
+    pub(crate) fn add_to(&self, nodes: &mut FixedBitSet) {
+        match self {
+            Self::Few(list) => list.iter().for_each(|node| nodes.insert(*node as usize)),
+            Self::Many { bits, .. } => nodes.union_with(bits),
+        }
+    }
+
+    /// Takes everything that is not in it out of `nodes`.
+    pub(crate) fn narrow(&self, nodes: &mut FixedBitSet) {
+        match self {
+            Self::Few(list) => {
+                let stay: Vec<usize> = list
+                    .iter()
+                    .map(|node| *node as usize)
+                    .filter(|node| nodes.contains(*node))
+                    .collect();
+                nodes.clear();
+                stay.into_iter().for_each(|node| nodes.insert(node));
+            }
+            Self::Many { bits, .. } => nodes.intersect_with(bits),
+        }
+    }
+
+    /// Takes all of it out of `nodes`.
+    pub(crate) fn take_from(&self, nodes: &mut FixedBitSet) {
+        match self {
+            Self::Few(list) => {
+                let limit = nodes.len();
+                let inside = list.iter().map(|node| *node as usize);
+                inside
+                    .filter(|node| *node < limit)
+                    .for_each(|node| nodes.remove(node));
+            }
+            Self::Many { bits, .. } => nodes.difference_with(bits),
+        }
+    }
+
+    /// How many of it are in `nodes`.
+    pub(crate) fn count_in(&self, nodes: &FixedBitSet) -> usize {
+        match self {
+            Self::Few(list) => {
+                let inside = list.iter().filter(|node| nodes.contains(**node as usize));
+                inside.count()
+            }
+            Self::Many { bits, .. } => bits.intersection_count(nodes),
+        }
+    }
+}

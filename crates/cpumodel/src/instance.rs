@@ -1,0 +1,86 @@
+//! A VirtualMachineInstance, as far as its CPU model goes.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::kubevirt::{Feature, VirtualMachineInstance};
+use k8s_openapi::api::core::v1::NodeSelector;
+
+use crate::demand::{Demand, Parts};
+use crate::machine::{Machine, Requested};
+use crate::names::{ASKED_ANNOTATION, BEST_MATCH_MODEL, MODEL_ANNOTATION};
+
+impl Machine {
+    /// The machine of an instance, in a cluster where all of them need nodes with these labels
+    /// (`developerConfiguration.nodeSelectors` of the KubeVirt).
+    pub fn of_instance(
+        instance: &VirtualMachineInstance,
+        everywhere: &BTreeMap<String, String>,
+    ) -> Self {
+        let spec = &instance.spec;
+        let mut labels = everywhere.clone();
+        labels.extend(spec.node_selector.clone());
+        let cpu = spec.domain.cpu.as_ref();
+        let features = cpu.map(|cpu| cpu.features.as_slice()).unwrap_or_default();
+        let with = |policies: &[&str]| -> Vec<String> {
+            let policy = |feature: &Feature| feature.policy.clone().unwrap_or_default();
+            let found = features.iter();
+            let found = found.filter(|feature| policies.contains(&policy(feature).as_str()));
+            found.map(|feature| feature.name.clone()).collect()
+        };
+        let required = spec.affinity.as_ref().and_then(|affinity| {
+            affinity.pointer("/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")
+        });
+        // What cannot be read is met by no node, like a selector without terms.
+        let required = required.filter(|required| !required.is_null());
+        let required: Option<NodeSelector> =
+            required.map(|required| serde_json::from_value(required.clone()).unwrap_or_default());
+        let demand = Demand::new(&Parts {
+            node_selector: Some(&labels),
+            required: required.as_ref(),
+            tolerations: &spec.tolerations,
+            required_features: &with(&["", "require"]),
+            forbidden_features: &with(&["forbid"]),
+            architecture: spec.architecture.as_deref(),
+        });
+        Self {
+            namespace: instance.metadata.namespace.clone().unwrap_or_default(),
+            name: instance.metadata.name.clone().unwrap_or_default(),
+            // The choice took the place of the question.
+            requested: if is_ours(instance) {
+                Requested::BestMatch
+            } else {
+                Requested::new(spec.model())
+            },
+            demand: Arc::new(demand),
+        }
+    }
+}
+
+/// Whether an instance leaves, or left, the choice of its model to Medley.
+pub fn is_ours(instance: &VirtualMachineInstance) -> bool {
+    instance.spec.model() == Some(BEST_MATCH_MODEL) || recorded(instance).is_some()
+}
+
+/// The model that was chosen for an instance: a name, or a word that stands for the host's.
+///
+/// The choice goes into the spec, and a stock KubeVirt keeps the annotation, but not the status. An
+/// annotation beside another model was copied from elsewhere, and says nothing.
+pub fn recorded(instance: &VirtualMachineInstance) -> Option<&str> {
+    let asked = annotation(instance, ASKED_ANNOTATION);
+    let chosen = annotation(instance, MODEL_ANNOTATION);
+    if asked == Some(BEST_MATCH_MODEL) && chosen.is_some() && chosen == instance.spec.model() {
+        return chosen;
+    }
+    let status = instance.status.as_ref()?;
+    let preferred = status.preffered_model.as_deref();
+    preferred.filter(|model| !model.is_empty())
+}
+
+fn annotation<'a>(instance: &'a VirtualMachineInstance, name: &str) -> Option<&'a str> {
+    let annotations = instance.metadata.annotations.as_ref()?;
+    annotations.get(name).map(String::as_str)
+}

@@ -1,0 +1,83 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::index::Index;
+use crate::names::{FEATURE_LABEL, NODE_ANNOTATION, REASON_ANNOTATION};
+use crate::policy::Policy;
+use crate::prospects::prospects;
+use crate::test_values::{labelled, node};
+
+fn instance(spec: Value) -> VirtualMachineInstance {
+    VirtualMachineInstance {
+        spec: serde_json::from_value(spec).unwrap(),
+        ..VirtualMachineInstance::default()
+    }
+}
+
+/// How many of three nodes a machine could start on: `plain`, `zone` with a label, `aes` with a
+/// feature.
+fn nodes_for(spec: Value, everywhere: &[(&str, &str)]) -> usize {
+    let everywhere = everywhere.iter();
+    let everywhere = everywhere.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let aes = format!("{FEATURE_LABEL}aes");
+    let index = Index::new([
+        node("plain", "Intel", &["Nehalem"]),
+        labelled(node("zone", "Intel", &["Nehalem"]), &[("zone", "a")]),
+        labelled(node("aes", "Intel", &["Nehalem"]), &[(&aes, "true")]),
+    ]);
+    let machine = Machine::of_instance(&instance(spec), &everywhere.collect());
+    prospects(&index, &Policy::default(), &machine).nodes
+}
+
+#[rstest]
+#[case::nothing(json!({}), &[], 3)]
+#[case::selector(json!({ "nodeSelector": { "zone": "a" } }), &[], 1)]
+#[case::everywhere(json!({}), &[("zone", "a")], 1)]
+#[case::own_label_counts_more(json!({ "nodeSelector": { "zone": "a" } }), &[("zone", "b")], 1)]
+#[case::feature(json!({ "domain": { "cpu": { "features": [{ "name": "aes" }] } } }), &[], 1)]
+#[case::required(json!({ "domain": { "cpu": { "features": [{ "name": "aes", "policy": "require" }] } } }), &[], 1)]
+#[case::optional(json!({ "domain": { "cpu": { "features": [{ "name": "aes", "policy": "optional" }] } } }), &[], 3)]
+#[case::forbidden(json!({ "domain": { "cpu": { "features": [{ "name": "aes", "policy": "forbid" }] } } }), &[], 2)]
+#[case::architecture(json!({ "architecture": "s390x" }), &[], 0)]
+#[case::affinity(json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+    "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "zone", "operator": "Exists" }] }],
+} } } }), &[], 1)]
+#[case::nonsense(json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+    "nodeSelectorTerms": "everywhere",
+} } } }), &[], 0)]
+#[case::null(json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": null } } }), &[], 3)]
+fn an_instance_demands_what_its_pod_will(
+    #[case] spec: Value,
+    #[case] everywhere: &[(&str, &str)],
+    #[case] nodes: usize,
+) {
+    assert_eq!(nodes_for(spec, everywhere), nodes);
+}
+
+fn annotated(model: &str, annotations: Value, status: Value) -> VirtualMachineInstance {
+    let mut instance = instance(json!({ "domain": { "cpu": { "model": model } } }));
+    instance.metadata.annotations = serde_json::from_value(annotations).unwrap();
+    instance.status = serde_json::from_value(status).unwrap();
+    instance
+}
+
+#[test]
+fn a_choice_is_found_in_the_annotation_or_in_the_status() {
+    let asked = json!({
+        ASKED_ANNOTATION: "best-match-model", MODEL_ANNOTATION: "EPYC",
+        NODE_ANNOTATION: "a", REASON_ANNOTATION: "BestMatch",
+    });
+    let chosen = annotated("EPYC", asked.clone(), json!(null));
+    assert_eq!(recorded(&chosen), Some("EPYC"));
+    assert!(is_ours(&chosen));
+    let status = json!({ "prefferedModel": "EPYC-Rome" });
+    let chosen = annotated("best-match-model", json!({}), status);
+    assert_eq!(recorded(&chosen), Some("EPYC-Rome"));
+    // Whoever copies an instance into a template copies its annotations.
+    for model in ["best-match-model", "Nehalem"] {
+        let copied = annotated(model, asked.clone(), json!(null));
+        assert_eq!(recorded(&copied), None, "{model}");
+        assert_eq!(is_ours(&copied), model == "best-match-model");
+    }
+}

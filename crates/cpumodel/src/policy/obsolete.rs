@@ -1,0 +1,58 @@
+//! Models that KubeVirt is told never to use.
+
+use std::collections::BTreeSet;
+
+/// What KubeVirt takes for obsolete unless it is told otherwise; each also as `-v1`.
+pub const BUILT_IN_OBSOLETE: [&str; 17] = [
+    "486",
+    "Conroe",
+    "Opteron_G1",
+    "Opteron_G2",
+    "athlon",
+    "core2duo",
+    "coreduo",
+    "kvm32",
+    "kvm64",
+    "n270",
+    "pentium",
+    "pentium2",
+    "pentium3",
+    "pentiumpro",
+    "phenom",
+    "qemu32",
+    "qemu64",
+];
+
+/// `spec.configuration.obsoleteCPUModels` of a KubeVirt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Obsolete {
+    /// It is not set: the built-in list counts.
+    #[default]
+    BuiltIn,
+    /// It is set, and takes the place of the built-in list.
+    Listed(BTreeSet<String>),
+}
+
+impl Obsolete {
+    /// Reads the field. Only its keys count: `Haswell: false` makes Haswell obsolete too, and an
+    /// empty map makes nothing obsolete.
+    pub fn from_configuration<'a, K>(models: Option<K>) -> Self
+    where
+        K: IntoIterator<Item = &'a String>,
+    {
+        models.map_or(Self::BuiltIn, |models| {
+            Self::Listed(models.into_iter().cloned().collect())
+        })
+    }
+
+    /// Whether no node may offer this model.
+    pub fn contains(&self, model: &str) -> bool {
+        match self {
+            Self::BuiltIn => {
+                let plain = model.strip_suffix("-v1").unwrap_or(model);
+                BUILT_IN_OBSOLETE.contains(&plain)
+            }
+            Self::Listed(models) => models.contains(model),
+        }
+    }
+}

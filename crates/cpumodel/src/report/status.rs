@@ -1,0 +1,175 @@
+//! The status of the policy.
+
+use api::cpu::{CpuModelPolicy, CpuModelPolicyStatus, Machines, NodeGroup};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::Tally;
+use crate::groups::{Group, groups, unknown_models};
+use crate::index::Index;
+use crate::policy::{Complaint, Policy};
+
+/// How many machines and models are named at most.
+const NAMED: usize = 8;
+/// The most models that the definition of the kind takes.
+const MODELS: usize = 256;
+
+/// What the status follows from.
+pub struct Facts<'a> {
+    /// The policy.
+    pub object: &'a CpuModelPolicy,
+    /// What in it makes no sense.
+    pub complaints: &'a [Complaint],
+    /// What it means.
+    pub policy: &'a Policy,
+    /// The nodes.
+    pub index: &'a Index,
+    /// Whether there are virtual machines in this cluster at all.
+    pub kubevirt_installed: bool,
+    /// Whether the API server asks before KubeVirt's objects are written.
+    pub admission_registered: bool,
+    /// How the machines fare.
+    pub tally: Tally,
+    /// Those that no other node could take: some of them, by namespace and name.
+    pub no_target: &'a [String],
+    /// When.
+    pub now: Timestamp,
+}
+
+/// The status of the policy. Times move when something does.
+pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
+    let before = facts.object.status.as_ref();
+    let conditions = [ready(facts), admission(facts), targets(facts)];
+    let known = before
+        .map(|it| it.conditions.as_slice())
+        .unwrap_or_default();
+    let generation = facts.object.metadata.generation;
+    let conditions = conditions.map(|said| said.condition(known, facts.now, generation));
+    let mut unknown = unknown_models(facts.index, facts.policy);
+    unknown.truncate(MODELS);
+    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let tally = &facts.tally;
+    CpuModelPolicyStatus {
+        observed_generation: generation,
+        conditions: conditions.into(),
+        groups: groups(facts.index, facts.policy)
+            .into_iter()
+            .map(outline)
+            .collect(),
+        machines: Some(Machines {
+            resolved: count(tally.resolved),
+            host_model: count(tally.host_model),
+            stale: count(tally.stale),
+            stranded: count(tally.stranded),
+        }),
+        unknown_models: unknown,
+    }
+}
+
+/// What the status says of nodes that are alike.
+fn outline(group: Group) -> NodeGroup {
+    let newest = group.models.into_iter().next();
+    NodeGroup {
+        architecture: group.architecture,
+        vendor: group.vendor.map(|vendor| vendor.as_str().to_owned()),
+        host_model: group.host_model,
+        nodes: i32::try_from(group.nodes.len()).unwrap_or(i32::MAX),
+        newest_model: newest.map(|newest| newest.model),
+    }
+}
+
+/// What a condition says.
+struct Said {
+    kind: &'static str,
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Said {
+    fn condition(self, known: &[Condition], now: Timestamp, generation: Option<i64>) -> Condition {
+        let status = if self.holds { "True" } else { "False" };
+        let mut known = known.iter();
+        let same = known.find(|known| known.type_ == self.kind && known.status == status);
+        // The API keeps no parts of seconds; a time that has some would never be what was written.
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        Condition {
+            type_: self.kind.to_owned(),
+            status: status.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message,
+            last_transition_time: same
+                .map_or_else(|| Time(now), |same| same.last_transition_time.clone()),
+            observed_generation: generation,
+        }
+    }
+}
+
+fn said(kind: &'static str, holds: bool, reason: &'static str, message: impl Into<String>) -> Said {
+    Said {
+        kind,
+        holds,
+        reason,
+        message: message.into(),
+    }
+}
+
+fn ready(facts: &Facts<'_>) -> Said {
+    if !facts.kubevirt_installed {
+        let message = "the kinds of kubevirt.io are not installed: there are no machines to choose models for; they are picked up when they come";
+        return said("Ready", false, "KubeVirtNotInstalled", message);
+    }
+    if !facts.complaints.is_empty() {
+        let all: Vec<String> = facts.complaints.iter().map(ToString::to_string).collect();
+        return said("Ready", false, "InvalidPolicy", all.join("; "));
+    }
+    said(
+        "Ready",
+        true,
+        "Choosing",
+        "models are chosen as the policy says",
+    )
+}
+
+fn admission(facts: &Facts<'_>) -> Said {
+    let kind = "AdmissionReady";
+    if facts.admission_registered {
+        return said(
+            kind,
+            true,
+            "Registered",
+            "the API server asks before machines are started",
+        );
+    }
+    let message = format!(
+        "there is no MutatingWebhookConfiguration {}: machines that ask for best-match-model do not start; `medley webhook --register` makes it",
+        api::cpu::WEBHOOK
+    );
+    said(kind, false, "NotRegistered", message)
+}
+
+fn targets(facts: &Facts<'_>) -> Said {
+    let kind = "TargetsRemain";
+    let count = facts.tally.no_target;
+    if count == 0 {
+        return said(
+            kind,
+            true,
+            "EveryMachineCanMove",
+            "every machine has a node that it could migrate to",
+        );
+    }
+    let mut names: Vec<&str> = facts.no_target.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    names.truncate(NAMED);
+    let more = count.saturating_sub(names.len());
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "no node could take {count} of the machines: {}{more}",
+        names.join(", ")
+    );
+    said(kind, false, "NoMigrationTarget", message)
+}

@@ -1,0 +1,56 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn settings(configuration: Value) -> Settings {
+    let kubevirt: KubeVirt = serde_json::from_value(json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": { "name": "kubevirt" },
+        "spec": { "configuration": configuration },
+    }))
+    .unwrap();
+    Settings::new(None, Some(&kubevirt))
+}
+
+#[test]
+fn without_objects_the_defaults_count() {
+    assert_eq!(Settings::new(None, None), Settings::default());
+    assert_eq!(settings(json!({})), Settings::default());
+}
+
+#[test]
+fn kubevirt_tells_what_is_obsolete_and_where_machines_run() {
+    let told = settings(json!({
+        "obsoleteCPUModels": { "Haswell": false },
+        "developerConfiguration": { "nodeSelectors": { "zone": "a" } },
+    }));
+    assert!(told.policy.obsolete.contains("Haswell"));
+    assert!(!told.policy.obsolete.contains("Conroe"));
+    assert_eq!(told.node_selector["zone"], "a");
+    let spec = serde_json::from_value(json!({ "minimalLaunchYear": 1 })).unwrap();
+    assert_eq!(Settings::new(Some(&spec), None).complaints.len(), 1);
+}
+
+#[rstest]
+#[case(None, None, None, "host-model")]
+#[case(Some("best-match-model"), None, None, "best-match-model")]
+#[case(Some("best-match-model"), Some(""), None, "best-match-model")]
+#[case(Some("best-match-model"), Some("EPYC"), None, "EPYC")]
+#[case(Some("best-match-model"), None, Some("arm64"), "host-passthrough")]
+#[case(
+    Some("Haswell"),
+    Some("best-match-model"),
+    Some("amd64"),
+    "best-match-model"
+)]
+fn a_machine_gets_its_own_model_or_the_default(
+    #[case] default: Option<&str>,
+    #[case] model: Option<&str>,
+    #[case] architecture: Option<&str>,
+    #[case] expected: &str,
+) {
+    let told = settings(json!({ "cpuModel": default }));
+    assert_eq!(told.requested(model, architecture).as_str(), expected);
+    let asks = told.asks_for_best_match(model, architecture);
+    assert_eq!(asks, expected == "best-match-model");
+}

@@ -1,0 +1,122 @@
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::machine::Requested;
+use crate::test_values::{alike, index, machine, node};
+
+fn running(name: &str, node: &str, recorded: &str) -> Running {
+    let mut machine = machine(json!({}));
+    name.clone_into(&mut machine.name);
+    Running {
+        machine,
+        node: node.to_owned(),
+        recorded: Some(recorded.to_owned()),
+        carried: BTreeMap::new(),
+    }
+}
+
+fn told(outcome: &Outcome) -> Vec<(&str, Vec<Effect>)> {
+    let changes = outcome.changes.iter();
+    changes
+        .map(|change| (change.name.as_str(), change.effects.clone()))
+        .collect()
+}
+
+#[test]
+fn without_a_node_machines_have_to_move_or_are_stranded() {
+    let policy = Policy::default();
+    let now = index([
+        alike("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]),
+        alike("naples", 3, "AMD", &["EPYC"]),
+    ]);
+    let mut then = now.clone();
+    assert!(then.remove("rome1"));
+    let machines = [
+        running("stays", "rome0", "EPYC-Rome"),
+        running("goes", "rome1", "EPYC-Rome"),
+        running("old", "naples0", "EPYC"),
+    ];
+    let world = |index| World {
+        index,
+        policy: &policy,
+    };
+    let outcome = what_if(world(&now), world(&then), &machines);
+    assert_eq!(
+        told(&outcome),
+        [
+            (
+                "stays",
+                vec![Effect::LosesLastTarget, Effect::BecomesStranded]
+            ),
+            (
+                "goes",
+                vec![Effect::MustMove { targets: 1 }, Effect::BecomesStranded]
+            ),
+            ("old", vec![Effect::NoLongerStale]),
+        ]
+    );
+    assert_eq!(outcome.before.machines, 3);
+    assert_eq!((outcome.before.stranded, outcome.after.stranded), (0, 2));
+    assert_eq!((outcome.before.stale, outcome.after.stale), (1, 0));
+    assert_eq!(
+        (outcome.after.without_target, outcome.after.without_node),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_new_node_makes_machines_stale_and_frees_stranded_ones() {
+    let policy = Policy::default();
+    let now = index([
+        alike("rome", 1, "AMD", &["EPYC", "EPYC-Rome"]),
+        alike("naples", 3, "AMD", &["EPYC"]),
+    ]);
+    let mut then = now.clone();
+    then.upsert(&node("rome9", "AMD", &["EPYC", "EPYC-Rome"]));
+    let machines = [
+        running("stranded", "rome0", "EPYC-Rome"),
+        running("old", "rome0", "EPYC"),
+    ];
+    let world = |index| World {
+        index,
+        policy: &policy,
+    };
+    let outcome = what_if(world(&now), world(&then), &machines);
+    let model = "EPYC-Rome".to_owned();
+    assert_eq!(
+        told(&outcome),
+        [
+            (
+                "stranded",
+                vec![Effect::GainsTarget, Effect::NoLongerStranded]
+            ),
+            ("old", vec![Effect::BecomesStale { model }]),
+        ]
+    );
+}
+
+#[test]
+fn another_policy_is_another_world() {
+    let (now, strict) = (Policy::default(), json!({ "threshold": { "support": 4 } }));
+    let (strict, _) = Policy::read(&serde_json::from_value(strict).unwrap());
+    let index = index([alike("a", 3, "AMD", &["EPYC"])]);
+    let mut asked = running("asked", "a0", "EPYC");
+    asked.machine.requested = Requested::Named("EPYC".to_owned());
+    let machines = [running("vm", "a0", "EPYC"), asked];
+    let world = |policy| World {
+        index: &index,
+        policy,
+    };
+    let outcome = what_if(world(&now), world(&strict), &machines);
+    assert_eq!(
+        told(&outcome),
+        [
+            ("vm", vec![Effect::BecomesStranded]),
+            ("asked", vec![Effect::BecomesStranded])
+        ]
+    );
+    let same = what_if(world(&now), world(&now), &machines);
+    assert_eq!(same.changes, []);
+}

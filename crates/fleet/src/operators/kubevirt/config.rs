@@ -1,0 +1,139 @@
+//! What the `KubeVirt` object says, as far as it is acted on.
+
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+/// Models nobody should use any more, unless an administrator says otherwise. Each also as `-v1`.
+const OBSOLETE: [&str; 17] = [
+    "486",
+    "pentium",
+    "pentium2",
+    "pentium3",
+    "pentiumpro",
+    "coreduo",
+    "n270",
+    "core2duo",
+    "Conroe",
+    "athlon",
+    "phenom",
+    "qemu64",
+    "qemu32",
+    "kvm64",
+    "kvm32",
+    "Opteron_G1",
+    "Opteron_G2",
+];
+
+/// The configuration.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Config {
+    spec: Value,
+}
+
+impl Config {
+    /// What an object says; without one, all is as by default.
+    pub(super) fn of(object: Option<&DynamicObject>) -> Self {
+        let spec = object.and_then(|object| object.data.pointer("/spec/configuration").cloned());
+        Self {
+            spec: spec.unwrap_or_default(),
+        }
+    }
+
+    /// The model of instances that name none.
+    pub(super) fn cpu_model(&self) -> &str {
+        match self.text("/cpuModel") {
+            "" => "host-model",
+            model => model,
+        }
+    }
+
+    /// The architecture of instances that name none.
+    pub(super) fn architecture(&self) -> &str {
+        match self.text("/architectureConfiguration/defaultArchitecture") {
+            "" => "amd64",
+            arch => arch,
+        }
+    }
+
+    /// What becomes of instances whose node is drained, unless they say it.
+    pub(super) fn eviction_strategy(&self) -> Option<&str> {
+        Some(self.text("/evictionStrategy")).filter(|text| !text.is_empty())
+    }
+
+    /// Labels all nodes with instances have to have.
+    pub(super) fn node_selectors(&self) -> BTreeMap<String, String> {
+        let found = self.spec.pointer("/developerConfiguration/nodeSelectors");
+        let found = found.and_then(|found| serde_json::from_value(found.clone()).ok());
+        found.unwrap_or_default()
+    }
+
+    /// How many virtual processors share a real one.
+    pub(super) fn allocation_ratio(&self) -> i64 {
+        let found = self
+            .spec
+            .pointer("/developerConfiguration/cpuAllocationRatio");
+        found
+            .and_then(Value::as_i64)
+            .filter(|it| *it > 0)
+            .unwrap_or(10)
+    }
+
+    /// How many migrations there may be at a time, and how many from one node.
+    pub(super) fn parallel_migrations(&self) -> (usize, usize) {
+        let number = |name: &str, default: usize| {
+            let found = self.spec.pointer(&format!("/migrations/{name}"));
+            let found = found.and_then(Value::as_u64);
+            found.and_then(|it| it.try_into().ok()).unwrap_or(default)
+        };
+        (
+            number("parallelMigrationsPerCluster", 5),
+            number("parallelOutboundMigrationsPerNode", 2),
+        )
+    }
+
+    /// The taint of nodes whose instances are to leave.
+    pub(super) fn drain_taint(&self) -> &str {
+        match self.text("/migrations/nodeDrainTaintKey") {
+            "" => "kubevirt.io/drain",
+            key => key,
+        }
+    }
+
+    /// Whether nodes have no label for a model. Only the key counts: a model that is said not to be
+    /// obsolete is so, and a list of one's own replaces the list that is built in.
+    pub(super) fn hides(&self, model: &str) -> bool {
+        match self.obsolete() {
+            Some(own) => own.contains_key(model),
+            None => {
+                let plain = model.strip_suffix("-v1").unwrap_or(model);
+                OBSOLETE.contains(&plain)
+            }
+        }
+    }
+
+    /// Whether an administrator calls a model obsolete. The list that is built in does not count.
+    pub(super) fn calls_obsolete(&self, model: &str) -> bool {
+        self.obsolete().is_some_and(|own| own.contains_key(model))
+    }
+
+    /// An administrator's list as Go prints it.
+    pub(super) fn obsolete_as_printed(&self) -> String {
+        let all = self.obsolete().into_iter().flatten();
+        let entries: Vec<String> = all.map(|(model, on)| format!("{model}:{on}")).collect();
+        format!("map[{}]", entries.join(" "))
+    }
+
+    fn obsolete(&self) -> Option<&serde_json::Map<String, Value>> {
+        self.spec.get("obsoleteCPUModels")?.as_object()
+    }
+
+    fn text(&self, pointer: &str) -> &str {
+        let found = self.spec.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

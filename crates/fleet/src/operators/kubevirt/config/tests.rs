@@ -1,0 +1,61 @@
+use kube::api::DynamicObject;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::Config;
+
+fn config(configuration: Value) -> Config {
+    let object: DynamicObject = serde_json::from_value(json!({
+        "metadata": { "name": "kubevirt" },
+        "spec": { "configuration": configuration },
+    }))
+    .expect("an object");
+    Config::of(Some(&object))
+}
+
+#[test]
+fn without_a_word_all_is_as_by_default() {
+    for config in [
+        Config::of(None),
+        config(json!({})),
+        config(json!({ "cpuModel": "" })),
+    ] {
+        assert_eq!(config.cpu_model(), "host-model");
+        assert_eq!(config.architecture(), "amd64");
+        assert_eq!(config.allocation_ratio(), 10);
+        assert!(config.node_selectors().is_empty());
+    }
+    assert_eq!(
+        config(json!({ "cpuModel": "Haswell" })).cpu_model(),
+        "Haswell"
+    );
+}
+
+/// Which models nodes have no label for, and which an administrator calls obsolete.
+#[rstest]
+// The list that is built in hides, and calls nothing obsolete.
+#[case(json!({}), "Opteron_G1", true, false)]
+#[case(json!({}), "Opteron_G1-v1", true, false)]
+#[case(json!({}), "Penryn", false, false)]
+// Only the key counts.
+#[case(json!({ "obsoleteCPUModels": { "Penryn": true } }), "Penryn", true, true)]
+#[case(json!({ "obsoleteCPUModels": { "Penryn": false } }), "Penryn", true, true)]
+// A list replaces the one that is built in, also an empty one.
+#[case(json!({ "obsoleteCPUModels": { "Penryn": true } }), "Opteron_G1", false, false)]
+#[case(json!({ "obsoleteCPUModels": {} }), "486", false, false)]
+fn only_the_keys_of_a_list_count(
+    #[case] configuration: Value,
+    #[case] model: &str,
+    #[case] hidden: bool,
+    #[case] obsolete: bool,
+) {
+    let config = config(configuration);
+    assert_eq!(config.hides(model), hidden);
+    assert_eq!(config.calls_obsolete(model), obsolete);
+}
+
+#[test]
+fn a_list_is_printed_as_go_does() {
+    let config = config(json!({ "obsoleteCPUModels": { "b": true, "a": false } }));
+    assert_eq!(config.obsolete_as_printed(), "map[a:false b:true]");
+}

@@ -1,0 +1,63 @@
+//! What KubeVirt's webhooks make of an instance before it is stored.
+
+use serde_json::{Value, json};
+
+use super::config::Config;
+
+/// What an arm64 instance may have as its model, and has by default.
+const PASSTHROUGH: &str = "host-passthrough";
+
+/// Fills in what an instance does not say: its architecture, its model, what becomes of it when its
+/// node is drained.
+pub(super) fn fill(spec: &mut Value, config: &Config) {
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    if spec["architecture"].as_str().unwrap_or_default().is_empty() {
+        spec["architecture"] = json!(config.architecture());
+    }
+    // The model of the cluster is not for arm64: there the default comes first.
+    let model = match spec["architecture"].as_str() {
+        Some("arm64") => PASSTHROUGH,
+        _ => config.cpu_model(),
+    };
+    for part in ["/domain", "/domain/cpu"] {
+        if spec.pointer(part).is_none_or(|part| !part.is_object()) {
+            match part {
+                "/domain" => spec["domain"] = json!({}),
+                _ => spec["domain"]["cpu"] = json!({}),
+            }
+        }
+    }
+    let cpu = &mut spec["domain"]["cpu"];
+    if cpu["model"].as_str().unwrap_or_default().is_empty() {
+        cpu["model"] = json!(model);
+    }
+    if let (None, Some(strategy)) = (spec.get("evictionStrategy"), config.eviction_strategy()) {
+        spec["evictionStrategy"] = json!(strategy);
+    }
+}
+
+/// Why an instance is not admitted.
+pub(super) fn refusal(spec: &Value) -> Option<String> {
+    let cpu = &spec["domain"]["cpu"];
+    let model = cpu["model"].as_str().unwrap_or_default();
+    if spec["architecture"] == "arm64" && model != PASSTHROUGH {
+        return Some(format!(
+            "spec.domain.cpu.model: Unsupported value: {model:?}: currently, host-passthrough is the only model supported on Arm64"
+        ));
+    }
+    let features = cpu["features"].as_array().into_iter().flatten();
+    features
+        .filter_map(|feature| {
+            let policy = feature["policy"].as_str().unwrap_or_default();
+            let name = feature["name"].as_str().unwrap_or_default();
+            let known = ["", "force", "require", "optional", "disable", "forbid"];
+            (!known.contains(&policy))
+                .then(|| format!("CPU feature {name} uses policy {policy} that is not supported."))
+        })
+        .next()
+}
+
+#[cfg(test)]
+mod tests;

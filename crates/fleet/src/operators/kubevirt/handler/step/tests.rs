@@ -1,0 +1,121 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DynamicObject;
+use rstest::rstest;
+use serde_json::json;
+
+use super::{Step, step};
+use crate::model::{Cpu, Generation};
+use crate::operators::kubevirt::launcher::Launcher;
+
+fn instance(phase: &str, model: &str, leaving: bool) -> DynamicObject {
+    let mut instance = json!({
+        "metadata": { "name": "vm" },
+        "spec": { "domain": { "cpu": { "model": model } } },
+        "status": { "phase": phase, "nodeName": "n" },
+    });
+    if leaving {
+        instance["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    serde_json::from_value(instance).expect("an instance")
+}
+
+fn launcher(node: &str, phase: &str) -> Launcher {
+    Launcher {
+        name: "virt-launcher-vm-1".into(),
+        uid: "1".into(),
+        node: node.into(),
+        address: None,
+        ready: true,
+        phase: phase.into(),
+        leaving: false,
+        unschedulable: None,
+        migration: None,
+        node_selector: BTreeMap::new(),
+    }
+}
+
+fn cpu(generation: &str) -> Cpu {
+    Generation::named(generation).expect("known").describe()
+}
+
+#[rstest]
+#[case("Scheduled", launcher("n", "Running"), false, Step::Run(&launcher("n", "Running")))]
+#[case("Scheduled", launcher("n", "Running"), true, Step::ShutDown)]
+#[case("Scheduled", launcher("n", "Failed"), false, Step::Crashed)]
+#[case("Scheduled", launcher("other", "Running"), false, Step::Crashed)]
+#[case("Running", launcher("n", "Running"), false, Step::Nothing)]
+#[case("Running", launcher("n", "Running"), true, Step::ShutDown)]
+#[case("Running", Launcher { leaving: true, ..launcher("n", "Running") }, false, Step::ShutDown)]
+#[case("Running", launcher("n", "Succeeded"), false, Step::Ended)]
+#[case("Running", launcher("n", "Failed"), false, Step::Crashed)]
+// virt-controller's, and nobody's.
+#[case("Scheduling", launcher("n", "Running"), false, Step::Nothing)]
+#[case("Succeeded", launcher("n", "Succeeded"), true, Step::Nothing)]
+fn a_guest_lives_as_long_as_its_launcher(
+    #[case] phase: &str,
+    #[case] pod: Launcher,
+    #[case] leaving: bool,
+    #[case] expected: Step<'_>,
+) {
+    let node = Node::default();
+    let instance = instance(phase, "host-model", leaving);
+    assert_eq!(step(&instance, Some(&node), None, &[pod]), expected);
+}
+
+#[test]
+fn without_a_node_or_a_launcher_there_is_no_guest() {
+    let instance = instance("Running", "host-model", false);
+    let node = Node::default();
+    assert_eq!(step(&instance, Some(&node), None, &[]), Step::Crashed);
+    let launchers = [launcher("n", "Running")];
+    assert_eq!(step(&instance, None, None, &launchers), Step::Crashed);
+}
+
+#[rstest]
+#[case("host-model", "rome", None)]
+#[case("host-passthrough", "rome", None)]
+#[case("EPYC-IBPB", "rome", None)]
+// libvirt does not know that KubeVirt calls it obsolete.
+#[case("Opteron_G1", "rome", None)]
+#[case("EPYC-Milan", "rome", Some("the CPU is incompatible with host CPU"))]
+#[case(
+    "EPYC-Rome",
+    "rome",
+    Some("Host CPU does not provide required features: xsaves")
+)]
+#[case("best-match-model", "rome", Some("Unknown CPU model best-match-model"))]
+fn a_model_runs_where_it_is_usable(
+    #[case] model: &str,
+    #[case] generation: &str,
+    #[case] refused: Option<&str>,
+) {
+    let node = Node::default();
+    let cpu = cpu(generation);
+    let instance = instance("Scheduled", model, false);
+    let launchers = [launcher("n", "Running")];
+    match (
+        step(&instance, Some(&node), Some(&cpu), &launchers),
+        refused,
+    ) {
+        (Step::Run(_), None) => {}
+        (Step::Refused(why), Some(says)) => assert!(why.contains(says), "{why}"),
+        (step, _) => panic!("{model} on {generation}: {step:?}"),
+    }
+}
+
+#[test]
+fn a_node_that_has_only_labels_is_believed() {
+    let node: Node = serde_json::from_value(json!({
+        "metadata": { "labels": { "cpu-model.node.kubevirt.io/Haswell": "true" } },
+    }))
+    .expect("a node");
+    let launchers = [launcher("n", "Running")];
+    let haswell = instance("Scheduled", "Haswell", false);
+    let step_of =
+        |instance: &DynamicObject| format!("{:?}", step(instance, Some(&node), None, &launchers));
+    assert!(step_of(&haswell).starts_with("Run"));
+    let broadwell = instance("Scheduled", "Broadwell", false);
+    assert!(step_of(&broadwell).starts_with("Refused"));
+}

@@ -1,0 +1,126 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::DynamicObject;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{by_default, of_cpu, relabelled};
+use crate::model::{Cpu, Generation};
+use crate::operators::kubevirt::config::Config;
+
+fn config(configuration: Value) -> Config {
+    let object: DynamicObject = serde_json::from_value(
+        json!({ "metadata": {}, "spec": { "configuration": configuration } }),
+    )
+    .expect("an object");
+    Config::of(Some(&object))
+}
+
+fn cpu(generation: &str) -> Cpu {
+    Generation::named(generation).expect("known").describe()
+}
+
+fn small() -> Cpu {
+    Cpu {
+        vendor: "Intel".into(),
+        model: "Westmere".into(),
+        models: vec!["486".into(), "Penryn".into(), "Nehalem".into()],
+        known_models: vec!["kvm64".into(), "Haswell".into()],
+        features: vec!["aes".into()],
+        required_features: vec!["vmx".into()],
+        machine_types: vec!["q35".into()],
+        tsc_frequency: Some(2_000_000_000),
+        tsc_scalable: Some(false),
+        ..Cpu::default()
+    }
+}
+
+#[test]
+fn a_cpu_has_exactly_these_labels() {
+    let labels = of_cpu(&small(), "amd64", &config(json!({})));
+    let expected = [
+        // 486 and kvm64 are obsolete. What is known but not usable is still for migrations.
+        ("cpu-feature.node.kubevirt.io/aes", "true"),
+        ("cpu-model-migration.node.kubevirt.io/Haswell", "true"),
+        ("cpu-model-migration.node.kubevirt.io/Nehalem", "true"),
+        ("cpu-model-migration.node.kubevirt.io/Penryn", "true"),
+        ("cpu-model-migration.node.kubevirt.io/Westmere", "true"),
+        ("cpu-model.node.kubevirt.io/Nehalem", "true"),
+        ("cpu-model.node.kubevirt.io/Penryn", "true"),
+        ("cpu-timer.node.kubevirt.io/tsc-frequency", "2000000000"),
+        ("cpu-timer.node.kubevirt.io/tsc-scalable", "false"),
+        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
+        ("host-model-cpu.node.kubevirt.io/Westmere", "true"),
+        ("host-model-required-features.node.kubevirt.io/vmx", "true"),
+        ("machine-type.node.kubevirt.io/q35", "true"),
+    ];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(labels, expected.into());
+}
+
+#[rstest]
+#[case("arm64")]
+#[case("ppc64le")]
+fn elsewhere_there_are_none(#[case] arch: &str) {
+    assert_eq!(of_cpu(&small(), arch, &config(json!({}))), BTreeMap::new());
+    let only: Vec<String> = by_default(&small(), arch).into_keys().collect();
+    assert_eq!(only, ["kubevirt.io/schedulable"]);
+}
+
+#[test]
+fn an_administrator_hides_models_and_the_own_model_of_a_host() {
+    let config = config(json!({ "obsoleteCPUModels": { "Westmere": false, "Penryn": true } }));
+    let labels = of_cpu(&small(), "amd64", &config);
+    assert_eq!(
+        labels
+            .get("node-labeller.kubevirt.io/obsolete-host-model")
+            .map(String::as_str),
+        Some("true")
+    );
+    assert!(!labels.contains_key("cpu-model.node.kubevirt.io/Penryn"));
+    assert!(!labels.contains_key("cpu-model-migration.node.kubevirt.io/Westmere"));
+    // Its own list replaces the one that is built in.
+    assert!(labels.contains_key("cpu-model.node.kubevirt.io/486"));
+    assert!(labels.contains_key("host-model-cpu.node.kubevirt.io/Westmere"));
+}
+
+#[test]
+fn what_was_said_before_goes_except_the_vendor() {
+    let nothing = config(json!({}));
+    let mut before = of_cpu(&small(), "amd64", &nothing);
+    before.insert("kubernetes.io/arch".into(), "amd64".into());
+    before.insert(
+        "node-labeller.kubevirt.io/obsolete-host-model".into(),
+        "true".into(),
+    );
+    let after = relabelled(&before, &cpu("milan"), "amd64", &nothing);
+    let vendors: BTreeSet<&str> = after
+        .keys()
+        .filter_map(|key| key.strip_prefix("cpu-vendor.node.kubevirt.io/"))
+        .collect();
+    // A flaw of KubeVirt's that is kept.
+    assert_eq!(vendors, ["AMD", "Intel"].into());
+    assert!(!after.contains_key("host-model-cpu.node.kubevirt.io/Westmere"));
+    assert!(after.contains_key("host-model-cpu.node.kubevirt.io/EPYC-Milan"));
+    assert!(!after.contains_key("node-labeller.kubevirt.io/obsolete-host-model"));
+    assert_eq!(
+        after.get("kubernetes.io/arch").map(String::as_str),
+        Some("amd64")
+    );
+}
+
+#[test]
+fn all_names_can_be_labels() {
+    for generation in crate::model::GENERATIONS {
+        for (key, value) in by_default(&generation.describe(), generation.arch) {
+            assert_eq!(
+                machinery::names::is_qualified_name(&key),
+                Vec::<String>::new()
+            );
+            assert_eq!(
+                machinery::names::is_valid_label_value(&value),
+                Vec::<String>::new()
+            );
+        }
+    }
+}

@@ -1,0 +1,153 @@
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Config, render};
+
+fn instance(spec: Value) -> DynamicObject {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": "vm", "namespace": "ns", "uid": "u",
+            "labels": { "mine": "yes", "kubevirt.io/nodeName": "n" },
+            "annotations": { "fleet.medley.dev/run-for": "5s" },
+        },
+        "spec": spec,
+    }))
+    .expect("an instance")
+}
+
+fn config(configuration: Value) -> Config {
+    let object: DynamicObject = serde_json::from_value(
+        json!({ "metadata": {}, "spec": { "configuration": configuration } }),
+    )
+    .expect("an object");
+    Config::of(Some(&object))
+}
+
+fn pod(spec: Value) -> Value {
+    render(&instance(spec), &Config::default())
+}
+
+fn selector(pod: &Value) -> BTreeMap<String, String> {
+    serde_json::from_value(pod["spec"]["nodeSelector"].clone()).expect("texts")
+}
+
+#[test]
+fn a_launcher_says_whose_it_is() {
+    let pod = pod(json!({ "architecture": "amd64" }));
+    let meta = &pod["metadata"];
+    assert_eq!(meta["generateName"], "virt-launcher-vm-");
+    assert_eq!(
+        meta["labels"],
+        json!({
+            "mine": "yes",
+            "kubevirt.io": "virt-launcher",
+            "kubevirt.io/created-by": "u",
+            "vm.kubevirt.io/name": "vm",
+        })
+    );
+    assert_eq!(
+        meta["annotations"],
+        json!({ "kubevirt.io/domain": "vm", "fleet.medley.dev/run-for": "5s" })
+    );
+    assert_eq!(meta["ownerReferences"][0]["uid"], "u");
+    assert_eq!(pod["spec"]["restartPolicy"], "Never");
+    let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(limits["devices.kubevirt.io/kvm"], "1");
+}
+
+/// What a model and features ask of a node, besides what all instances do.
+#[rstest]
+#[case::host_model(json!({ "model": "host-model" }), &[])]
+#[case::passthrough(json!({ "model": "host-passthrough" }), &[])]
+#[case::named(json!({ "model": "Haswell" }), &["cpu-model.node.kubevirt.io/Haswell"])]
+// Nobody has such a label, and a stock KubeVirt does not know better.
+#[case::best_match(json!({ "model": "best-match-model" }), &["cpu-model.node.kubevirt.io/best-match-model"])]
+#[case::features(
+    json!({ "model": "host-model", "features": [
+        { "name": "aes" }, { "name": "avx", "policy": "require" }, { "name": "a", "policy": "optional" },
+        { "name": "b", "policy": "force" }, { "name": "c", "policy": "disable" }, { "name": "d", "policy": "forbid" },
+    ] }),
+    &["cpu-feature.node.kubevirt.io/aes", "cpu-feature.node.kubevirt.io/avx"]
+)]
+fn a_cpu_asks_for_labels(#[case] cpu: Value, #[case] keys: &[&str]) {
+    let pod = pod(json!({ "architecture": "amd64", "domain": { "cpu": cpu } }));
+    let mut expected = BTreeMap::from([
+        ("kubernetes.io/arch".to_owned(), "amd64".to_owned()),
+        ("kubevirt.io/schedulable".to_owned(), "true".to_owned()),
+    ]);
+    expected.extend(
+        keys.iter()
+            .map(|key| ((*key).to_owned(), "true".to_owned())),
+    );
+    assert_eq!(selector(&pod), expected);
+}
+
+#[test]
+fn what_an_instance_says_counts_more_than_what_all_have_in_common() {
+    let config = config(
+        json!({ "developerConfiguration": { "nodeSelectors": { "a": "all", "b": "all" } } }),
+    );
+    let spec = json!({ "architecture": "arm64", "nodeSelector": { "b": "own", "c": "own" } });
+    let selector = selector(&render(&instance(spec), &config));
+    let said = |key: &str| selector.get(key).map(String::as_str);
+    assert_eq!(
+        (said("a"), said("b"), said("c")),
+        (Some("all"), Some("own"), Some("own"))
+    );
+    assert_eq!(said("kubernetes.io/arch"), Some("arm64"));
+}
+
+#[test]
+fn an_instance_with_the_model_of_its_host_avoids_obsolete_hosts_in_every_term() {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let avoid = json!({ "key": "node-labeller.kubevirt.io/obsolete-host-model", "operator": "DoesNotExist" });
+    let plain = pod(json!({ "domain": { "cpu": { "model": "host-model" } } }));
+    assert_eq!(
+        plain["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"],
+        json!([{ "matchExpressions": [avoid] }])
+    );
+    let own = json!({ "key": "disk", "operator": "Exists" });
+    let affinity = json!({
+        "podAffinity": { "kept": true },
+        "nodeAffinity": { required: { "nodeSelectorTerms": [
+            { "matchExpressions": [own] },
+            { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n"] }] },
+        ] } },
+    });
+    let spec = json!({ "domain": { "cpu": { "model": "host-model" } }, "affinity": affinity });
+    let terms = pod(spec);
+    let terms = &terms["spec"]["affinity"];
+    assert_eq!(terms["podAffinity"], json!({ "kept": true }));
+    let terms = &terms["nodeAffinity"][required]["nodeSelectorTerms"];
+    assert_eq!(terms[0]["matchExpressions"], json!([own, avoid]));
+    assert_eq!(terms[1]["matchExpressions"], json!([avoid]));
+    assert_eq!(terms[1]["matchFields"][0]["values"], json!(["n"]));
+}
+
+#[test]
+fn forbidden_features_are_avoided_and_a_named_model_avoids_nothing() {
+    let spec = json!({ "domain": { "cpu": { "model": "Haswell", "features": [{ "name": "mpx", "policy": "forbid" }] } } });
+    let forbidden = pod(spec).to_string();
+    assert!(forbidden.contains("cpu-feature.node.kubevirt.io/mpx"));
+    assert!(!forbidden.contains("obsolete-host-model"));
+    let named = pod(json!({ "domain": { "cpu": { "model": "Haswell" } } }));
+    assert_eq!(named["spec"].get("affinity"), None);
+}
+
+#[rstest]
+#[case(json!({}), "100m", "1244Mi")]
+#[case(json!({ "cpu": { "cores": 4, "sockets": 2 }, "memory": { "guest": "2Gi" } }), "800m", "2268Mi")]
+#[case(json!({ "resources": { "requests": { "cpu": "2", "memory": "512Mi" } } }), "2", "732Mi")]
+fn a_launcher_takes_what_its_guest_has(
+    #[case] domain: Value,
+    #[case] cpu: &str,
+    #[case] memory: &str,
+) {
+    let pod = pod(json!({ "domain": domain }));
+    let requests = &pod["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!(requests["cpu"], cpu);
+    assert_eq!(requests["memory"], memory);
+}

@@ -1,0 +1,167 @@
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Act, Facts, Verdict, decide};
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn machine(spec: Value, status: Value) -> DynamicObject {
+    object(json!({ "metadata": { "name": "vm", "uid": "m" }, "spec": spec, "status": status }))
+}
+
+fn instance(phase: &str) -> DynamicObject {
+    let before = match phase {
+        "Succeeded" | "Running" => {
+            json!([{ "phase": "Running", "phaseTransitionTimestamp": "2026-01-01T00:00:00Z" }])
+        }
+        _ => json!([]),
+    };
+    object(json!({
+        "metadata": { "name": "vm", "uid": format!("i-{phase}") },
+        "status": { "phase": phase, "phaseTransitionTimestamps": before },
+    }))
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a time")
+}
+
+fn decided(machine: &DynamicObject, instance: Option<&DynamicObject>, now: i64) -> Verdict {
+    decide(&Facts {
+        machine,
+        instance,
+        now: at(now),
+        speed: 1.0,
+    })
+}
+
+#[rstest]
+#[case::always(json!({ "runStrategy": "Always" }), None, Act::Start)]
+#[case::always_runs(json!({ "runStrategy": "Always" }), Some("Running"), Act::Nothing)]
+#[case::always_starts(json!({ "runStrategy": "Always" }), Some("Scheduling"), Act::Nothing)]
+#[case::always_again(json!({ "runStrategy": "Always" }), Some("Succeeded"), Act::Stop)]
+#[case::always_failed(json!({ "runStrategy": "Always" }), Some("Failed"), Act::Stop)]
+#[case::running(json!({ "running": true }), None, Act::Start)]
+#[case::not_running(json!({ "running": false }), None, Act::Nothing)]
+#[case::not_running_any_more(json!({ "running": false }), Some("Running"), Act::Stop)]
+#[case::nothing_said(json!({}), None, Act::Nothing)]
+#[case::halted(json!({ "runStrategy": "Halted" }), Some("Running"), Act::Stop)]
+#[case::rerun(json!({ "runStrategy": "RerunOnFailure" }), None, Act::Start)]
+#[case::rerun_failed(json!({ "runStrategy": "RerunOnFailure" }), Some("Failed"), Act::Stop)]
+#[case::rerun_done(json!({ "runStrategy": "RerunOnFailure" }), Some("Succeeded"), Act::Nothing)]
+#[case::manual(json!({ "runStrategy": "Manual" }), None, Act::Nothing)]
+#[case::manual_done(json!({ "runStrategy": "Manual" }), Some("Failed"), Act::Nothing)]
+#[case::once(json!({ "runStrategy": "Once" }), None, Act::Start)]
+#[case::once_done(json!({ "runStrategy": "Once" }), Some("Succeeded"), Act::Nothing)]
+fn a_strategy_decides(#[case] spec: Value, #[case] phase: Option<&str>, #[case] expected: Act) {
+    let machine = machine(spec, json!({}));
+    let instance = phase.map(instance);
+    assert_eq!(decided(&machine, instance.as_ref(), 0).act, expected);
+}
+
+#[rstest]
+#[case("Manual", "Start", None, Act::Start)]
+#[case("Manual", "Start", Some("Succeeded"), Act::Stop)]
+#[case("Manual", "Stop", Some("Running"), Act::Stop)]
+#[case("Always", "Stop", Some("Running"), Act::Stop)]
+#[case("Always", "Stop", None, Act::Nothing)]
+fn what_is_asked_for_is_done(
+    #[case] strategy: &str,
+    #[case] request: &str,
+    #[case] phase: Option<&str>,
+    #[case] expected: Act,
+) {
+    let status = json!({ "stateChangeRequests": [{ "action": request }] });
+    let machine = machine(json!({ "runStrategy": strategy }), status);
+    let instance = phase.map(instance);
+    assert_eq!(decided(&machine, instance.as_ref(), 0).act, expected);
+}
+
+#[test]
+fn a_machine_that_goes_takes_its_instance_along() {
+    let mut machine = machine(json!({ "runStrategy": "Always" }), json!({}));
+    machine.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
+    let running = instance("Running");
+    let verdict = decided(&machine, Some(&running), 0);
+    assert_eq!(verdict.act, Act::Stop);
+    assert_eq!(verdict.status["printableStatus"], "Terminating");
+    assert_eq!(decided(&machine, None, 0).act, Act::Finish);
+}
+
+#[test]
+fn what_never_ran_is_tried_again_later_and_later() {
+    let spec = || json!({ "runStrategy": "Always" });
+    let mut failure = Value::Null;
+    for (uid, count, wait) in [
+        ("a", 1, 10),
+        ("b", 2, 40),
+        ("c", 3, 90),
+        ("d", 4, 160),
+        ("e", 5, 250),
+        ("f", 6, 300),
+    ] {
+        let machine = machine(spec(), json!({ "startFailure": failure }));
+        let mut failed = instance("Failed");
+        failed.metadata.uid = Some(uid.to_owned());
+        let verdict = decided(&machine, Some(&failed), 1000);
+        assert_eq!(verdict.act, Act::Stop);
+        failure = verdict.status["startFailure"].clone();
+        assert_eq!(failure["consecutiveFailCount"], count);
+        let retry: Timestamp = failure["retryAfterTimestamp"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert_eq!(retry, at(1000 + wait));
+    }
+    let waiting = machine(spec(), json!({ "startFailure": failure }));
+    let verdict = decided(&waiting, None, 1299);
+    assert_eq!(verdict.act, Act::Nothing);
+    assert_eq!(verdict.wake, Some(at(1300)));
+    assert_eq!(verdict.status["printableStatus"], "CrashLoopBackOff");
+    assert_eq!(decided(&waiting, None, 1300).act, Act::Start);
+    // The same instance is counted once, and one that runs is the end of it.
+    let mut failed = instance("Failed");
+    failed.metadata.uid = Some("f".into());
+    let again = decided(&waiting, Some(&failed), 1299);
+    assert_eq!(
+        again.status["startFailure"],
+        waiting.data["status"]["startFailure"]
+    );
+    let runs = decided(&waiting, Some(&instance("Running")), 1299);
+    assert_eq!(runs.status["startFailure"], Value::Null);
+}
+
+#[rstest]
+#[case(None, "Starting")]
+#[case(Some("Scheduling"), "Starting")]
+#[case(Some("Running"), "Running")]
+#[case(Some("Succeeded"), "Stopped")]
+fn a_word_says_how_a_machine_is(#[case] phase: Option<&str>, #[case] word: &str) {
+    let machine = machine(json!({ "runStrategy": "Always" }), json!({}));
+    let instance = phase.map(instance);
+    let verdict = decided(&machine, instance.as_ref(), 0);
+    assert_eq!(verdict.status["printableStatus"], word);
+}
+
+#[test]
+fn other_words_say_what_keeps_it() {
+    let machine = machine(json!({ "runStrategy": "Always" }), json!({}));
+    let mut waiting = instance("Scheduling");
+    waiting.data["status"]["conditions"] =
+        json!([{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }]);
+    let word = |instance: &DynamicObject| {
+        decided(&machine, Some(instance), 0).status["printableStatus"].clone()
+    };
+    assert_eq!(word(&waiting), "ErrorUnschedulable");
+    let mut moving = instance("Running");
+    moving.data["status"]["migrationState"] = json!({ "migrationUid": "x" });
+    assert_eq!(word(&moving), "Migrating");
+    moving.data["status"]["migrationState"]["completed"] = json!(true);
+    assert_eq!(word(&moving), "Running");
+}

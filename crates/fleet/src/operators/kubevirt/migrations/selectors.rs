@@ -1,0 +1,144 @@
+//! What is asked of the node an instance moves to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::model::Cpu;
+use crate::names::HOSTNAME;
+use crate::operators::kubevirt::labels::{
+    CPU_FEATURE, CPU_MODEL_MIGRATION, CPU_VENDOR, CREATED_BY, HOST_MODEL, HOST_MODEL_FEATURES,
+};
+use crate::operators::kubevirt::launcher::Launcher;
+use crate::operators::kubevirt::object::text;
+
+type Labels = BTreeMap<String, String>;
+
+/// The labels the node of a target has to have, given the pod as it is launched elsewhere, the pod the
+/// instance is in, and the labels of its node.
+pub(super) fn target_selector(
+    migration: &DynamicObject,
+    instance: &DynamicObject,
+    pod: &Value,
+    source: &Launcher,
+    node: &Labels,
+) -> Result<Labels, String> {
+    let texts = |value: Option<&Value>| -> Labels {
+        let found = value.and_then(|value| serde_json::from_value(value.clone()).ok());
+        found.unwrap_or_default()
+    };
+    // What the instance asks for counts more than what is asked of this move.
+    let mut selector = texts(migration.data.pointer("/spec/addedNodeSelector"));
+    selector.extend(texts(pod.pointer("/spec/nodeSelector")));
+    if text(instance, "/spec/domain/cpu/model") == "host-model" {
+        selector.extend(host_model(source, node)?);
+    }
+    let asks_vendor = selector.keys().any(|key| key.starts_with(CPU_VENDOR));
+    let mut vendors = node.iter().filter(|(key, _)| key.starts_with(CPU_VENDOR));
+    if let (false, Some((key, value))) = (asks_vendor, vendors.next()) {
+        selector.insert(key.clone(), value.clone());
+    }
+    Ok(selector)
+}
+
+/// What a guest with the model of its host needs. It was defined by the first node it ran on: once it
+/// has moved, the pod it is in knows, and so it can move back.
+fn host_model(source: &Launcher, node: &Labels) -> Result<Labels, String> {
+    let remembered = cpu_labels(&source.node_selector);
+    if !remembered.is_empty() {
+        return Ok(remembered);
+    }
+    let mut found = Labels::new();
+    let mut model = false;
+    for (key, value) in node {
+        if let Some(name) = key.strip_prefix(HOST_MODEL) {
+            found.insert(format!("{CPU_MODEL_MIGRATION}{name}"), value.clone());
+            model = true;
+        } else if let Some(name) = key.strip_prefix(HOST_MODEL_FEATURES) {
+            found.insert(format!("{CPU_FEATURE}{name}"), value.clone());
+        }
+    }
+    if model {
+        Ok(found)
+    } else {
+        Err(format!(
+            "unable to locate host cpu model, does not contain label \"{HOST_MODEL}\" with information"
+        ))
+    }
+}
+
+fn cpu_labels(labels: &Labels) -> Labels {
+    let about = |key: &str| key.starts_with(CPU_FEATURE) || key.starts_with(CPU_MODEL_MIGRATION);
+    let found = labels.iter().filter(|(key, _)| about(key));
+    found
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// A target is on another node than its source.
+pub(super) fn keep_apart(pod: &mut Value, instance: &DynamicObject) {
+    let term = json!({
+        "labelSelector": { "matchLabels": { CREATED_BY: instance.metadata.uid } },
+        "topologyKey": HOSTNAME,
+    });
+    let affinity = &mut pod["spec"]["affinity"];
+    if !affinity.is_object() {
+        *affinity = json!({});
+    }
+    if !affinity["podAntiAffinity"].is_object() {
+        affinity["podAntiAffinity"] = json!({});
+    }
+    let required =
+        &mut affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    match required.as_array_mut() {
+        Some(terms) => terms.push(term),
+        None => *required = json!([term]),
+    }
+}
+
+/// What libvirt has against a guest that comes to a node with this CPU. Labels promise less than it
+/// asks for: that a model is known there does not say that it is usable.
+pub(super) fn mismatch(instance: &DynamicObject, target: &Launcher, cpu: &Cpu) -> Option<String> {
+    let model = match text(instance, "/spec/domain/cpu/model") {
+        "host-model" => {
+            let mut keys = target.node_selector.keys();
+            keys.find_map(|key| key.strip_prefix(CPU_MODEL_MIGRATION))?
+        }
+        "host-passthrough" => return None,
+        model => model,
+    };
+    if cpu.runs(model) {
+        return None;
+    }
+    let missing = cpu.lacks(model).join(",");
+    Some(format!(
+        "error encountered during MigrateToURI3 libvirt api call: virError(Code=9, Domain=10, Message='operation failed: guest CPU doesn't match specification: missing features: {missing}')"
+    ))
+}
+
+/// What a target asks of the CPU of its node, as Go prints it, if none of these nodes has it all.
+pub(super) fn lacking<'a>(
+    target: &Launcher,
+    mut nodes: impl Iterator<Item = &'a Node>,
+) -> Option<String> {
+    let required = cpu_labels(&target.node_selector);
+    let suits = |node: &Node| {
+        let labels = node.metadata.labels.as_ref();
+        required
+            .iter()
+            .all(|(key, value)| labels.is_some_and(|labels| labels.get(key) == Some(value)))
+    };
+    if nodes.any(suits) {
+        return None;
+    }
+    let entries: Vec<String> = required
+        .iter()
+        .map(|(key, value)| format!("{key}:{value}"))
+        .collect();
+    Some(format!("map[{}]", entries.join(" ")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DynamicObject, ObjectMeta};
+use serde_json::{Value, json};
+
+use super::{keep_apart, lacking, mismatch, target_selector};
+use crate::model::Generation;
+use crate::operators::kubevirt::launcher::Launcher;
+
+type Labels = BTreeMap<String, String>;
+
+fn texts(entries: &[(&str, &str)]) -> Labels {
+    let entries = entries.iter();
+    entries
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn instance(model: &str) -> DynamicObject {
+    object(json!({
+        "metadata": { "name": "vm", "uid": "i" },
+        "spec": { "domain": { "cpu": { "model": model } } },
+    }))
+}
+
+fn source(selector: &[(&str, &str)]) -> Launcher {
+    Launcher {
+        name: "source".into(),
+        uid: "s".into(),
+        node: "a".into(),
+        address: None,
+        ready: true,
+        phase: "Running".into(),
+        leaving: false,
+        unschedulable: None,
+        migration: None,
+        node_selector: texts(selector),
+    }
+}
+
+fn node() -> Labels {
+    texts(&[
+        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
+        ("cpu-model.node.kubevirt.io/Haswell", "true"),
+        ("host-model-cpu.node.kubevirt.io/Skylake", "true"),
+        ("host-model-required-features.node.kubevirt.io/vmx", "true"),
+        ("cpu-feature.node.kubevirt.io/aes", "true"),
+    ])
+}
+
+fn selector(
+    added: Value,
+    model: &str,
+    pod: Value,
+    from: &Launcher,
+    node: &Labels,
+) -> Result<Labels, String> {
+    let migration = object(json!({
+        "metadata": { "name": "move" },
+        "spec": { "vmiName": "vm", "addedNodeSelector": added },
+    }));
+    let pod = json!({ "spec": { "nodeSelector": pod } });
+    target_selector(&migration, &instance(model), &pod, from, node)
+}
+
+#[test]
+fn the_first_move_asks_for_what_the_first_node_has() {
+    let pod = json!({ "kubevirt.io/schedulable": "true" });
+    let found = selector(json!({}), "host-model", pod, &source(&[]), &node());
+    let expected = texts(&[
+        ("cpu-feature.node.kubevirt.io/vmx", "true"),
+        ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
+        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
+        ("kubevirt.io/schedulable", "true"),
+    ]);
+    assert_eq!(found, Ok(expected));
+}
+
+#[test]
+fn the_next_move_asks_for_the_same_wherever_it_begins() {
+    let first = [
+        ("cpu-feature.node.kubevirt.io/vmx", "true"),
+        ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
+        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
+        ("kubevirt.io/schedulable", "true"),
+    ];
+    let newer = texts(&[
+        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
+        ("host-model-cpu.node.kubevirt.io/SapphireRapids", "true"),
+        (
+            "host-model-required-features.node.kubevirt.io/amx-tile",
+            "true",
+        ),
+    ]);
+    let pod = json!({ "kubevirt.io/schedulable": "true" });
+    let found = selector(json!({}), "host-model", pod, &source(&first), &newer);
+    assert_eq!(found, Ok(texts(&first)));
+}
+
+#[test]
+fn a_named_model_asks_for_its_label_and_the_vendor() {
+    let pod = json!({ "cpu-model.node.kubevirt.io/Haswell": "true" });
+    let found = selector(json!({}), "Haswell", pod, &source(&[]), &node());
+    let expected = texts(&[
+        ("cpu-model.node.kubevirt.io/Haswell", "true"),
+        ("cpu-vendor.node.kubevirt.io/Intel", "true"),
+    ]);
+    assert_eq!(found, Ok(expected));
+}
+
+#[test]
+fn a_vendor_that_is_asked_for_already_is_enough() {
+    let pod = json!({ "cpu-vendor.node.kubevirt.io/AMD": "true" });
+    let found = selector(json!({}), "Haswell", pod, &source(&[]), &node());
+    assert_eq!(
+        found,
+        Ok(texts(&[("cpu-vendor.node.kubevirt.io/AMD", "true")]))
+    );
+    // There is none on arm64.
+    let none = selector(
+        json!({}),
+        "host-passthrough",
+        json!({}),
+        &source(&[]),
+        &Labels::new(),
+    );
+    assert_eq!(none, Ok(Labels::new()));
+}
+
+#[test]
+fn what_the_instance_asks_for_counts_more_than_what_the_move_does() {
+    let added = json!({ "zone": "b", "disk": "fast" });
+    let found = selector(
+        added,
+        "Haswell",
+        json!({ "zone": "a" }),
+        &source(&[]),
+        &Labels::new(),
+    );
+    assert_eq!(found, Ok(texts(&[("disk", "fast"), ("zone", "a")])));
+}
+
+#[test]
+fn a_node_without_a_model_cannot_be_left() {
+    let found = selector(
+        json!({}),
+        "host-model",
+        json!({}),
+        &source(&[]),
+        &Labels::new(),
+    );
+    let why = found.expect_err("no model");
+    assert_eq!(
+        why,
+        "unable to locate host cpu model, does not contain label \"host-model-cpu.node.kubevirt.io/\" with information"
+    );
+}
+
+#[test]
+fn a_target_is_elsewhere() {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let mut plain = json!({ "spec": {} });
+    keep_apart(&mut plain, &instance("host-model"));
+    let term = json!({
+        "labelSelector": { "matchLabels": { "kubevirt.io/created-by": "i" } },
+        "topologyKey": "kubernetes.io/hostname",
+    });
+    assert_eq!(
+        plain["spec"]["affinity"]["podAntiAffinity"][required],
+        json!([term])
+    );
+    let own = json!({ "topologyKey": "zone" });
+    let mut more = json!({ "spec": { "affinity": { "podAntiAffinity": { required: [own] } } } });
+    keep_apart(&mut more, &instance("host-model"));
+    assert_eq!(
+        more["spec"]["affinity"]["podAntiAffinity"][required],
+        json!([own, term])
+    );
+}
+
+#[test]
+fn what_no_node_has_is_named() {
+    let target = source(&[
+        ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
+        ("cpu-feature.node.kubevirt.io/vmx", "true"),
+        // Not about the model.
+        ("zone", "a"),
+    ]);
+    let node = |labels: &[(&str, &str)]| Node {
+        metadata: ObjectMeta {
+            labels: Some(texts(labels)),
+            ..ObjectMeta::default()
+        },
+        ..Node::default()
+    };
+    let half = node(&[("cpu-model-migration.node.kubevirt.io/Skylake", "true")]);
+    let all = node(&[
+        ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
+        ("cpu-feature.node.kubevirt.io/vmx", "true"),
+    ]);
+    let expected = "map[cpu-feature.node.kubevirt.io/vmx:true cpu-model-migration.node.kubevirt.io/Skylake:true]";
+    assert_eq!(
+        lacking(&target, [&half].into_iter()).as_deref(),
+        Some(expected)
+    );
+    assert_eq!(lacking(&target, [&half, &all].into_iter()), None);
+}
+
+#[test]
+fn libvirt_looks_at_what_labels_do_not_say() {
+    let cpu = |name: &str| Generation::named(name).expect("known").describe();
+    let target = source(&[(
+        "cpu-model-migration.node.kubevirt.io/Skylake-Server-IBRS",
+        "true",
+    )]);
+    let guest = instance("host-model");
+    assert_eq!(mismatch(&guest, &target, &cpu("skylake")), None);
+    assert_eq!(mismatch(&guest, &target, &cpu("sapphirerapids")), None);
+    let why = mismatch(&guest, &target, &cpu("icelake")).expect("no transactions");
+    assert!(why.contains("missing features: hle,rtm"), "{why}");
+    let named = instance("EPYC-Milan");
+    assert_eq!(mismatch(&named, &source(&[]), &cpu("genoa")), None);
+    assert!(mismatch(&named, &source(&[]), &cpu("rome")).is_some());
+    assert_eq!(
+        mismatch(&instance("host-passthrough"), &source(&[]), &cpu("rome")),
+        None
+    );
+}

@@ -1,0 +1,108 @@
+//! Reading and writing objects whose kind is known only at run time.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+/// A text in an object; nothing where there is none.
+pub(super) fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
+    let found = object.data.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
+/// The phase of an instance or a migration.
+pub(super) fn phase(object: &DynamicObject) -> &str {
+    text(object, "/status/phase")
+}
+
+/// Whether an instance or a migration has come to its end.
+pub(super) fn is_final(object: &DynamicObject) -> bool {
+    matches!(phase(object), "Succeeded" | "Failed")
+}
+
+pub(super) fn is_leaving(object: &DynamicObject) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+/// When a phase began, if it ever did.
+pub(super) fn began<'a>(object: &'a DynamicObject, phase: &str) -> Option<&'a str> {
+    let all = object.data.pointer("/status/phaseTransitionTimestamps")?;
+    let found = all.as_array()?.iter().find(|it| it["phase"] == phase)?;
+    found["phaseTransitionTimestamp"].as_str()
+}
+
+/// The status of an object, to be changed.
+pub(super) fn status(object: &mut DynamicObject) -> &mut Value {
+    let status = &mut object.data["status"];
+    if !status.is_object() {
+        *status = json!({});
+    }
+    status
+}
+
+/// An object enters a phase.
+pub(super) fn enter(object: &mut DynamicObject, phase: &str, now: &Time) {
+    let status = status(object);
+    status["phase"] = json!(phase);
+    let transition = json!({ "phase": phase, "phaseTransitionTimestamp": now });
+    match status["phaseTransitionTimestamps"].as_array_mut() {
+        Some(all) => all.push(transition),
+        None => status["phaseTransitionTimestamps"] = json!([transition]),
+    }
+}
+
+/// Says something about an object; the time is that of the last change. Says whether it is news.
+pub(super) fn say(
+    object: &mut DynamicObject,
+    (about, holds): (&str, bool),
+    reason: &str,
+    message: &str,
+    now: &Time,
+) -> bool {
+    let word = if holds { "True" } else { "False" };
+    let mut fresh = json!({
+        "type": about,
+        "status": word,
+        "lastProbeTime": null,
+        "lastTransitionTime": now,
+    });
+    for (field, value) in [("reason", reason), ("message", message)] {
+        if !value.is_empty() {
+            fresh[field] = json!(value);
+        }
+    }
+    let status = status(object);
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(all) = status["conditions"].as_array_mut() else {
+        return false;
+    };
+    let Some(old) = all.iter_mut().find(|one| one["type"] == about) else {
+        all.push(fresh);
+        return true;
+    };
+    if old["status"] == word {
+        fresh["lastTransitionTime"] = old["lastTransitionTime"].clone();
+    }
+    let same = ["status", "reason", "message"]
+        .iter()
+        .all(|field| old.get(*field) == fresh.get(*field));
+    if !same {
+        *old = fresh;
+    }
+    !same
+}
+
+/// Takes back what was said about something.
+pub(super) fn unsay(object: &mut DynamicObject, about: &str) {
+    if let Some(all) = status(object)["conditions"].as_array_mut() {
+        all.retain(|one| one["type"] != about);
+    }
+}
+
+/// The condition of an object.
+pub(super) fn condition<'a>(object: &'a DynamicObject, about: &str) -> Option<&'a Value> {
+    let all = object.data.pointer("/status/conditions")?.as_array()?;
+    all.iter().find(|one| one["type"] == about)
+}

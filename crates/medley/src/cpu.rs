@@ -1,0 +1,47 @@
+//! `medley cpu`: the CPU models of a cluster, and which of them its virtual machines get.
+
+mod explain;
+mod list;
+mod objects;
+mod vms;
+mod what_if;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Show the CPU models of the nodes, which of them virtual machines get and why, and what would change
+/// that.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    list: list::Arguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Explain(explain::Arguments),
+    Vms(vms::Arguments),
+    WhatIf(what_if::Arguments),
+}
+
+/// Forms of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Wide,
+    Json,
+    Yaml,
+    Name,
+}
+
+/// Runs `medley cpu ...`.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    match &arguments.command {
+        None => list::run(&arguments.list),
+        Some(Command::Explain(arguments)) => explain::run(arguments),
+        Some(Command::Vms(arguments)) => vms::run(arguments),
+        Some(Command::WhatIf(arguments)) => what_if::run(arguments),
+    }
+}

@@ -1,0 +1,20 @@
+//! CPU models end to end: an API server with the kinds of a stock KubeVirt, a simulated fleet that runs
+//! them, our admission check and our controller, each with the rights that are shipped and no others.
+//!
+//! Everywhere somebody watches: an instance that was handed over without its model is a failure.
+
+#[path = "governance/rights.rs"]
+mod rights;
+#[path = "cpu/stage.rs"]
+mod stage;
+
+#[path = "cpu/admission.rs"]
+mod admission;
+#[path = "cpu/down.rs"]
+mod down;
+#[path = "cpu/life.rs"]
+mod life;
+#[path = "cpu/reports.rs"]
+mod reports;
+#[path = "cpu/stories.rs"]
+mod stories;

@@ -1,0 +1,122 @@
+//! Nobody chooses models for a while: what comes meanwhile waits, and goes on afterwards.
+
+use api::kubevirt::VirtualMachine;
+use fleet::names::READY_AFTER;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+use testkit::wait_until;
+
+use crate::stage::{PATIENCE, Stage, best_match, machine, model};
+
+const FLEET: &str = "
+pools:
+  - {name: ice, arch: amd64, count: 3, cpu: {generation: icelake}}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_starts_while_the_check_is_down_waits_and_starts() -> anyhow::Result<()> {
+    let stage = Stage::new(FLEET).await?;
+    stage.stop_check().await;
+    stage.machine("web", best_match(), "ice").await?;
+    stage.told("web", "FailedCreate").await?;
+    let pods = stage.all::<Pod>().list(&ListParams::default()).await?;
+    assert_eq!(pods.items.len(), 0, "no pod is made that no node can run");
+    // Others are not concerned.
+    stage
+        .machine("other", json!({ "model": "host-model" }), "ice")
+        .await?;
+    stage.runs("other").await?;
+    stage.start_check().await?;
+    let web = stage.runs("web").await?;
+    assert!(model(&web).starts_with("Icelake-Server"), "{}", model(&web));
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_off_waits_for_the_check() -> anyhow::Result<()> {
+    let stage = Stage::new(FLEET).await?;
+    let mut slow = machine("slow", &best_match(), "ice");
+    // In the time of the simulation, which is faster.
+    let metadata = json!({ "annotations": { READY_AFTER: "2000s" } });
+    slow["spec"]["template"]["metadata"] = metadata;
+    let slow = serde_json::from_value(slow)?;
+    let machines = stage.all::<VirtualMachine>();
+    machines.create(&PostParams::default(), &slow).await?;
+    let scheduling = stage
+        .instance("slow", "has a pod", |it| it.phase() == "Scheduling")
+        .await?;
+    stage.stop_check().await;
+    wait_until("its pod is ready", PATIENCE, async || {
+        let pods = stage.all::<Pod>().list(&ListParams::default()).await?;
+        let ready = |pod: &Pod| {
+            let status = pod.status.as_ref();
+            let containers = status.and_then(|status| status.container_statuses.as_ref());
+            containers.is_some_and(|all| all.iter().all(|one| one.ready))
+        };
+        Ok(pods.items.iter().any(ready).then_some(()))
+    })
+    .await?;
+    let waits = stage.instance("slow", "waits", |_| true).await?;
+    assert_eq!(
+        waits.phase(),
+        "Scheduling",
+        "it is not handed over without a model"
+    );
+    stage.start_check().await?;
+    let runs = stage.runs("slow").await?;
+    assert_eq!(runs.uid(), scheduling.uid(), "it is the same instance");
+    assert!(
+        model(&runs).starts_with("Icelake-Server"),
+        "{}",
+        model(&runs)
+    );
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_before_anybody_checked_is_repaired() -> anyhow::Result<()> {
+    let stage = Stage::without_check(FLEET).await?;
+    stage.policy(json!({})).await?;
+    stage.machine("early", best_match(), "ice").await?;
+    let stuck = stage
+        .instance("early", "has a pod", |it| it.phase() == "Scheduling")
+        .await?;
+    let says = |it: &serde_json::Value, kind: &str, status: &str| {
+        let conditions = it["conditions"].as_array().cloned().unwrap_or_default();
+        let mut conditions = conditions.into_iter();
+        conditions.any(|it| it["type"] == kind && it["status"] == status)
+    };
+    stage
+        .status("nobody checks", |it| says(it, "AdmissionReady", "False"))
+        .await?;
+    let metrics = stage.metrics();
+    let mut lines = metrics.lines();
+    let registered = lines.find(|line| line.starts_with("medley_cpu_admission_registered"));
+    assert!(
+        registered.is_some_and(|line| line.ends_with(" 0.0")),
+        "{metrics}"
+    );
+    stage.start_check().await?;
+    stage.told("early", "LauncherRemoved").await?;
+    let again = stage
+        .instance("early", "is another and runs", |it| {
+            it.uid() != stuck.uid() && it.phase() == "Running"
+        })
+        .await?;
+    assert!(
+        model(&again).starts_with("Icelake-Server"),
+        "{}",
+        model(&again)
+    );
+    stage
+        .status("somebody checks", |it| says(it, "AdmissionReady", "True"))
+        .await?;
+    let repaired = "medley_cpu_repairs_total{what=\"launcher\"} 1";
+    assert!(stage.metrics().contains(repaired), "{}", stage.metrics());
+    stage.end().await;
+    Ok(())
+}
