@@ -12,6 +12,7 @@ pub mod advisor;
 pub mod cdi;
 pub mod golden;
 pub mod hco;
+pub mod openshift;
 pub mod ssp;
 
 /// Fields of somebody else's kind that Medley does not look at, as they were read.
