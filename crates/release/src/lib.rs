@@ -1,1 +1,2 @@
 //! Payloads of a release.
+pub mod replace;
