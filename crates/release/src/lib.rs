@@ -1,2 +1,3 @@
 //! Payloads of a release.
+pub mod payload;
 pub mod replace;
