@@ -1,3 +1,5 @@
 //! Payloads of a release.
+pub mod evaluate;
+pub mod failure;
 pub mod payload;
 pub mod replace;
