@@ -114,7 +114,10 @@ pub fn claims(facts: &Facts<'_>) -> Claims {
     let release = [facts.version, facts.image, "<unknown>"];
     let release = release.into_iter().find(|it| !it.is_empty()).unwrap_or("");
     let arrived = facts.phase == Phase::Reconciling;
-    let tail = facts.failure.filter(|_| !arrived).and_then(|it| tail(it, facts));
+    let tail = facts
+        .failure
+        .filter(|_| !arrived)
+        .and_then(|it| tail(it, facts));
     let is_waiting = tail.as_ref().is_some_and(|tail| tail.is_waiting);
     Claims {
         available: arrived.then(|| Claim {
@@ -217,9 +220,8 @@ fn tail(failure: &Failure, facts: &Facts<'_>) -> Option<Tail> {
             Some(Tail {
                 is_waiting: true,
                 is_slow: slow.is_some(),
-                message: slow.unwrap_or_else(|| {
-                    format!("waiting on {}", failure.names().join(", "))
-                }),
+                message: slow
+                    .unwrap_or_else(|| format!("waiting on {}", failure.names().join(", "))),
             })
         }
         Effect::FailAfterInterval => {

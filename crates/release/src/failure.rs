@@ -188,7 +188,10 @@ impl Failure {
             (Reason::NotFound, _) => "some resources could not be updated".to_owned(),
             (Reason::NotAvailable, 2..) => "some cluster operators are not available".to_owned(),
             (Reason::NoVersions | Reason::NotAvailable | Reason::Degraded, 1) => {
-                format!("the cluster operator {name} {}", self.reason.predicate(false))
+                format!(
+                    "the cluster operator {name} {}",
+                    self.reason.predicate(false)
+                )
             }
             (_, 0) => format!("an unknown error has occurred: {}", self.word()),
             _ => format!("{name} has an unknown error: {}", self.word()),

@@ -82,7 +82,9 @@ pub enum Problem {
     #[error(transparent)]
     References(#[from] ReferencesError),
     /// The two files are of different releases.
-    #[error("version from image-references ({references}) differs from release-metadata ({metadata})")]
+    #[error(
+        "version from image-references ({references}) differs from release-metadata ({metadata})"
+    )]
     Versions {
         /// The name of the image stream.
         references: String,

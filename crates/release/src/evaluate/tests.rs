@@ -86,7 +86,8 @@ fn an_operator_is_judged(
 #[test]
 fn an_installation_asks_for_less() {
     let wanted = operator("a", BOTH, &[]);
-    let install = |actual: &ClusterOperator| check(&wanted, Some(actual), Phase::Initializing, 1, 1);
+    let install =
+        |actual: &ClusterOperator| check(&wanted, Some(actual), Phase::Initializing, 1, 1);
     assert_eq!(install(&operator("a", &[], WELL)), None);
     let degraded = operator("a", BOTH, &[("Available", "True"), ("Degraded", "True")]);
     let failure = install(&degraded).unwrap();

@@ -81,12 +81,16 @@ impl KnownPayloads {
         };
         let asked = version.spec.desired_update.as_ref();
         let is_asked = asked.is_some_and(|it| {
-            it.architecture == "Multi" && it.image.is_empty() && it.version == status.desired.version
+            it.architecture == "Multi"
+                && it.image.is_empty()
+                && it.version == status.desired.version
         });
         // `Payload loaded version="4.18.0" image="..." architecture="Multi"`
         let loaded = version.condition("ReleaseAccepted").is_some_and(|it| {
             it.message.contains("architecture=\"Multi\"")
-                && it.message.contains(&format!("image={:?}", status.desired.image))
+                && it
+                    .message
+                    .contains(&format!("image={:?}", status.desired.image))
         });
         if status.desired.architecture == "Multi" || loaded || is_asked {
             known.add(&status.desired.image, Architecture::Multi);
@@ -128,7 +132,9 @@ pub fn classify(history: &[UpdateHistory], known: &KnownPayloads) -> Vec<Change>
     history
         .iter()
         .zip(before)
-        .map(|(entry, before)| before.map_or(Change::Install, |before| change(before, entry, known)))
+        .map(|(entry, before)| {
+            before.map_or(Change::Install, |before| change(before, entry, known))
+        })
         .collect()
 }
 

@@ -46,9 +46,8 @@ fn worth(history: &[UpdateHistory], place: usize) -> i64 {
         return 0;
     };
     if entry.is_completed() {
-        let ends = |other: Option<&UpdateHistory>| {
-            other.is_none_or(|other| minor(other) != minor(entry))
-        };
+        let ends =
+            |other: Option<&UpdateHistory>| other.is_none_or(|other| minor(other) != minor(entry));
         return if ends(older) || ends(newer) { 3000 } else { 0 };
     }
     match (older, newer) {

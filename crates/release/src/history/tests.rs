@@ -64,7 +64,10 @@ fn the_same_version_with_another_image_is_another_release() {
     assert_eq!(phase, Phase::Updating);
     assert_eq!(
         told,
-        ["Partial 4.18.0 multi 60..-", "Completed 4.18.0 single 0..30"]
+        [
+            "Partial 4.18.0 multi 60..-",
+            "Completed 4.18.0 single 0..30"
+        ]
     );
     // Told again, it stays.
     let (_, same) = merge("4.18.0", "multi", &doing, 61);

@@ -55,7 +55,11 @@ impl Manifest {
             if decoded.value.is_null() {
                 continue;
             }
-            let is_text = |field: &str| decoded.value[field].as_str().is_some_and(|it| !it.is_empty());
+            let is_text = |field: &str| {
+                decoded.value[field]
+                    .as_str()
+                    .is_some_and(|it| !it.is_empty())
+            };
             if !is_text("kind") || !is_text("apiVersion") {
                 return Err(ManifestError::NoObject {
                     file: file.to_owned(),

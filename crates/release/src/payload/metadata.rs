@@ -80,8 +80,8 @@ impl Metadata {
 
     /// Reads a file, and says what is odd about it.
     pub fn read(text: &str) -> Result<(Self, Vec<String>), MetadataError> {
-        let read: Self = serde_json::from_str(text)
-            .map_err(|error| MetadataError::Syntax(error.to_string()))?;
+        let read: Self =
+            serde_json::from_str(text).map_err(|error| MetadataError::Syntax(error.to_string()))?;
         if read.kind != KIND {
             return Err(MetadataError::Kind(read.kind));
         }

@@ -41,7 +41,10 @@ fn files_become_a_payload() {
         (METADATA, METADATA_TEXT),
         (REFERENCES, REFERENCES_TEXT),
         ("0000_70_dns_01.yaml", OPERATOR),
-        ("0000_50_a_01.json", r#"{"apiVersion":"v1","kind":"Secret"}"#),
+        (
+            "0000_50_a_01.json",
+            r#"{"apiVersion":"v1","kind":"Secret"}"#,
+        ),
         ("README", "no manifest"),
     ]);
     let payload = Payload::read("/x", &files).unwrap();
@@ -77,18 +80,27 @@ fn all_that_is_wrong_is_said() {
     let wrong = files(&[
         (METADATA, METADATA_TEXT),
         (REFERENCES, "kind: ImageStream\napiVersion: v1\n"),
-        ("a.yaml", "apiVersion: v1\nkind: Secret\n---\nkind: Secret\n"),
+        (
+            "a.yaml",
+            "apiVersion: v1\nkind: Secret\n---\nkind: Secret\n",
+        ),
         ("b.yaml", "a: [\n"),
         ("c.yml", "- 1\n"),
     ]);
     let problems = Payload::read("/x", &wrong).unwrap_err().problems;
     let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    assert_eq!(problems[0], "unrecognized image-references in release payload");
+    assert_eq!(
+        problems[0],
+        "unrecognized image-references in release payload"
+    );
     assert_eq!(
         problems[1],
         "parsing a.yaml: document 2 is no object with apiVersion and kind"
     );
-    assert!(problems[2].starts_with("parsing b.yaml: yaml:"), "{problems:?}");
+    assert!(
+        problems[2].starts_with("parsing b.yaml: yaml:"),
+        "{problems:?}"
+    );
     assert_eq!(
         problems[3],
         "parsing c.yml: document 1 is no object with apiVersion and kind"
@@ -177,7 +189,10 @@ fn a_cluster_gets_what_is_for_it(#[case] said: Value, #[case] expected: &str) {
         all["include.release.openshift.io/p"] = json!("true");
     }
     let found = selection.check(&manifest(all));
-    assert_eq!(found.map_or_else(|it| it.to_string(), |()| String::new()), expected);
+    assert_eq!(
+        found.map_or_else(|it| it.to_string(), |()| String::new()),
+        expected
+    );
 }
 
 /// Corner case 8: what is overridden as unmanaged counts neither way.
@@ -236,7 +251,13 @@ fn names_give_the_order() {
             vec![part("", &[5])],
         ]
     );
-    for name in ["0000_x_a_b", "0000_10__b", "0000_10_a", "10_a_b", "0000_1.5_a_b"] {
+    for name in [
+        "0000_x_a_b",
+        "0000_10__b",
+        "0000_10_a",
+        "10_a_b",
+        "0000_1.5_a_b",
+    ] {
         assert_eq!(FileName::read(name), None, "{name}");
     }
 }

@@ -120,10 +120,7 @@ fn is_ended(text: &str, at: usize) -> bool {
     match text.as_bytes().get(at) {
         None => true,
         // `\s` of Go's regular expressions.
-        Some(byte) => matches!(
-            byte,
-            b'\t' | b'\n' | b'\x0c' | b'\r' | b' ' | b'"' | b'\''
-        ),
+        Some(byte) => matches!(byte, b'\t' | b'\n' | b'\x0c' | b'\r' | b' ' | b'"' | b'\''),
     }
 }
 

@@ -174,9 +174,8 @@ impl VersionMap {
                 }
                 continue;
             };
-            let is_key = |byte: &u8| {
-                byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-'
-            };
+            let is_key =
+                |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
             let length = behind.bytes().take_while(is_key).count();
             let key = behind.get(..length).unwrap_or_default();
             match self.components.0.get(key) {
