@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use oci::{Cause, Freshness, Image};
-use platform::{Digest, Discovery, DiscoveryStep, Document, MediaType, Platform, document};
+use platform::{
+    Digest, Discovery, DiscoveryStep, Document, Listing, MediaType, Platform, document,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::choose::{Fetched, fetched, malformed, manifest, read};
@@ -76,8 +78,22 @@ struct Created {
     created: Option<String>,
 }
 
-/// Looks at all of an image. `name` is how it was asked for.
-pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
+/// What an image is there for, without a look at any of it: of an index that says all platforms, nothing
+/// else is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Platforms {
+    /// Of the index, or of the manifest if that is all.
+    pub digest: Digest,
+    /// What it is.
+    pub media_type: MediaType,
+    /// Whether there is an index.
+    pub is_index: bool,
+    /// What there is.
+    pub listing: Listing,
+}
+
+/// Asks what an image is there for. `name` is how it was asked for.
+pub async fn platforms(image: &Image, name: &str) -> Result<Platforms, Error> {
     let content = image.resolve(Freshness::Now).await?;
     let document = read(name, &content)?;
     let (media_type, is_index) = match &document {
@@ -96,6 +112,18 @@ pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
             },
         };
     };
+    Ok(Platforms {
+        digest: content.digest.clone(),
+        media_type,
+        is_index,
+        listing,
+    })
+}
+
+/// Looks at all of an image. `name` is how it was asked for.
+pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
+    let found = platforms(image, name).await?;
+    let listing = found.listing;
     let entries = listing.images.into_iter().enumerate();
     let platforms = stream::iter(entries.map(|(place, found)| async move {
         let details = if place < MOST_READ {
@@ -115,9 +143,9 @@ pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
     .await?;
     Ok(Inspection {
         image: name.to_owned(),
-        digest: content.digest.clone(),
-        media_type,
-        is_index,
+        digest: found.digest,
+        media_type: found.media_type,
+        is_index: found.is_index,
         platforms,
         skipped: listing.skipped,
         complete: listing.complete,

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, envtest, fleet, governance, images, importer, run, snapshot, up,
-    version, webhook,
+    apiserver, completion, envtest, fleet, governance, images, importer, release, run, snapshot,
+    up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Eject(governance::eject::Arguments),
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
+    Release(release::Arguments),
     Importer(importer::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),

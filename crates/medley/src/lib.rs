@@ -17,6 +17,7 @@ mod images;
 mod importer;
 mod logging;
 mod reference;
+mod release;
 mod run;
 mod runtime;
 mod snapshot;
@@ -66,6 +67,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Eject(arguments) => governance::eject::run(&arguments),
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
+        Command::Release(arguments) => release::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),

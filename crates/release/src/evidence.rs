@@ -2,7 +2,8 @@
 //!
 //! An operator names the objects that belong to it (`relatedObjects`): namespaces, of which all pods
 //! count, and workloads, of which their own do. A pod that runs an image of the release has arrived; one
-//! that runs another has not.
+//! that runs another from the same repository has not. Images from elsewhere are nobody's release: what
+//! users and third parties run in such namespaces says nothing.
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,11 @@ fn digest(image: &str) -> Option<Digest> {
     reference.digest().cloned()
 }
 
+fn repository(image: &str) -> Option<String> {
+    let reference: Reference = image.parse().ok()?;
+    Some(reference.name())
+}
+
 /// What pods tell of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Arrival {
@@ -65,8 +71,10 @@ pub struct Evidence {
     pub operator: String,
     /// What they tell.
     pub arrival: Arrival,
-    /// How many containers were looked at.
+    /// How many containers run images of this release or of another.
     pub containers: usize,
+    /// How many run something else.
+    pub foreign: usize,
     /// Those that are not of the release.
     pub stale: Vec<Running>,
     /// Pods that are not ready.
@@ -78,6 +86,7 @@ pub struct Evidence {
 pub struct ReleaseImages {
     names: BTreeSet<String>,
     digests: BTreeSet<Digest>,
+    repositories: BTreeSet<String>,
 }
 
 impl ReleaseImages {
@@ -87,12 +96,18 @@ impl ReleaseImages {
         Self {
             names: images().map(str::to_owned).collect(),
             digests: images().filter_map(digest).collect(),
+            repositories: images().filter_map(repository).collect(),
         }
     }
 
     /// Whether an image is of the release, wherever it is from.
     pub fn has(&self, image: &str) -> bool {
         self.names.contains(image) || digest(image).is_some_and(|it| self.digests.contains(&it))
+    }
+
+    /// Whether an image is of some release: of this one, or from where its images are.
+    pub fn is_related(&self, image: &str) -> bool {
+        self.has(image) || repository(image).is_some_and(|it| self.repositories.contains(&it))
     }
 }
 
@@ -115,21 +130,24 @@ pub fn running<'a>(
 
 /// What the pods of an operator tell of its arrival at a release.
 pub fn evidence(operator: &str, running: &[Running], images: &ReleaseImages) -> Evidence {
-    let stale = running.iter().filter(|it| !images.has(&it.image));
-    let stale: Vec<Running> = stale.cloned().collect();
-    let unready = running.iter().filter(|it| !it.is_ready);
+    let (related, foreign): (Vec<&Running>, Vec<&Running>) =
+        running.iter().partition(|it| images.is_related(&it.image));
+    let stale = related.iter().filter(|it| !images.has(&it.image));
+    let stale: Vec<Running> = stale.map(|&it| it.clone()).collect();
+    let unready = related.iter().filter(|it| !it.is_ready);
     let unready: BTreeSet<String> = unready
         .map(|it| format!("{}/{}", it.namespace, it.pod))
         .collect();
     Evidence {
         operator: operator.to_owned(),
-        arrival: match (running, stale.as_slice()) {
+        arrival: match (related.as_slice(), stale.as_slice()) {
             ([], _) => Arrival::NothingRuns,
             (_, [_, ..]) => Arrival::Rolling,
             _ if !unready.is_empty() => Arrival::Starting,
             _ => Arrival::Arrived,
         },
-        containers: running.len(),
+        containers: related.len(),
+        foreign: foreign.len(),
         stale,
         unready: unready.into_iter().collect(),
     }

@@ -79,7 +79,7 @@ pub struct Failure {
     names: Vec<String>,
     effect: Effect,
     message: String,
-    parts: Vec<Failure>,
+    parts: Vec<Self>,
 }
 
 impl Failure {

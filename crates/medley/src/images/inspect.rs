@@ -114,7 +114,7 @@ fn row(entry: &Entry) -> [String; 6] {
 }
 
 /// What somebody else wrote, fit for a terminal and one line of a table.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const LONGEST: usize = 160;
     let mut out: String = text
         .chars()

@@ -6,7 +6,7 @@ fn image(place: &str, letter: char) -> String {
     format!("{place}@sha256:{}", letter.to_string().repeat(64))
 }
 
-fn operator(related: Value) -> ClusterOperator {
+fn operator(related: &Value) -> ClusterOperator {
     let object = json!({
         "metadata": { "name": "dns" }, "spec": {}, "status": { "relatedObjects": related },
     });
@@ -44,8 +44,8 @@ fn pods_are_found_through_related_objects() {
         pod("third", "e", ("StatefulSet", "db"), "i", true),
         pod("third", "f", ("Job", "once"), "i", true),
     ];
-    let names = |related: Value| {
-        let found = running(&operator(related), &pods);
+    let names = |related: Value| -> String {
+        let found = running(&operator(&related), &pods);
         let names: Vec<String> = found.into_iter().map(|it| it.pod).collect();
         names.join("")
     };
@@ -70,14 +70,14 @@ fn pods_that_have_ended_count_no_more() {
     let mut ended = pod("dns", "a", ("Job", "x"), "i", false);
     ended.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
     let related = json!([{ "group": "", "resource": "namespaces", "name": "dns" }]);
-    assert_eq!(running(&operator(related), [&ended]), []);
+    assert_eq!(running(&operator(&related), [&ended]), []);
 }
 
 #[test]
 fn what_runs_tells_who_has_arrived() {
     let related = json!([{ "group": "", "resource": "namespaces", "name": "dns" }]);
     let told = |pods: &[Pod]| {
-        let found = running(&operator(related.clone()), pods);
+        let found = running(&operator(&related), pods);
         evidence("dns", &found, &release())
     };
     let owner = ("ReplicaSet", "x-1");
@@ -96,4 +96,15 @@ fn what_runs_tells_who_has_arrived() {
     assert_eq!(rolling.arrival, Arrival::Rolling);
     assert_eq!(rolling.stale[0].pod, "old");
     assert_eq!(told(&[]).arrival, Arrival::NothingRuns);
+    // What is from elsewhere is of no release.
+    let catalog = pod(
+        "dns",
+        "catalog",
+        owner,
+        &image("quay.io/catalog", 'c'),
+        false,
+    );
+    let beside = told(&[good[0].clone(), catalog.clone()]);
+    assert_eq!((beside.arrival, beside.foreign), (Arrival::Arrived, 1));
+    assert_eq!(told(&[catalog]).arrival, Arrival::NothingRuns);
 }

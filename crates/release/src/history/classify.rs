@@ -95,6 +95,15 @@ impl KnownPayloads {
         if status.desired.architecture == "Multi" || loaded || is_asked {
             known.add(&status.desired.image, Architecture::Multi);
         }
+        // Of a cluster that is multi already the request is ignored. So who got another image of the same
+        // version by it was not before.
+        if let ([new, old, ..], true) = (status.history.as_slice(), is_asked)
+            && new.version == old.version
+            && new.image == status.desired.image
+            && new.image != old.image
+        {
+            known.add(&old.image, Architecture::Single(None));
+        }
         known
     }
 
@@ -159,9 +168,6 @@ fn change(before: &UpdateHistory, after: &UpdateHistory, known: &KnownPayloads) 
         (Some(Architecture::Multi), Some(Architecture::Multi)) => Change::MultiToMulti,
         (Some(Architecture::Multi), Some(Architecture::Single(_))) => Change::Back,
         (Some(Architecture::Single(_)), Some(Architecture::Single(_))) => Change::Rebuild,
-        // Nobody who is multi already can ask for it and get another image of the same version by that:
-        // the request is then ignored. So what became multi was not before.
-        (None, Some(Architecture::Multi)) => Change::SingleToMulti,
         _ => Change::SameVersion,
     }
 }

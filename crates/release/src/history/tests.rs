@@ -31,7 +31,7 @@ fn entry(state: &str, version: &str, image: &str) -> UpdateHistory {
 fn told(history: &[UpdateHistory]) -> Vec<String> {
     let minute = |time: &Option<Time>| {
         let minutes = time.as_ref().map(|it| it.0.as_second() / 60);
-        minutes.map_or("-".to_owned(), |it| it.to_string())
+        minutes.map_or_else(|| "-".to_owned(), |it| it.to_string())
     };
     let told = history.iter().map(|it| {
         let (from, to) = (minute(&it.started_time), minute(&it.completion_time));
@@ -257,11 +257,12 @@ fn changes_are_told_apart() {
 
 #[test]
 fn a_cluster_tells_what_it_is_on_its_way_to() {
-    let version = |spec: serde_json::Value, status: serde_json::Value| {
+    let read = |spec: serde_json::Value, status: serde_json::Value| {
         let object = json!({ "metadata": { "name": "version" }, "spec": spec, "status": status });
         let version: ClusterVersion = serde_json::from_value(object).unwrap();
-        KnownPayloads::of(&version).architecture("i")
+        KnownPayloads::of(&version)
     };
+    let version = |spec, status| read(spec, status).architecture("i");
     let desired = json!({ "version": "4.18.0", "image": "i" });
     let multi = Some(Architecture::Multi);
     assert_eq!(version(json!({}), json!({ "desired": desired })), None);
@@ -269,6 +270,15 @@ fn a_cluster_tells_what_it_is_on_its_way_to() {
     assert_eq!(version(json!({}), json!({ "desired": stated })), multi);
     let asked = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
     assert_eq!(version(asked, json!({ "desired": desired })), multi);
+    // Who gets another image by asking for Multi was not that before.
+    let history = json!([
+        { "version": "4.18.0", "image": "i" }, { "version": "4.18.0", "image": "old" },
+        { "version": "4.17.0", "image": "older" },
+    ]);
+    let asked = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
+    let known = read(asked, json!({ "desired": desired, "history": history }));
+    assert_eq!(known.architecture("old"), Some(Architecture::Single(None)));
+    assert_eq!(known.architecture("older"), None);
     let loaded = json!({ "desired": desired, "conditions": [{
         "type": "ReleaseAccepted", "status": "True", "reason": "PayloadLoaded",
         "message": "Payload loaded version=\"4.18.0\" image=\"i\" architecture=\"Multi\"",

@@ -144,7 +144,7 @@ fn only_multi_is_an_architecture() {
     assert!(Metadata::read(&made).unwrap().0.is_multi());
 }
 
-fn manifest(annotations: Value) -> Manifest {
+fn manifest(annotations: &Value) -> Manifest {
     Manifest {
         file: "0000_50_a_b.yaml".to_owned(),
         object: json!({
@@ -188,7 +188,7 @@ fn a_cluster_gets_what_is_for_it(#[case] said: Value, #[case] expected: &str) {
     if !expected.contains("is not true") {
         all["include.release.openshift.io/p"] = json!("true");
     }
-    let found = selection.check(&manifest(all));
+    let found = selection.check(&manifest(&all));
     assert_eq!(
         found.map_or_else(|it| it.to_string(), |()| String::new()),
         expected
@@ -200,7 +200,7 @@ fn a_cluster_gets_what_is_for_it(#[case] said: Value, #[case] expected: &str) {
 fn unmanaged_objects_are_left_out() {
     let included = json!({ "include.release.openshift.io/self-managed-high-availability": "true" });
     let mut selection = Selection::default();
-    assert_eq!(selection.check(&manifest(included.clone())), Ok(()));
+    assert_eq!(selection.check(&manifest(&included)), Ok(()));
     selection.overrides = vec![ComponentOverride {
         kind: "Deployment".to_owned(),
         group: "apps".to_owned(),
@@ -209,7 +209,7 @@ fn unmanaged_objects_are_left_out() {
         unmanaged: true,
     }];
     let payload = Payload {
-        manifests: vec![manifest(included)],
+        manifests: vec![manifest(&included)],
         ..Payload::default()
     };
     assert_eq!(payload.selected(&selection).manifests, []);

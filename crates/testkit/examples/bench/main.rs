@@ -8,6 +8,7 @@ mod fleet;
 mod governance;
 mod images;
 mod load;
+mod release;
 mod report;
 mod target;
 
@@ -62,6 +63,15 @@ struct Arguments {
     /// Boot images that are decided about.
     #[arg(long, default_value_t = 200)]
     images: usize,
+    /// Operators of the release.
+    #[arg(long, default_value_t = 100)]
+    operators: usize,
+    /// Manifests of the release.
+    #[arg(long, default_value_t = 2_000)]
+    manifests: usize,
+    /// Looks at the release, each after an operator said something.
+    #[arg(long, default_value_t = 1_000)]
+    looks: usize,
     /// Watches that are open at the same time.
     #[arg(long, default_value_t = 200)]
     watchers: usize,
@@ -78,6 +88,8 @@ enum Part {
     Governance,
     /// Boot images: imports, looks, polls, decisions.
     Images,
+    /// A release: what a look at all operators costs.
+    Release,
 }
 
 #[tokio::main]
@@ -117,6 +129,15 @@ async fn main() -> anyhow::Result<()> {
             nodes: arguments.nodes,
         };
         images::measure(&arguments.medley, size, &mut report).await?;
+        return report.print();
+    }
+    if arguments.part == Part::Release {
+        let size = release::Size {
+            operators: arguments.operators.max(1),
+            manifests: arguments.manifests,
+            rounds: arguments.looks.max(1),
+        };
+        release::measure(size, &mut report)?;
         return report.print();
     }
     measure(
