@@ -19,9 +19,9 @@ pub mod golden;
 pub mod hco;
 pub mod kubevirt;
 pub mod monitoring;
+pub mod openshift;
 pub mod rbac;
 pub mod ssp;
-
 
 /// Fields of somebody else's kind that Medley does not look at, as they were read.
 pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;

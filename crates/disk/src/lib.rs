@@ -5,11 +5,14 @@
 //! waited for that the caller did not give; there is no scratch space. Everything that comes from
 //! outside may be hostile: sizes are bounded, errors are types ([`Error`]).
 //!
+//! [`Folder`] is for what is small: the files of one folder of an image, in memory.
+//!
 //! Each step is a part that is fed bytes and can be tested and fuzzed alone: `tar`, `overlay`, `unpack`, `qcow2`.
 
 mod canvas;
 mod content;
 mod error;
+mod folder;
 #[cfg(feature = "fuzz")]
 #[expect(
     clippy::expect_used,
@@ -29,6 +32,7 @@ mod unpack;
 
 pub use content::ContentHash;
 pub use error::Error;
+pub use folder::{Folder, FolderLimits};
 pub use image::{Format, check_size};
 pub use import::{Checkpoint, Contents, Imported, Layer, Options, Source, Watch, import};
 pub use overlay::OverlayError;

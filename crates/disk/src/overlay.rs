@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::tar::{Entry, Kind};
 
 /// Before the name of what is hidden (OCI image specification, "Whiteouts").
-const WHITEOUT: &[u8] = b".wh.";
+pub(crate) const WHITEOUT: &[u8] = b".wh.";
 /// Hides everything of the folder that is in layers below.
-const OPAQUE: &[u8] = b".wh..wh..opq";
+pub(crate) const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// Names that are remembered; more are no container disk.
 const MOST_NAMES: usize = 10_000;
@@ -77,6 +77,16 @@ pub enum OverlayError {
     /// More names than a container disk has.
     #[error("/disk has more than {MOST_NAMES} names")]
     TooMany,
+    /// More in a folder than is read into memory.
+    #[error("{path} has more than {files} files or {bytes} bytes")]
+    FolderTooLarge {
+        /// The folder.
+        path: String,
+        /// The most files.
+        files: usize,
+        /// The most bytes.
+        bytes: usize,
+    },
 }
 
 impl OverlayError {
@@ -85,7 +95,7 @@ impl OverlayError {
         match self {
             Self::NoDisk => "NoDisk",
             Self::MoreThanOne { .. } | Self::TooMany => "MoreThanOneDisk",
-            Self::Traversal { .. } => "BadLayer",
+            Self::Traversal { .. } | Self::FolderTooLarge { .. } => "BadLayer",
             _ => "BadDisk",
         }
     }
@@ -257,7 +267,7 @@ impl Overlay {
 }
 
 /// The parts of a path, without empty ones and `.`; none if it has `..`.
-fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
+pub(crate) fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
     path.split(|byte| *byte == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
         .map(|part| (part != b"..").then_some(part))
@@ -286,6 +296,6 @@ fn target(entry: &Entry) -> Option<Vec<u8>> {
     }
 }
 
-fn show(name: &[u8]) -> String {
+pub(crate) fn show(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }

@@ -5,13 +5,15 @@
 //! Source --oci--> index --platform--> manifest, config --oci--> layers --disk--> NAME.part --rename--> NAME
 //! ```
 //!
-//! [`inspect`] tells what an image is there for, [`import`] writes its disk. `oci` fetches, `platform`
-//! chooses, `disk` decodes; this is where they meet, and where files are. Under the name that was asked for
+//! [`inspect`] and [`platforms`] tell what an image is there for, [`import`] writes its disk, and [`folder`]
+//! reads the files of a folder in it. `oci` fetches, `platform` chooses, `disk` decodes; this is where
+//! they meet, and where files are. Under the name that was asked for
 //! there is never half a disk: what is not finished is `NAME.part`, and beside it `NAME.part.json`
 //! knows where to go on.
 
 mod choose;
 mod error;
+mod folder;
 mod import;
 mod inspect;
 mod mounted;
@@ -24,6 +26,7 @@ mod web;
 pub use choose::{Chosen, choose};
 pub use disk::Progress;
 pub use error::{Error, Reason};
+pub use folder::folder;
 pub use import::{Imported, Request, Unfinished, Watch, import};
 pub use inspect::{Details, Entry, Inspection, inspect, platforms};
 pub use mounted::Mounted;

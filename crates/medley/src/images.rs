@@ -1,17 +1,17 @@
 //! `medley image` and `medley images`: what is in registries, disks from it, and the boot images of a
 //! cluster.
 
-mod change;
+pub(crate) mod change;
 mod explain;
 mod import;
-mod inspect;
+pub(crate) mod inspect;
 mod list;
 mod objects;
 mod pin;
 mod policy;
 pub(crate) mod progress;
 mod refresh;
-mod registry;
+pub(crate) mod registry;
 
 use clap::{Args, Subcommand};
 

@@ -18,6 +18,7 @@ mod images;
 mod importer;
 mod logging;
 mod reference;
+mod release;
 mod run;
 mod runtime;
 mod snapshot;
@@ -68,6 +69,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
         Command::Cpu(arguments) => cpu::run(&arguments),
+        Command::Release(arguments) => release::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),

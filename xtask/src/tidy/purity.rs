@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use crate::shell;
 
 /// Crates that compute and do nothing else.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "api",
     "cpumodel",
     "golden",
     "governance",
     "machinery",
     "platform",
+    "release",
 ];
 
 /// What no pure crate may reach.

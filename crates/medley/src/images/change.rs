@@ -15,7 +15,7 @@ pub(super) enum DryRun {
 
 /// Whether to do it.
 #[derive(Debug, Args)]
-pub(super) struct ChangeArguments {
+pub(crate) struct ChangeArguments {
     /// Say what would be done, and do nothing: nothing is sent (client), or the server checks it
     /// (server).
     #[arg(
@@ -32,17 +32,17 @@ pub(super) struct ChangeArguments {
 
 impl ChangeArguments {
     /// Whether anything is sent.
-    pub(super) fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         self.dry_run != DryRun::Client
     }
 
     /// Whether the server only tries it.
-    pub(super) fn is_tried(&self) -> bool {
+    pub(crate) fn is_tried(&self) -> bool {
         self.dry_run == DryRun::Server
     }
 
     /// What is said after what was done.
-    pub(super) fn suffix(&self) -> &'static str {
+    pub(crate) fn suffix(&self) -> &'static str {
         match self.dry_run {
             DryRun::None => "",
             DryRun::Client => " (dry run)",

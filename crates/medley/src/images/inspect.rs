@@ -129,7 +129,7 @@ fn more(details: &Details) -> [String; 4] {
 }
 
 /// What somebody else wrote, fit for a terminal and one line of a table.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const LONGEST: usize = 160;
     let mut out: String = text
         .chars()

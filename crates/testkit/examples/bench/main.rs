@@ -9,6 +9,7 @@ mod fleet;
 mod governance;
 mod images;
 mod load;
+mod release;
 mod report;
 mod target;
 
@@ -67,6 +68,15 @@ struct Arguments {
     /// Boot images that are decided about.
     #[arg(long, default_value_t = 200)]
     images: usize,
+    /// Operators of the release.
+    #[arg(long, default_value_t = 100)]
+    operators: usize,
+    /// Manifests of the release.
+    #[arg(long, default_value_t = 2_000)]
+    manifests: usize,
+    /// Looks at the release, each after an operator said something.
+    #[arg(long, default_value_t = 1_000)]
+    looks: usize,
     /// Watches that are open at the same time.
     #[arg(long, default_value_t = 200)]
     watchers: usize,
@@ -85,6 +95,8 @@ enum Part {
     Images,
     /// CPU models: decisions, questions about all machines, changes of nodes.
     Cpu,
+    /// A release: what a look at all operators costs.
+    Release,
 }
 
 #[tokio::main]
@@ -132,6 +144,15 @@ async fn main() -> anyhow::Result<()> {
             machines: arguments.machines,
         };
         cpu::measure(size, &mut report)?;
+        return report.print();
+    }
+    if arguments.part == Part::Release {
+        let size = release::Size {
+            operators: arguments.operators.max(1),
+            manifests: arguments.manifests,
+            rounds: arguments.looks.max(1),
+        };
+        release::measure(size, &mut report)?;
         return report.print();
     }
     measure(

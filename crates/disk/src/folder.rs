@@ -1,0 +1,199 @@
+//! The files of one folder, as a container would see them that was started from all layers.
+//!
+//! Unlike a disk, these are small and many: all are kept in memory, with a limit. Layers are applied from
+//! the lowest up. A whiteout hides what layers below it have, and never what its own layer has, in
+//! whichever order they stand there. Only files that are in the folder itself are taken; links, devices
+//! and folders in it are not.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+
+use crate::error::Error;
+use crate::overlay::{OPAQUE, OverlayError, WHITEOUT, components, show};
+use crate::tar::{Entry, Event, Kind, Reader};
+use crate::unpack::{Limits, Unpacker};
+
+/// Bytes that are read at a time.
+const PIECE: usize = 128 << 10;
+
+/// How much a folder may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FolderLimits {
+    /// Files in it.
+    pub files: usize,
+    /// Bytes of all files together, in one layer and in all of them.
+    pub bytes: usize,
+    /// For everything that is unpacked.
+    pub unpack: Limits,
+}
+
+/// The files of one folder.
+#[derive(Debug)]
+pub struct Folder {
+    path: Vec<Vec<u8>>,
+    limits: FolderLimits,
+    files: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// What one layer does to a folder.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Nothing of below is left.
+    clears: bool,
+    hides: BTreeSet<Vec<u8>>,
+    adds: BTreeMap<Vec<u8>, Vec<u8>>,
+    bytes: usize,
+}
+
+impl Folder {
+    /// A folder by its path, of which nothing is known yet.
+    pub fn new(path: &str, limits: FolderLimits) -> Self {
+        let path = path.split('/').filter(|part| !part.is_empty());
+        Self {
+            path: path.map(|part| part.as_bytes().to_vec()).collect(),
+            limits,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Applies a layer, which is read to its end. `name` is how errors call it.
+    pub fn layer(&mut self, name: &str, mut from: impl Read) -> Result<(), Error> {
+        let mut unpacker = Unpacker::new(self.limits.unpack);
+        let mut archive = Archive {
+            folder: self,
+            reader: Reader::default(),
+            taking: None,
+            changes: Changes::default(),
+        };
+        let mut piece = vec![0; PIECE];
+        loop {
+            let read = match from.read(&mut piece) {
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    return Err(Error::Read {
+                        layer: name.to_owned(),
+                        offset: unpacker.packed(),
+                        source,
+                    });
+                }
+            };
+            let mut input = piece.get(..read).unwrap_or_default();
+            if input.is_empty() {
+                break;
+            }
+            while !input.is_empty() {
+                unpacker.feed(&mut input, &mut |data| archive.take(data))?;
+            }
+        }
+        unpacker.end(&mut |data| archive.take(data))?;
+        archive.reader.end()?;
+        let changes = archive.changes;
+        if changes.clears {
+            self.files.clear();
+        }
+        self.files.retain(|name, _| !changes.hides.contains(name));
+        self.files.extend(changes.adds);
+        let bytes: usize = self.files.values().map(Vec::len).sum();
+        self.check(self.files.len(), bytes)
+    }
+
+    /// The files, by name.
+    pub fn files(self) -> BTreeMap<String, Vec<u8>> {
+        let files = self.files.into_iter();
+        files.map(|(name, bytes)| (show(&name), bytes)).collect()
+    }
+
+    fn check(&self, files: usize, bytes: usize) -> Result<(), Error> {
+        if files > self.limits.files || bytes > self.limits.bytes {
+            return Err(OverlayError::FolderTooLarge {
+                path: format!("/{}", show(&self.path.join(&b'/'))),
+                files: self.limits.files,
+                bytes: self.limits.bytes,
+            }
+            .into());
+        }
+        Ok(())
+    }
+}
+
+/// A layer that is being read.
+struct Archive<'a> {
+    folder: &'a Folder,
+    reader: Reader,
+    /// The file whose bytes come next.
+    taking: Option<Vec<u8>>,
+    changes: Changes,
+}
+
+impl Archive<'_> {
+    fn take(&mut self, mut data: &[u8]) -> Result<(), Error> {
+        while let Some(event) = self.reader.next(&mut data)? {
+            match event {
+                Event::Entry(entry) => self.taking = self.entry(&entry)?,
+                Event::End => self.taking = None,
+                Event::Data(bytes) => {
+                    if let Some(name) = &self.taking
+                        && let Some(file) = self.changes.adds.get_mut(name)
+                    {
+                        file.extend_from_slice(bytes);
+                        self.changes.bytes += bytes.len();
+                        let files = self.changes.adds.len();
+                        self.folder.check(files, self.changes.bytes)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at an entry; a name if it is a file of the folder.
+    fn entry(&mut self, entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
+        let path = components(&entry.path).ok_or_else(|| OverlayError::Traversal {
+            path: show(&entry.path),
+        })?;
+        let Some((name, parents)) = path.split_last() else {
+            return Ok(None);
+        };
+        let folder = &self.folder.path;
+        let inside = |place: &[&[u8]]| {
+            place.len() <= folder.len() && place.iter().zip(folder).all(|(one, other)| one == other)
+        };
+        if !inside(parents) {
+            return Ok(None);
+        }
+        let is_own = parents.len() == folder.len();
+        if *name == OPAQUE {
+            self.changes.clears = true;
+        } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            if is_own {
+                self.changes.hides.insert(hidden.to_vec());
+            } else if folder.get(parents.len()).is_some_and(|it| it == hidden) {
+                self.changes.clears = true;
+            }
+        } else if is_own {
+            // A later entry of the same name replaces an earlier one, whatever it is.
+            if let Some(old) = self.changes.adds.remove(*name) {
+                self.changes.bytes -= old.len();
+            }
+            self.changes.hides.insert(name.to_vec());
+            if entry.kind == Kind::File {
+                self.changes.adds.insert(name.to_vec(), Vec::new());
+                let files = self.changes.adds.len();
+                self.folder.check(files, self.changes.bytes)?;
+                return Ok(Some(name.to_vec()));
+            }
+        } else if entry.kind != Kind::Directory
+            && folder.get(parents.len()).is_some_and(|it| it == name)
+        {
+            // What was the folder, or one that it is in, is none any more.
+            self.changes.clears = true;
+            self.changes.adds.clear();
+            self.changes.bytes = 0;
+        }
+        Ok(None)
+    }
+}

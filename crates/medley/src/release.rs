@@ -1,0 +1,45 @@
+//! `medley release`: releases as files, and whether a cluster has truly arrived at one.
+
+mod cluster;
+mod explain;
+mod lint;
+mod migrate;
+mod mirror;
+mod output;
+mod preflight;
+mod render;
+mod source;
+mod status;
+
+use clap::{Args, Subcommand};
+
+/// Build, rewrite and check releases, make a cluster multi-arch, and see whether it truly is.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Status(status::Arguments),
+    Explain(explain::Arguments),
+    Preflight(preflight::Arguments),
+    Migrate(migrate::Arguments),
+    Lint(lint::Arguments),
+    Render(render::Arguments),
+    Mirror(mirror::Arguments),
+}
+
+/// Runs `medley release ...`.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    match &arguments.command {
+        Command::Status(arguments) => status::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Preflight(arguments) => preflight::run(arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Lint(arguments) => lint::run(arguments),
+        Command::Render(arguments) => render::run(arguments),
+        Command::Mirror(arguments) => mirror::run(arguments),
+    }
+}

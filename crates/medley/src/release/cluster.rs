@@ -1,0 +1,251 @@
+//! What a cluster says of the release that it runs or is on its way to.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use ::release::eta::Past;
+use ::release::evaluate::Plan;
+use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
+use ::release::history::KnownPayloads;
+use ::release::payload::{Payload, Selection};
+use ::release::report::{Cluster, Report};
+use anyhow::{Context as _, bail};
+use api::openshift::{
+    CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, annotations,
+};
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+
+use super::source;
+use crate::cluster::ClusterArguments;
+use crate::governance::configs::said;
+use crate::governance::output::remark;
+use crate::images::registry::RegistryArguments;
+
+/// Where the operator of machines runs, and what it is called.
+const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
+    "openshift-machine-config-operator",
+    "machine-config-operator",
+);
+
+/// A cluster, and the release that it should be at.
+#[derive(Debug, Args)]
+pub(super) struct ReleaseArguments {
+    /// The release that the cluster is on its way to: a folder with its manifests, or an image of it. With it
+    /// all is known that operators have to report, and what their pods have to run; without it only what
+    /// versions and machine-config tell.
+    #[arg(long, value_name = "RELEASE")]
+    release: Option<String>,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// All that was read.
+pub(super) struct Read {
+    pub(super) version: ClusterVersion,
+    pub(super) operators: Vec<ClusterOperator>,
+    pub(super) plan: Option<Plan>,
+    pub(super) now: Timestamp,
+    images: Option<ReleaseImages>,
+    pods: Vec<Pod>,
+    pools: Vec<MachineConfigPool>,
+    nodes: Vec<Node>,
+    configurations: BTreeMap<String, String>,
+    machine_config_image: Option<String>,
+    known: KnownPayloads,
+}
+
+impl ReleaseArguments {
+    /// Reads the release, if one is given, and the cluster.
+    pub(super) async fn read(&self) -> anyhow::Result<Read> {
+        let payload = match &self.release {
+            Some(from) => Some(source::read(from, &self.registry).await?.payload()?),
+            None => None,
+        };
+        let client = self.cluster.client().await?;
+        let version = version(&client).await?;
+        let payload = payload.map(|it| selected(it, &version));
+        let mut known = KnownPayloads::of(&version);
+        if let (Some(payload), Some(status)) = (&payload, &version.status) {
+            known.add(&status.desired.image, payload.metadata.architecture());
+        }
+        // Of pods only the release tells what they should run.
+        let pods = match &payload {
+            Some(_) => list(&client, "Pods").await?,
+            None => Vec::new(),
+        };
+        Ok(Read {
+            operators: list(&client, "ClusterOperators").await?,
+            plan: payload.as_ref().map(Plan::new),
+            images: payload.as_ref().map(|it| ReleaseImages::of(&it.images)),
+            pods,
+            pools: list(&client, "MachineConfigPools").await?,
+            nodes: list(&client, "Nodes").await?,
+            configurations: configurations(&client).await?,
+            machine_config_image: machine_config_image(&client).await?,
+            known,
+            now: Timestamp::now(),
+            version,
+        })
+    }
+}
+
+impl Read {
+    /// What the pods of an operator run.
+    pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<Running> {
+        running(operator, &self.pods)
+    }
+
+    /// What that means, if the release is known.
+    pub(super) fn evidence(&self, operator: &ClusterOperator) -> Option<Evidence> {
+        let images = self.images.as_ref()?;
+        let running = self.running(operator);
+        Some(evidence(&operator.name_any(), &running, images))
+    }
+
+    /// What is to be said of all of it.
+    pub(super) fn report(&self) -> Report {
+        let wanted = |operator: &&ClusterOperator| {
+            let name = operator.name_any();
+            let plan = self.plan.as_ref();
+            plan.is_some_and(|plan| plan.operators().iter().any(|it| it.name == name))
+        };
+        let evidence = self.operators.iter().filter(wanted);
+        let evidence: Vec<Evidence> = evidence.filter_map(|it| self.evidence(it)).collect();
+        Report::of(&Cluster {
+            version: &self.version,
+            operators: &self.operators,
+            pools: &self.pools,
+            nodes: &self.nodes,
+            configurations: &self.configurations,
+            plan: self.plan.as_ref(),
+            machine_config_image: self.machine_config_image.as_deref(),
+            evidence: &evidence,
+            known: &self.known,
+            past: &Past::default(),
+            now: self.now,
+        })
+    }
+}
+
+/// What of a release a cluster gets. Says so if the release is another than the one that the cluster is on
+/// its way to, or is for other clusters.
+fn selected(payload: Payload, version: &ClusterVersion) -> Payload {
+    let desired = version
+        .status
+        .as_ref()
+        .map(|it| it.desired.version.as_str());
+    if desired.is_some_and(|it| it != payload.metadata.version) {
+        remark(&format!(
+            "warning: the release is {}, but the cluster is on its way to {}",
+            payload.metadata.version,
+            desired.unwrap_or_default()
+        ));
+    }
+    let selection = selection(version);
+    let selected = payload.selected(&selection);
+    if selected.operators().is_empty() && !payload.operators().is_empty() {
+        remark(&format!(
+            "warning: no operator of the release is for clusters of profile {}; all of them are waited for",
+            selection.profile
+        ));
+        return payload;
+    }
+    selected
+}
+
+/// What a cluster is, as far as that decides about manifests.
+fn selection(version: &ClusterVersion) -> Selection {
+    let status = version.status.as_ref();
+    let capabilities = status
+        .and_then(|it| it.rest.get("capabilities"))
+        .and_then(|it| it.get("enabledCapabilities"))
+        .and_then(serde_json::Value::as_array);
+    let capabilities = capabilities.map(|all| {
+        let names = all.iter().filter_map(serde_json::Value::as_str);
+        names.map(str::to_owned).collect()
+    });
+    Selection {
+        capabilities,
+        overrides: version.spec.overrides.clone(),
+        ..Selection::default()
+    }
+}
+
+/// The release that a cluster runs or is on its way to.
+pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
+    let api: Api<ClusterVersion> = Api::all(client.clone());
+    match api.get(CLUSTER_VERSION).await {
+        Ok(found) => Ok(found),
+        // Also a kind that nobody serves is answered with 404.
+        Err(kube::Error::Api(status)) if status.code == 404 => bail!(
+            "there is no ClusterVersion {CLUSTER_VERSION} (clusterversions.config.openshift.io): the cluster does not say which release it runs"
+        ),
+        Err(error) => Err(said(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}"))),
+    }
+}
+
+/// All objects of a kind; none if nobody serves it. Whoever may not see them is told.
+async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::all(client.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            remark(&format!(
+                "warning: {what} are not shown: {}",
+                status.message
+            ));
+            Ok(Vec::new())
+        }
+        Err(error) => Err(said(error).context(format!("listing {what}"))),
+    }
+}
+
+/// The release that rendered configurations of machines came with, by name.
+async fn configurations(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
+    let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "MachineConfig");
+    let resource = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    // Configurations are large, and only what is written on them is wanted.
+    let found = match api.list_metadata(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Vec::new(),
+        Err(error) => return Err(said(error).context("listing MachineConfigs")),
+    };
+    let named = found.into_iter().filter_map(|it| {
+        let version = it.annotations().get(annotations::RELEASE_VERSION)?.clone();
+        Some((it.name_any(), version))
+    });
+    Ok(named.collect())
+}
+
+/// What the operator of machines was told to run.
+async fn machine_config_image(client: &Client) -> anyhow::Result<Option<String>> {
+    let (namespace, name) = MACHINE_CONFIG_OPERATOR;
+    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let found = match api.get(name).await {
+        Ok(found) => found,
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
+        Err(error) => {
+            return Err(said(error)).context(format!("reading Deployment {namespace}/{name}"));
+        }
+    };
+    let spec = found.spec.and_then(|it| it.template.spec);
+    let containers = spec.into_iter().flat_map(|it| it.containers);
+    let mut own = containers.filter(|it| it.name == name);
+    Ok(own.next().and_then(|it| it.image))
+}

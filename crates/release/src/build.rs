@@ -1,0 +1,235 @@
+//! Making a release of the manifests of its operators.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use api::openshift::ImageStream;
+use machinery::json::{go_quote, to_vec_pretty};
+use semver::Version;
+use serde::Serialize;
+
+use crate::payload::{
+    Files, METADATA, Manifest, ManifestError, Metadata, REFERENCES, ReferencesError, is_manifest,
+    read_references,
+};
+use crate::replace::{
+    ComponentVersions, ImageMap, ImageMapError, VersionError, VersionMap, VersionTableError,
+};
+
+/// How a file begins that says itself when it is applied.
+const ORDERED: &str = "0000_";
+/// Before the name of an operator, where its files do not say when they are applied.
+const USUAL: &str = "0000_50_";
+
+/// The manifests of an operator, as its image has them in `/manifests`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OperatorFolder {
+    /// What the operator is called in the release.
+    pub name: String,
+    /// Its files.
+    pub files: Files,
+}
+
+/// What a release is to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Its version.
+    pub version: String,
+    /// Whether it is for several architectures.
+    pub multi: bool,
+    /// Whether images may be missing: their placeholders then stay.
+    pub allow_missing: bool,
+}
+
+/// A release that was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Built {
+    /// Its files.
+    #[serde(skip)]
+    pub files: Files,
+    /// How many of them are manifests.
+    pub manifests: usize,
+    /// The images that it uses, by name.
+    pub images: Vec<String>,
+    /// What is odd, but no error.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no release.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Its name is no version.
+    #[error("building release {}: {why}; a release is called by a semantic version, as in 4.18.0", go_quote(.version))]
+    Version {
+        /// The name.
+        version: String,
+        /// Why it is none.
+        why: String,
+    },
+    /// What an operator says about images makes no sense.
+    #[error("operator {} contained an invalid image-references file: {source}", go_quote(.operator))]
+    References {
+        /// The operator.
+        operator: String,
+        /// Why.
+        source: ReferencesProblem,
+    },
+    /// What images say about versions makes no sense.
+    #[error(transparent)]
+    Table(#[from] VersionTableError),
+    /// A version cannot be put into a manifest.
+    #[error("operator {}: file {file}: {source}", go_quote(.operator))]
+    Versions {
+        /// The operator.
+        operator: String,
+        /// The file.
+        file: String,
+        /// Why not.
+        source: VersionError,
+    },
+    /// A manifest makes no sense.
+    #[error("operator {}: {source}", go_quote(.operator))]
+    Manifest {
+        /// The operator.
+        operator: String,
+        /// Why not.
+        source: ManifestError,
+    },
+}
+
+/// What is wrong with what an operator says about images.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferencesProblem {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReferencesError),
+    /// It does not fit.
+    #[error(transparent)]
+    Map(#[from] ImageMapError),
+}
+
+/// Makes a release: replaces placeholders and snapshot versions in all manifests of all operators, in
+/// ClusterOperators just as in flags and variables of the Deployments that report them; gives files names
+/// that say when they are applied; and takes along the images that are used.
+pub fn build(
+    operators: &[OperatorFolder],
+    images: &ImageStream,
+    options: &Options,
+) -> Result<Built, BuildError> {
+    if let Err(error) = Version::parse(&options.version) {
+        return Err(BuildError::Version {
+            version: options.version.clone(),
+            why: error.to_string(),
+        });
+    }
+    let mut built = Built::default();
+    let mut used = BTreeSet::new();
+    for operator in operators {
+        let map = image_map(operator, images, options.allow_missing)?;
+        for missing in map.missing() {
+            built.warnings.push(format!(
+                "operator {}: no input image tag named {}; its placeholder stays",
+                go_quote(&operator.name),
+                go_quote(missing)
+            ));
+        }
+        let components: BTreeSet<&str> = map.components().collect();
+        let versions = ComponentVersions::new(images, |tag| components.contains(tag))?;
+        let versions = VersionMap::new(&options.version, versions);
+        used.extend(components.iter().map(|&it| it.to_owned()));
+        for (file, text) in &operator.files {
+            if file == REFERENCES {
+                continue;
+            }
+            if !is_manifest(file) {
+                built.warnings.push(format!(
+                    "operator {}: {file} is left out: manifests end with .yaml, .yml or .json",
+                    go_quote(&operator.name)
+                ));
+                continue;
+            }
+            let text =
+                versions
+                    .replace(&map.replace(text))
+                    .map_err(|source| BuildError::Versions {
+                        operator: operator.name.clone(),
+                        file: file.clone(),
+                        source,
+                    })?;
+            Manifest::read(file, &text).map_err(|source| BuildError::Manifest {
+                operator: operator.name.clone(),
+                source,
+            })?;
+            let name = free_name(&built.files, &operator.name, file);
+            built.files.insert(name, text);
+        }
+    }
+    built.manifests = built.files.len();
+    built.images = used.iter().cloned().collect();
+    let references = references(images, &options.version, &used);
+    built
+        .files
+        .insert(REFERENCES.to_owned(), pretty(&references));
+    let metadata = Metadata::new(&options.version, options.multi);
+    built.files.insert(METADATA.to_owned(), pretty(&metadata));
+    Ok(built)
+}
+
+fn image_map(
+    operator: &OperatorFolder,
+    images: &ImageStream,
+    allow_missing: bool,
+) -> Result<ImageMap, BuildError> {
+    let Some(text) = operator.files.get(REFERENCES) else {
+        return Ok(ImageMap::default());
+    };
+    let read = read_references(text).map_err(ReferencesProblem::from);
+    let map = read.and_then(|local| Ok(ImageMap::new(&local, images, allow_missing)?));
+    map.map_err(|source| BuildError::References {
+        operator: operator.name.clone(),
+        source,
+    })
+}
+
+/// What a file is called in the release: as it was, if that says when it is applied, and with a number
+/// before its ending if another one is called so already.
+fn free_name(taken: &Files, operator: &str, file: &str) -> String {
+    let name = if file.starts_with(ORDERED) {
+        file.to_owned()
+    } else {
+        format!("{USUAL}{operator}_{file}")
+    };
+    if !taken.contains_key(&name) {
+        return name;
+    }
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+    let numbered = (2..).map(|number: u64| format!("{stem}_{number}.{ending}"));
+    let mut free = numbered.skip_while(|name| taken.contains_key(name));
+    // There are more numbers than files.
+    free.next().unwrap_or_default()
+}
+
+/// The images of a release: those that are used, by name.
+fn references(images: &ImageStream, version: &str, used: &BTreeSet<String>) -> ImageStream {
+    let mut stream = images.clone();
+    ImageStream::API_VERSION.clone_into(&mut stream.api_version);
+    ImageStream::KIND.clone_into(&mut stream.kind);
+    stream.metadata.name = Some(version.to_owned());
+    stream.spec.tags.retain(|tag| used.contains(&tag.name));
+    stream
+        .spec
+        .tags
+        .sort_by(|one, other| one.name.cmp(&other.name));
+    // Where an image stream says what a registry made of it, that was another registry.
+    stream.rest.remove("status");
+    stream
+}
+
+/// As JSON for people.
+pub(crate) fn pretty<T: Serialize>(value: &T) -> String {
+    let mut text = String::from_utf8(to_vec_pretty(value)).unwrap_or_default();
+    text.push('\n');
+    text
+}

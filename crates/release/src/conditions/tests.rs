@@ -1,0 +1,205 @@
+use rstest::rstest;
+
+use super::*;
+use crate::failure::Reason;
+
+fn at(minutes: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+}
+
+fn updating(names: &[&str]) -> Failure {
+    let all = names
+        .iter()
+        .map(|name| Failure::of_operator(Reason::Updating, name, Effect::None));
+    Failure::combine(all.collect()).unwrap()
+}
+
+fn of(reason: Reason, name: &str, effect: Effect) -> Failure {
+    Failure::of_operator(reason, name, effect)
+}
+
+/// What is said after `minutes` of waiting for everybody, as `status reason message`.
+fn said(
+    phase: Phase,
+    failure: Option<&Failure>,
+    done: usize,
+    total: usize,
+    minutes: i64,
+) -> [String; 2] {
+    let mut waits = Waits::default();
+    for name in failure.into_iter().flat_map(Failure::names) {
+        waits.0.insert(name.clone(), at(0));
+    }
+    let claims = claims(&Facts {
+        phase,
+        version: "4.18.0",
+        image: "quay.io/r@sha256:bb",
+        failure,
+        done,
+        total,
+        waits: &waits,
+        now: at(minutes),
+    });
+    let told = |claim: &Claim| {
+        format!("{} {} {}", claim.status, claim.reason, claim.message)
+            .trim_end()
+            .to_owned()
+    };
+    assert_eq!(claims.available.is_some(), phase == Phase::Reconciling);
+    [told(&claims.progressing), told(&claims.failing)]
+}
+
+/// Reference 2.5 for operators that are only being waited for.
+#[rstest]
+#[case(&["a"], 0, 0, "True ClusterOperatorUpdating Working towards 4.18.0: waiting on a", "False")]
+#[case(&["machine-config"], 761, 0, "True ClusterOperatorUpdating Working towards 4.18.0: 761 of 890 done (85% complete), waiting on machine-config", "False")]
+#[case(&["b", "a"], 1, 30, "True ClusterOperatorsUpdating Working towards 4.18.0: 1 of 890 done (0% complete), waiting on a, b", "False")]
+#[case(&["b", "a"], 889, 31, "True ClusterOperatorsUpdating Working towards 4.18.0: 889 of 890 done (99% complete), waiting on a, b over 30 minutes which is longer than expected", "Unknown SlowClusterOperator waiting on a, b over 30 minutes which is longer than expected")]
+#[case(&["machine-config"], 0, 90, "True ClusterOperatorUpdating Working towards 4.18.0: waiting on machine-config", "False")]
+#[case(&["machine-config"], 0, 91, "True ClusterOperatorUpdating Working towards 4.18.0: waiting on machine-config over 90 minutes which is longer than expected", "Unknown SlowClusterOperator waiting on machine-config over 90 minutes which is longer than expected")]
+#[case(&["machine-config", "a", "b"], 0, 91, "True ClusterOperatorsUpdating Working towards 4.18.0: waiting on a, b over 30 minutes and machine-config over 90 minutes which is longer than expected", "Unknown SlowClusterOperator waiting on a, b over 30 minutes and machine-config over 90 minutes which is longer than expected")]
+#[case(&["machine-config", "a"], 0, 31, "True ClusterOperatorsUpdating Working towards 4.18.0: waiting on a over 30 minutes which is longer than expected", "Unknown SlowClusterOperator waiting on a over 30 minutes which is longer than expected")]
+fn operators_are_waited_for(
+    #[case] names: &[&str],
+    #[case] done: usize,
+    #[case] minutes: i64,
+    #[case] progressing: &str,
+    #[case] failing: &str,
+) {
+    let failure = updating(names);
+    let found = said(Phase::Updating, Some(&failure), done, 890, minutes);
+    assert_eq!(found, [progressing, failing]);
+}
+
+#[test]
+fn degraded_operators_have_forty_minutes() {
+    let failure = of(Reason::Degraded, "a", Effect::FailAfterInterval);
+    let working = "True ClusterOperatorDegraded Working towards 4.18.0: 5 of 9 done (55% complete), waiting up to 40 minutes on a";
+    let found = said(Phase::Updating, Some(&failure), 5, 9, 40);
+    assert_eq!(found, [working, "False"]);
+    let found = said(Phase::Updating, Some(&failure), 5, 9, 41);
+    assert_eq!(
+        found,
+        [
+            "True ClusterOperatorDegraded Unable to apply 4.18.0: wait has exceeded 40 minutes for these operators: a",
+            "True ClusterOperatorDegraded Cluster operator a is degraded",
+        ]
+    );
+}
+
+#[test]
+fn unavailable_operators_fail_at_once() {
+    let failure = of(Reason::NotAvailable, "a", Effect::Fail);
+    let found = said(Phase::Updating, Some(&failure), 5, 9, 0);
+    assert_eq!(
+        found,
+        [
+            "True ClusterOperatorNotAvailable Unable to apply 4.18.0: the cluster operator a is not available",
+            "True ClusterOperatorNotAvailable Cluster operator a is not available",
+        ]
+    );
+}
+
+#[test]
+fn an_installation_tells_who_is_degraded() {
+    let failure = of(Reason::Degraded, "a", Effect::Report);
+    let found = said(Phase::Initializing, Some(&failure), 5, 9, 0);
+    assert_eq!(
+        found,
+        [
+            "True ClusterOperatorDegraded Unable to apply 4.18.0: Cluster operator a is degraded",
+            "True ClusterOperatorDegraded Cluster operator a is degraded",
+        ]
+    );
+}
+
+#[test]
+fn several_reasons_fail_by_those_that_count() {
+    let failure = Failure::combine(vec![
+        of(Reason::Degraded, "a", Effect::FailAfterInterval),
+        of(Reason::Updating, "b", Effect::None),
+    ]);
+    let found = said(Phase::Updating, failure.as_ref(), 5, 9, 0);
+    assert_eq!(
+        found,
+        [
+            "True MultipleErrors Unable to apply 4.18.0: an unknown error has occurred: MultipleErrors",
+            "True ClusterOperatorDegraded Cluster operator a is degraded",
+        ]
+    );
+}
+
+#[test]
+fn a_release_arrives() {
+    let found = said(Phase::Updating, None, 9, 9, 0);
+    let working = "True  Working towards 4.18.0: 9 of 9 done (100% complete)";
+    assert_eq!(found, [working, "False"]);
+    let found = said(Phase::Updating, None, 0, 9, 0);
+    assert_eq!(found, ["True  Working towards 4.18.0", "False"]);
+    let found = said(Phase::Reconciling, None, 9, 9, 0);
+    assert_eq!(found, ["False  Cluster version is 4.18.0", "False"]);
+}
+
+#[test]
+fn an_operator_that_goes_back_is_an_error() {
+    let failure = updating(&["machine-config"]);
+    let found = said(Phase::Reconciling, Some(&failure), 9, 9, 0);
+    assert_eq!(
+        found,
+        [
+            "False ClusterOperatorUpdating Error while reconciling 4.18.0: machine-config has an unknown error: ClusterOperatorUpdating",
+            "True ClusterOperatorUpdating Cluster operator machine-config is updating versions",
+        ]
+    );
+}
+
+#[test]
+fn a_release_without_a_version_goes_by_its_image() {
+    let waits = Waits::default();
+    for (version, image, expected) in [
+        ("4.18.0", "i", "Cluster version is 4.18.0"),
+        ("", "i", "Cluster version is i"),
+        ("", "", "Cluster version is <unknown>"),
+    ] {
+        let claims = claims(&Facts {
+            phase: Phase::Reconciling,
+            version,
+            image,
+            failure: None,
+            done: 0,
+            total: 0,
+            waits: &waits,
+            now: at(0),
+        });
+        assert_eq!(claims.progressing.message, expected);
+        let available = claims.available.unwrap();
+        assert!(available.message.starts_with("Done applying "));
+    }
+}
+
+#[test]
+fn waits_begin_when_an_operator_is_reached_and_end_when_it_is_well() {
+    use crate::evaluate::Verdict;
+    let verdict = |name: &str, reached: bool, fails: bool| Verdict {
+        name: name.to_owned(),
+        reached,
+        undone: Vec::new(),
+        failure: fails.then(|| updating(&[name])),
+    };
+    let evaluation = |operators| Evaluation {
+        operators,
+        done: 0,
+        total: 1,
+        failure: None,
+    };
+    let mut waits = Waits::default();
+    let first = vec![verdict("a", true, true), verdict("b", false, true)];
+    waits.note(&evaluation(first.clone()), at(1));
+    waits.note(&evaluation(first), at(2));
+    assert_eq!((waits.since("a"), waits.since("b")), (Some(at(1)), None));
+    let second = vec![verdict("a", true, false), verdict("b", true, true)];
+    waits.note(&evaluation(second), at(3));
+    assert_eq!((waits.since("a"), waits.since("b")), (None, Some(at(3))));
+    waits.restart();
+    assert_eq!(waits, Waits::default());
+}

@@ -1,0 +1,214 @@
+//! What pods run: evidence for operators that do not report images, and against those that do.
+//!
+//! An operator names the objects that belong to it (`relatedObjects`): namespaces, of which all pods
+//! count, and workloads, of which their own do. A pod that runs an image of the release has arrived; one
+//! that runs another from the same repository has not. Images from elsewhere are nobody's release: what
+//! users and third parties run in such namespaces says nothing.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use api::openshift::{ClusterOperator, ImageStream, ObjectReference};
+use k8s_openapi::api::core::v1::Pod;
+use platform::{Digest, Reference};
+use serde::Serialize;
+
+/// Workloads that pods are traced to.
+const WORKLOADS: [&str; 3] = ["deployments", "daemonsets", "statefulsets"];
+
+/// An image that a pod was told to run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Running {
+    /// Where the pod is.
+    pub namespace: String,
+    /// What the pod is called.
+    pub pod: String,
+    /// Which of its containers.
+    pub container: String,
+    /// The image, as the pod was told.
+    pub image: String,
+    /// Whether the pod is ready.
+    #[serde(rename = "ready")]
+    pub is_ready: bool,
+}
+
+impl Running {
+    /// Whether it is this image, wherever it is from.
+    pub fn is(&self, image: &str) -> bool {
+        self.image == image || (digest(image).is_some() && digest(image) == digest(&self.image))
+    }
+}
+
+fn digest(image: &str) -> Option<Digest> {
+    let reference: Reference = image.parse().ok()?;
+    reference.digest().cloned()
+}
+
+fn repository(image: &str) -> Option<String> {
+    let reference: Reference = image.parse().ok()?;
+    Some(reference.name())
+}
+
+/// What pods tell of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum Arrival {
+    /// Everything that runs is of the release, and ready.
+    Arrived,
+    /// Everything that runs is of the release, but not all of it is ready.
+    Starting,
+    /// Something that runs is not of the release.
+    Rolling,
+    /// No pod belongs to it.
+    NothingRuns,
+}
+
+/// What pods tell of an operator, and which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// The operator.
+    pub operator: String,
+    /// What they tell.
+    pub arrival: Arrival,
+    /// How many containers run images of this release or of another.
+    pub containers: usize,
+    /// How many run something else.
+    pub foreign: usize,
+    /// Those that are not of the release.
+    pub stale: Vec<Running>,
+    /// Pods that are not ready.
+    pub unready: Vec<String>,
+}
+
+/// The images of a release, to be looked up.
+#[derive(Debug, Clone, Default)]
+pub struct ReleaseImages {
+    names: BTreeSet<String>,
+    digests: BTreeSet<Digest>,
+    repositories: BTreeSet<String>,
+}
+
+impl ReleaseImages {
+    /// Of a release.
+    pub fn of(stream: &ImageStream) -> Self {
+        let images = || stream.images().map(|(_, image)| image);
+        Self {
+            names: images().map(str::to_owned).collect(),
+            digests: images().filter_map(digest).collect(),
+            repositories: images().filter_map(repository).collect(),
+        }
+    }
+
+    /// Whether an image is of the release, wherever it is from.
+    pub fn has(&self, image: &str) -> bool {
+        self.names.contains(image) || digest(image).is_some_and(|it| self.digests.contains(&it))
+    }
+
+    /// Whether an image is of some release: of this one, or from where its images are.
+    pub fn is_related(&self, image: &str) -> bool {
+        self.has(image) || repository(image).is_some_and(|it| self.repositories.contains(&it))
+    }
+}
+
+/// What the pods of an operator run. Pods that have ended count no more.
+pub fn running<'a>(
+    operator: &ClusterOperator,
+    pods: impl IntoIterator<Item = &'a Pod>,
+) -> Vec<Running> {
+    let none = Vec::new();
+    let status = operator.status.as_ref();
+    let related = status.map_or(&none, |status| &status.related_objects);
+    let mut found: Vec<Running> = pods
+        .into_iter()
+        .filter(|pod| !has_ended(pod) && belongs(pod, related))
+        .flat_map(containers)
+        .collect();
+    found.sort();
+    found
+}
+
+/// What the pods of an operator tell of its arrival at a release.
+pub fn evidence(operator: &str, running: &[Running], images: &ReleaseImages) -> Evidence {
+    let (related, foreign): (Vec<&Running>, Vec<&Running>) =
+        running.iter().partition(|it| images.is_related(&it.image));
+    let stale = related.iter().filter(|it| !images.has(&it.image));
+    let stale: Vec<Running> = stale.map(|&it| it.clone()).collect();
+    let unready = related.iter().filter(|it| !it.is_ready);
+    let unready: BTreeSet<String> = unready
+        .map(|it| format!("{}/{}", it.namespace, it.pod))
+        .collect();
+    Evidence {
+        operator: operator.to_owned(),
+        arrival: match (related.as_slice(), stale.as_slice()) {
+            ([], _) => Arrival::NothingRuns,
+            (_, [_, ..]) => Arrival::Rolling,
+            _ if !unready.is_empty() => Arrival::Starting,
+            _ => Arrival::Arrived,
+        },
+        containers: related.len(),
+        foreign: foreign.len(),
+        stale,
+        unready: unready.into_iter().collect(),
+    }
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether a pod belongs to one of several objects.
+fn belongs(pod: &Pod, related: &[ObjectReference]) -> bool {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let workload = workload(pod);
+    related.iter().any(|it| match it.resource.as_str() {
+        "namespaces" => it.group.is_empty() && it.name == namespace,
+        resource if WORKLOADS.contains(&resource) => {
+            it.namespace == namespace
+                && workload.as_ref().is_some_and(|(kind, name)| {
+                    *kind == resource && (it.name.is_empty() || it.name == *name)
+                })
+        }
+        _ => false,
+    })
+}
+
+/// The workload that a pod is of, by its owner.
+fn workload(pod: &Pod) -> Option<(&'static str, String)> {
+    let owners = pod.metadata.owner_references.as_ref()?;
+    let owner = owners.iter().find(|it| it.controller == Some(true))?;
+    match owner.kind.as_str() {
+        // The name of a ReplicaSet is that of its Deployment and a hash.
+        "ReplicaSet" => {
+            let (name, _) = owner.name.rsplit_once('-')?;
+            Some(("deployments", name.to_owned()))
+        }
+        "DaemonSet" => Some(("daemonsets", owner.name.clone())),
+        "StatefulSet" => Some(("statefulsets", owner.name.clone())),
+        _ => None,
+    }
+}
+
+fn containers(pod: &Pod) -> Vec<Running> {
+    let is_ready = pod
+        .status
+        .iter()
+        .flat_map(|it| it.conditions.iter().flatten())
+        .any(|it| it.type_ == "Ready" && it.status == "True");
+    let spec = pod.spec.iter();
+    let all = spec.flat_map(|spec| {
+        spec.init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+    });
+    all.map(|container| Running {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        pod: pod.metadata.name.clone().unwrap_or_default(),
+        container: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        is_ready,
+    })
+    .collect()
+}

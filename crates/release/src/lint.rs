@@ -1,0 +1,218 @@
+//! What is wrong with a release, before a cluster finds out.
+
+mod operators;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use platform::Reference;
+use serde::Serialize;
+
+use crate::payload::{FileName, Files, METADATA, Manifest, Payload, REFERENCES, is_manifest};
+use crate::replace::{PLACEHOLDER, SNAPSHOT};
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum Severity {
+    /// The release works, but less is known of it.
+    Warning,
+    /// The release does not work, or not in the end.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// What a release is checked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum Rule {
+    /// Files can be read, and agree.
+    Integrity,
+    /// No placeholder and no snapshot version is left.
+    Placeholder,
+    /// Images are named by digest.
+    Digest,
+    /// Names of files say when they are applied.
+    FileName,
+    /// An operator is waited for after its Deployment was applied, not before.
+    Order,
+    /// An object is in one file only.
+    Twice,
+    /// An operator says which versions it reports.
+    Versions,
+    /// An operator reports its image.
+    Adoption,
+    /// An image that an operator reports is one of the release.
+    Image,
+    /// What an operator has to report is told to something that runs.
+    Told,
+}
+
+impl Rule {
+    /// How bad it is if it is broken.
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::Adoption | Self::FileName | Self::Twice | Self::Told => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is broken.
+    pub rule: Rule,
+    /// The file.
+    pub file: String,
+    /// The operator, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl Finding {
+    fn new(rule: Rule, file: &str, message: String) -> Self {
+        Self {
+            severity: rule.severity(),
+            rule,
+            file: file.to_owned(),
+            operator: None,
+            message,
+        }
+    }
+
+    fn of(rule: Rule, file: &str, operator: &str, message: String) -> Self {
+        Self {
+            operator: Some(operator.to_owned()),
+            ..Self::new(rule, file, message)
+        }
+    }
+}
+
+/// Checks files that are to be a release. The worst comes first.
+pub fn lint(files: &Files) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (name, text) in files {
+        if is_manifest(name) || name == REFERENCES || name == METADATA {
+            found.extend(left_over(name, text));
+        }
+        if is_manifest(name) && FileName::read(name).is_none() {
+            let what = "its name is not 0000_NN_component_rest: it is applied after all that are";
+            found.push(Finding::new(Rule::FileName, name, what.to_owned()));
+        }
+    }
+    match Payload::read("the release", files) {
+        Err(error) => {
+            for problem in error.problems {
+                let text = problem.to_string();
+                let file = files.keys().find(|file| text.contains(file.as_str()));
+                let file = file.map_or("", String::as_str);
+                found.push(Finding::new(Rule::Integrity, file, text));
+            }
+        }
+        Ok(payload) => {
+            for warning in &payload.warnings {
+                let mut finding = Finding::new(Rule::Integrity, METADATA, warning.clone());
+                finding.severity = Severity::Warning;
+                found.push(finding);
+            }
+            found.extend(by_digest(&payload));
+            found.extend(twice(&payload.manifests));
+            found.extend(operators::lint(&payload));
+        }
+    }
+    found.sort_by(|one, other| {
+        let by = other.severity.cmp(&one.severity);
+        by.then_with(|| one.file.cmp(&other.file))
+            .then_with(|| one.cmp(other))
+    });
+    found.dedup();
+    found
+}
+
+/// Placeholders and snapshot versions that are still there, once for each and file.
+fn left_over(file: &str, text: &str) -> Vec<Finding> {
+    let mut found = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        for (thing, what) in [(PLACEHOLDER, "placeholder"), (SNAPSHOT, "snapshot version")] {
+            let Some(at) = line.find(thing) else { continue };
+            let rest = line.get(at..).unwrap_or_default();
+            let end = rest.find(|c: char| c.is_whitespace() || "\"'`,}])>".contains(c));
+            let it = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            found.entry(it.to_owned()).or_insert((what, number + 1));
+        }
+    }
+    found
+        .into_iter()
+        .map(|(it, (what, line))| {
+            let message = format!(
+                "line {line}: the {what} {it} was not replaced; it has to end before whitespace, a quote or the end of the file, and its operator's image-references has to name it"
+            );
+            Finding::new(Rule::Placeholder, file, message)
+        })
+        .collect()
+}
+
+/// Images that are not named by digest: under a tag there may be something else tomorrow.
+fn by_digest(payload: &Payload) -> Vec<Finding> {
+    payload
+        .images
+        .images()
+        .filter_map(|(tag, image)| {
+            let why = not_by_digest(image)?;
+            Some(Finding::new(
+                Rule::Digest,
+                REFERENCES,
+                format!("image {tag} is {image}, {why}"),
+            ))
+        })
+        .collect()
+}
+
+/// Why a pull specification is not one by digest, if it is none.
+fn not_by_digest(image: &str) -> Option<String> {
+    match image.parse::<Reference>() {
+        Err(error) => Some(format!("which is no image: {error}")),
+        Ok(reference) if reference.digest().is_none() => {
+            Some("by tag; an image of a release is named by digest".to_owned())
+        }
+        Ok(_) => None,
+    }
+}
+
+fn twice(manifests: &[Manifest]) -> Vec<Finding> {
+    let mut first: BTreeMap<(String, String), &str> = BTreeMap::new();
+    let mut found = Vec::new();
+    for manifest in manifests.iter().filter(|it| !it.name().is_empty()) {
+        let key = (manifest.group().to_owned(), manifest.called());
+        match first.get(&key) {
+            Some(file) => found.push(Finding::new(
+                Rule::Twice,
+                &manifest.file,
+                format!("{} is in {file} as well; the later one wins", key.1),
+            )),
+            None => {
+                first.insert(key, &manifest.file);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,131 @@
+//! A release whose images are taken from somewhere else.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use machinery::json::go_quote;
+use platform::{Host, Reference, ReferenceError, Repository};
+
+use crate::build::pretty;
+use crate::payload::{Files, REFERENCES, ReferencesError, read_references};
+use crate::replace::ExactMap;
+
+/// Where images are taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// All from one repository.
+    Repository(Host, Repository),
+    /// From the same repositories in another registry, or in a part of it.
+    Registry(Host, Option<Repository>),
+}
+
+impl Destination {
+    /// One repository: `mirror.example/ocp/release`.
+    pub fn repository(text: &str) -> Result<Self, ReferenceError> {
+        let reference: Reference = text.parse()?;
+        let (host, repository) = (reference.host().clone(), reference.repository().clone());
+        Ok(Self::Repository(host, repository))
+    }
+
+    /// A registry, or a part of it: `mirror.example:5000`, `mirror.example/ocp`.
+    pub fn registry(text: &str) -> Result<Self, ReferenceError> {
+        let (host, prefix) = text.split_once('/').unwrap_or((text, ""));
+        // Anything may stand where the repository will.
+        let prefix = if prefix.is_empty() { "x" } else { prefix };
+        let reference: Reference = format!("{host}/{prefix}").parse()?;
+        let under = text.contains('/').then(|| reference.repository().clone());
+        Ok(Self::Registry(reference.host().clone(), under))
+    }
+
+    fn of(&self, image: &Reference) -> Result<Reference, ReferenceError> {
+        match self {
+            Self::Repository(host, repository) => Ok(image.moved(host.clone(), repository.clone())),
+            Self::Registry(host, None) => Ok(image.moved(host.clone(), image.repository().clone())),
+            Self::Registry(host, Some(under)) => {
+                let moved: Reference = format!("{host}/{under}/{}", image.repository()).parse()?;
+                Ok(image.moved(host.clone(), moved.repository().clone()))
+            }
+        }
+    }
+}
+
+/// Why a release cannot be rewritten.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MirrorError {
+    /// There is no `image-references`.
+    #[error("rewriting a release: there is no file {REFERENCES}")]
+    NoReferences,
+    /// `image-references` makes no sense.
+    #[error("rewriting a release: {0}")]
+    References(#[from] ReferencesError),
+    /// An image has no name that could be read, here or there.
+    #[error("rewriting image {} of the release: {source}", go_quote(.tag))]
+    Image {
+        /// What it is called in the release.
+        tag: String,
+        /// Why.
+        source: ReferenceError,
+    },
+    /// An image is named by a tag, which elsewhere may be another one.
+    #[error("image reference tag {} in payload does not point to an image digest - unable to rewrite payload", go_quote(.tag))]
+    NoDigest {
+        /// What it is called in the release.
+        tag: String,
+    },
+}
+
+/// A release whose images are elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirrored {
+    /// All of its files.
+    pub files: Files,
+    /// Images, and where they are now.
+    pub moved: ExactMap,
+    /// How many files besides `image-references` changed.
+    pub changed: usize,
+}
+
+/// Rewrites a release, everywhere at once: what a ClusterOperator's manifest wants and what a flag tells
+/// the operator stay the same as each other.
+pub fn mirror(files: &Files, to: &Destination) -> Result<Mirrored, MirrorError> {
+    let text = files.get(REFERENCES).ok_or(MirrorError::NoReferences)?;
+    let mut stream = read_references(text)?;
+    let mut moved = BTreeMap::new();
+    for tag in &mut stream.spec.tags {
+        let Some(image) = tag.image().map(str::to_owned) else {
+            continue;
+        };
+        let unread = |source| MirrorError::Image {
+            tag: tag.name.clone(),
+            source,
+        };
+        let reference: Reference = image.parse().map_err(unread)?;
+        if reference.tag().is_some() || reference.digest().is_none() {
+            let tag = tag.name.clone();
+            return Err(MirrorError::NoDigest { tag });
+        }
+        let new = to.of(&reference).map_err(unread)?.to_string();
+        if let Some(from) = &mut tag.from {
+            from.name.clone_from(&new);
+        }
+        moved.insert(image, new);
+    }
+    let moved = ExactMap::new(moved);
+    let mut changed = 0;
+    let mut all: Files = files
+        .iter()
+        .map(|(name, text)| {
+            let new = moved.replace(text);
+            changed += usize::from(name != REFERENCES && new != *text);
+            (name.clone(), new)
+        })
+        .collect();
+    all.insert(REFERENCES.to_owned(), pretty(&stream));
+    Ok(Mirrored {
+        files: all,
+        moved,
+        changed,
+    })
+}

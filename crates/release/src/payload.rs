@@ -1,0 +1,202 @@
+//! A release as files: what `/release-manifests` of its image holds.
+//!
+//! ```text
+//! release-metadata    version, architecture, what it can be updated from    -> Metadata
+//! image-references    images by name                                        -> ImageStream
+//! 0000_NN_component_* objects, applied in the order of the names            -> Manifest
+//! ```
+
+mod manifest;
+mod metadata;
+mod order;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::openshift::{ClusterOperator, ImageStream};
+use machinery::json::decode_yaml;
+use serde::Serialize;
+
+pub use manifest::{Manifest, ManifestError, is_manifest};
+pub use metadata::{Architecture, Metadata, MetadataError};
+pub use order::{FileName, Part, Step, steps};
+pub use select::{Excluded, Selection};
+
+/// Files of a folder, by name.
+pub type Files = BTreeMap<String, String>;
+
+/// The file with the version.
+pub const METADATA: &str = "release-metadata";
+/// The file with the images.
+pub const REFERENCES: &str = "image-references";
+
+/// All that is known of a release.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Payload {
+    /// What it is.
+    pub metadata: Metadata,
+    /// Its images.
+    pub images: ImageStream,
+    /// Its objects, in the order in which they are applied.
+    pub manifests: Vec<Manifest>,
+    /// What is odd about it, but no error.
+    pub warnings: Vec<String>,
+}
+
+/// Why files are no payload: everything that is wrong, not only the first.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Error loading manifests from {folder}: {}", aggregated(.problems))]
+pub struct PayloadError {
+    /// Where the files are.
+    pub folder: String,
+    /// What is wrong with them.
+    pub problems: Vec<Problem>,
+}
+
+impl PayloadError {
+    /// The word for conditions.
+    pub const REASON: &'static str = "UpdatePayloadIntegrity";
+}
+
+/// As Kubernetes joins errors.
+fn aggregated(problems: &[Problem]) -> String {
+    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        _ => format!("[{}]", texts.join(", ")),
+    }
+}
+
+/// Something that is wrong with a payload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A file that has to be there is not.
+    #[error("there is no file {0}")]
+    NoFile(&'static str),
+    /// `release-metadata` makes no sense.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// `image-references` makes no sense.
+    #[error(transparent)]
+    References(#[from] ReferencesError),
+    /// The two files are of different releases.
+    #[error(
+        "version from image-references ({references}) differs from release-metadata ({metadata})"
+    )]
+    Versions {
+        /// The name of the image stream.
+        references: String,
+        /// The version of the metadata.
+        metadata: String,
+    },
+    /// A manifest makes no sense.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+}
+
+/// Why a file has no images.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferencesError {
+    /// It cannot be read.
+    #[error("unable to load release image-references: {0}")]
+    Syntax(String),
+    /// It is something else.
+    #[error("unrecognized image-references in release payload")]
+    Kind,
+}
+
+/// An operator of a release: what its ClusterOperator has to say when it has arrived.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Operator {
+    /// What it is called.
+    pub name: String,
+    /// The place of its manifest among all, from 0 on.
+    #[serde(skip)]
+    pub place: usize,
+    /// Its manifest.
+    #[serde(skip)]
+    pub expected: ClusterOperator,
+}
+
+impl Payload {
+    /// Reads files. `folder` is how errors call them.
+    pub fn read(folder: &str, files: &Files) -> Result<Self, PayloadError> {
+        let mut problems = Vec::new();
+        let mut payload = Self::default();
+        match files.get(METADATA) {
+            None => problems.push(Problem::NoFile(METADATA)),
+            Some(text) => match Metadata::read(text) {
+                Ok((metadata, warnings)) => {
+                    payload.metadata = metadata;
+                    payload.warnings = warnings;
+                }
+                Err(error) => problems.push(error.into()),
+            },
+        }
+        match files.get(REFERENCES) {
+            None => problems.push(Problem::NoFile(REFERENCES)),
+            Some(text) => match read_references(text) {
+                Ok(images) => payload.images = images,
+                Err(error) => problems.push(error.into()),
+            },
+        }
+        let references = payload.images.metadata.name.clone().unwrap_or_default();
+        if problems.is_empty() && references != payload.metadata.version {
+            problems.push(Problem::Versions {
+                references,
+                metadata: payload.metadata.version.clone(),
+            });
+        }
+        for (name, text) in files.iter().filter(|(name, _)| is_manifest(name)) {
+            match Manifest::read(name, text) {
+                Ok(manifests) => payload.manifests.extend(manifests),
+                Err(error) => problems.push(error.into()),
+            }
+        }
+        if problems.is_empty() {
+            return Ok(payload);
+        }
+        let folder = folder.to_owned();
+        Err(PayloadError { folder, problems })
+    }
+
+    /// The manifests that a cluster gets.
+    #[must_use]
+    pub fn selected(&self, selection: &Selection) -> Self {
+        let mut payload = self.clone();
+        payload
+            .manifests
+            .retain(|manifest| selection.check(manifest).is_ok());
+        payload
+    }
+
+    /// The operators, in the order in which they are waited for.
+    pub fn operators(&self) -> Vec<Operator> {
+        let manifests = self.manifests.iter().enumerate();
+        manifests
+            .filter_map(|(place, manifest)| {
+                let expected = manifest.cluster_operator()?;
+                Some(Operator {
+                    name: manifest.name().to_owned(),
+                    place,
+                    expected,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Reads the images of a release, or of an operator.
+pub fn read_references(text: &str) -> Result<ImageStream, ReferencesError> {
+    let syntax = |error: &dyn std::fmt::Display| ReferencesError::Syntax(error.to_string());
+    let decoded = decode_yaml(text.as_bytes()).map_err(|error| syntax(&error.message()))?;
+    let stream: ImageStream =
+        serde_json::from_value(decoded.value).map_err(|error| syntax(&error))?;
+    if stream.kind == ImageStream::KIND && stream.api_version == ImageStream::API_VERSION {
+        Ok(stream)
+    } else {
+        Err(ReferencesError::Kind)
+    }
+}

@@ -1,0 +1,141 @@
+//! Which manifests of a release a cluster gets.
+
+use std::collections::BTreeSet;
+
+use api::openshift::{ComponentOverride, annotations};
+
+use super::Manifest;
+
+/// What a cluster is, as far as that decides about manifests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// Its profile.
+    pub profile: String,
+    /// What keeps manifests out of it; nothing does, if empty.
+    pub exclude: String,
+    /// Its feature set; `Default` is the usual one.
+    pub feature_set: String,
+    /// The feature gates that are on.
+    pub feature_gates: BTreeSet<String>,
+    /// The major version of the release; anything goes, if none.
+    pub major: Option<u64>,
+    /// The capabilities that it has; all, if none.
+    pub capabilities: Option<BTreeSet<String>>,
+    /// Objects that are left to somebody else.
+    pub overrides: Vec<ComponentOverride>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            profile: "self-managed-high-availability".to_owned(),
+            exclude: String::new(),
+            feature_set: "Default".to_owned(),
+            feature_gates: BTreeSet::new(),
+            major: None,
+            capabilities: None,
+            overrides: Vec::new(),
+        }
+    }
+}
+
+/// Why a cluster does not get a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Excluded {
+    /// It is kept out.
+    #[error("{0}=true")]
+    Kept(String),
+    /// It is for other profiles.
+    #[error("{0} is not true")]
+    Profile(String),
+    /// It asks for a feature set and for gates.
+    #[error("it has both a feature-set and a feature-gate annotation")]
+    Both,
+    /// It is for other feature sets.
+    #[error("it is for the feature sets {0}")]
+    FeatureSet(String),
+    /// Gates are not as it wants them.
+    #[error("it wants the feature gates {0}")]
+    FeatureGate(String),
+    /// It is for other major versions.
+    #[error("it is for the major versions {0}")]
+    Major(String),
+    /// A capability that it belongs to is not there.
+    #[error("capability {0} is disabled")]
+    Capability(String),
+    /// It is left to somebody else.
+    #[error("it is overridden as unmanaged")]
+    Unmanaged,
+}
+
+impl Selection {
+    /// Whether a cluster gets a manifest, or why not.
+    pub fn check(&self, manifest: &Manifest) -> Result<(), Excluded> {
+        let says = |key: &str, value: &str| manifest.annotation(key) == Some(value);
+        let key = format!("{}{}", annotations::EXCLUDE, self.exclude);
+        if !self.exclude.is_empty() && says(&key, "true") {
+            return Err(Excluded::Kept(key));
+        }
+        let key = format!("{}{}", annotations::INCLUDE, self.profile);
+        if !says(&key, "true") {
+            return Err(Excluded::Profile(key));
+        }
+        let gates = manifest.annotation(annotations::FEATURE_GATE);
+        let set = manifest.annotation(annotations::FEATURE_SET);
+        if gates.is_some() && set.is_some() {
+            return Err(Excluded::Both);
+        }
+        if let Some(set) = set
+            && !set.split(',').any(|it| it.trim() == self.feature_set)
+        {
+            return Err(Excluded::FeatureSet(set.to_owned()));
+        }
+        let on = |name: &str| self.feature_gates.contains(name);
+        if let Some(gates) = gates
+            && !listed(gates, on)
+        {
+            return Err(Excluded::FeatureGate(gates.to_owned()));
+        }
+        let major = manifest.annotation(annotations::MAJOR_VERSION);
+        if let (Some(wanted), Some(major)) = (major, self.major)
+            && !any_listed(wanted, &major.to_string())
+        {
+            return Err(Excluded::Major(wanted.to_owned()));
+        }
+        let capabilities = manifest.annotation(annotations::CAPABILITY).unwrap_or("");
+        if let Some(enabled) = &self.capabilities {
+            let mut wanted = capabilities.split('+').filter(|it| !it.is_empty());
+            if let Some(missing) = wanted.find(|it| !enabled.contains(*it)) {
+                return Err(Excluded::Capability(missing.to_owned()));
+            }
+        }
+        let is_overridden = |it: &&ComponentOverride| {
+            it.kind == manifest.kind()
+                && it.group == manifest.group()
+                && it.namespace == manifest.namespace()
+                && it.name == manifest.name()
+        };
+        match self.overrides.iter().find(is_overridden) {
+            Some(found) if found.unmanaged => Err(Excluded::Unmanaged),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether all of a list hold; a dash before a name means that it must not.
+fn listed(list: &str, holds: impl Fn(&str) -> bool) -> bool {
+    list.split(',').map(str::trim).all(|it| {
+        it.strip_prefix('-')
+            .map_or_else(|| holds(it), |name| !holds(name))
+    })
+}
+
+/// Whether a value is in a list. A dash before one means all but it.
+fn any_listed(list: &str, value: &str) -> bool {
+    let all = || list.split(',').map(str::trim);
+    if all().any(|it| it.strip_prefix('-') == Some(value)) {
+        return false;
+    }
+    let mut named = all().filter(|it| !it.starts_with('-')).peekable();
+    named.peek().is_none() || named.any(|it| it == value)
+}

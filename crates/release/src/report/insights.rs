@@ -1,0 +1,207 @@
+//! What is worth a remark.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::nodes::{NodeAssessment, PoolAssessment};
+use super::{Assessment, Cluster, Report, has_arrived};
+use crate::history::Change;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum Level {
+    /// It is not.
+    Info,
+    /// It may become so.
+    Warning,
+    /// It is.
+    Error,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// Something that is worth a remark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Insight {
+    /// Since when.
+    #[serde(serialize_with = "super::as_time")]
+    pub since: Option<Timestamp>,
+    /// How bad it is.
+    pub level: Level,
+    /// What it is bad for.
+    pub impact: &'static str,
+    /// What it is.
+    pub message: String,
+}
+
+/// When a condition is worth a remark, and when it is bad.
+const UNAVAILABLE: [SignedDuration; 2] =
+    [SignedDuration::from_mins(5), SignedDuration::from_mins(20)];
+const DEGRADED: [SignedDuration; 2] = [SignedDuration::from_mins(5), SignedDuration::from_mins(40)];
+
+const STALLED: &str = "Update Stalled";
+const NONE: &str = "None";
+
+/// What is worth a remark, the worst first; that all goes well, if nothing is.
+pub(super) fn insights(cluster: &Cluster<'_>, report: &Report) -> Vec<Insight> {
+    let mut all = Vec::new();
+    all.extend(conditions(cluster));
+    all.extend(early(report));
+    all.extend(hopeless(report));
+    all.extend(machines(report));
+    let started = report.control_plane.started;
+    let failing = cluster.version.condition("Failing");
+    if let Some(failing) = failing.filter(|it| it.is_true()) {
+        all.push(Insight {
+            since: failing.last_transition_time.as_ref().map(|it| it.0),
+            level: Level::Warning,
+            impact: STALLED,
+            message: format!(
+                "Cluster Version version is failing to proceed with the update ({})",
+                failing.reason
+            ),
+        });
+    }
+    if all.is_empty() && report.updating {
+        all.push(Insight {
+            since: started,
+            level: Level::Info,
+            impact: NONE,
+            message: "Update is proceeding well".to_owned(),
+        });
+    }
+    let is_update = matches!(
+        report.control_plane.target.change,
+        Change::Update { .. } | Change::Install
+    );
+    if report.updating && !is_update && !report.adoption.silent.is_empty() {
+        all.push(Insight {
+            since: started,
+            level: Level::Info,
+            impact: NONE,
+            message: report.adoption.to_string(),
+        });
+    }
+    all.sort_by_key(|it| (std::cmp::Reverse(it.level), it.since));
+    all
+}
+
+fn conditions(cluster: &Cluster<'_>) -> Vec<Insight> {
+    let mut all = Vec::new();
+    for (name, operator) in super::operators::of_release(cluster.operators) {
+        for (kind, bad, [warning, error], what) in [
+            ("Available", "False", UNAVAILABLE, "unavailable"),
+            ("Degraded", "True", DEGRADED, "degraded"),
+        ] {
+            let Some(found) = operator.condition(kind).filter(|it| it.status == bad) else {
+                continue;
+            };
+            let Some(since) = found.last_transition_time.as_ref().map(|it| it.0) else {
+                continue;
+            };
+            let lasted = cluster.now.duration_since(since);
+            if lasted < warning {
+                continue;
+            }
+            all.push(Insight {
+                since: Some(since),
+                level: if lasted < error {
+                    Level::Warning
+                } else {
+                    Level::Error
+                },
+                impact: "API Availability",
+                message: format!("Cluster Operator {name} is {what} ({})", found.reason),
+            });
+        }
+    }
+    all
+}
+
+/// A cluster that claims to have arrived, and has not.
+fn early(report: &Report) -> Option<Insight> {
+    let plane = &report.control_plane;
+    if plane.assessment != Assessment::Early {
+        return None;
+    }
+    let silent = report.evidence.iter().filter(|it| !has_arrived(it));
+    let mut names: Vec<&str> = plane
+        .operators
+        .iter()
+        .filter(|it| !it.updated)
+        .map(|it| it.name.as_str())
+        .chain(silent.map(|it| it.operator.as_str()))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    Some(Insight {
+        since: plane.completed,
+        level: Level::Warning,
+        impact: "Completion",
+        message: format!(
+            "ClusterVersion claims completion, but these operators have not arrived: {}",
+            names.join(", ")
+        ),
+    })
+}
+
+/// Operators that report what never becomes what it should be.
+fn hopeless(report: &Report) -> Vec<Insight> {
+    let operators = report.control_plane.operators.iter();
+    let wrong = operators.flat_map(|it| {
+        let undone = it.undone.iter().filter(|it| !it.passes);
+        undone.map(move |diagnosis| (it, diagnosis))
+    });
+    // Who reports nothing yet may just be the one before.
+    let wrong = wrong.filter(|(_, it)| it.undone.from.is_some());
+    wrong
+        .map(|(operator, diagnosis)| Insight {
+            since: operator.since,
+            level: Level::Error,
+            impact: STALLED,
+            message: format!(
+                "Cluster Operator {} reports {} that never becomes what the release wants: {}",
+                operator.name, diagnosis.undone.name, diagnosis.message
+            ),
+        })
+        .collect()
+}
+
+fn machines(report: &Report) -> Vec<Insight> {
+    let mut all = Vec::new();
+    for pool in report.control_plane.pools.iter().chain(&report.workers) {
+        if pool.assessment == PoolAssessment::Excluded {
+            all.push(Insight {
+                since: None,
+                level: Level::Warning,
+                impact: STALLED,
+                message: format!(
+                    "Outdated nodes in a paused pool '{}' will not be updated",
+                    pool.name
+                ),
+            });
+        }
+        for node in &pool.nodes {
+            if node.assessment == NodeAssessment::Degraded {
+                let why = if node.message.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", node.message)
+                };
+                all.push(Insight {
+                    since: None,
+                    level: Level::Error,
+                    impact: STALLED,
+                    message: format!("Node {} is degraded{why}", node.name),
+                });
+            }
+        }
+    }
+    all
+}

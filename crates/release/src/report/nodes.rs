@@ -1,0 +1,312 @@
+//! Machines and their pools, as a report has them.
+
+use std::collections::BTreeMap;
+
+use api::openshift::{MachineConfigPool, annotations};
+use k8s_openapi::api::core::v1::Node;
+use kube_core::ResourceExt as _;
+use machinery::selector::LabelSelector;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::Cluster;
+use crate::eta::Machines;
+
+/// The pools of the control plane.
+const CONTROL: [&str; 2] = ["master", "arbiter"];
+/// The pool of machines that no other takes.
+const REST: &str = "worker";
+
+/// On a node: what is to be drained before it is updated.
+const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
+/// On a node: what was drained last.
+const LAST_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
+
+/// How a machine gets on, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum NodeAssessment {
+    /// It does not.
+    Degraded,
+    /// It is not ready.
+    Unavailable,
+    /// It is being updated.
+    Progressing,
+    /// It is not to be updated.
+    Excluded,
+    /// Its turn is yet to come.
+    Outdated,
+    /// It is done.
+    Completed,
+}
+
+/// What is done with a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum NodePhase {
+    /// Its pods go elsewhere.
+    Draining,
+    /// It is changed.
+    Updating,
+    /// It starts again.
+    Rebooting,
+    /// Nothing, as its pool is paused.
+    Paused,
+    /// Nothing yet.
+    Pending,
+    /// Nothing any more.
+    Updated,
+}
+
+impl NodePhase {
+    /// How long it takes, about.
+    pub fn estimate(self) -> &'static str {
+        match self {
+            Self::Draining => "+10m",
+            Self::Updating | Self::Rebooting => "+5m",
+            Self::Pending => "?",
+            Self::Paused | Self::Updated => "-",
+        }
+    }
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeReport {
+    /// What it is called.
+    pub name: String,
+    /// How it gets on.
+    pub assessment: NodeAssessment,
+    /// What is done with it.
+    pub phase: NodePhase,
+    /// The release that it runs.
+    pub version: String,
+    /// What it is.
+    pub architecture: String,
+    /// Whether it can be used.
+    pub available: bool,
+    /// Why it does not get on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How a pool gets on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum PoolAssessment {
+    /// A machine of it does not.
+    Degraded,
+    /// It is done.
+    Completed,
+    /// It is paused.
+    Excluded,
+    /// It does.
+    Progressing,
+    /// It has not begun.
+    Pending,
+}
+
+/// A pool of machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PoolReport {
+    /// What it is called.
+    pub name: String,
+    /// How it gets on.
+    pub assessment: PoolAssessment,
+    /// Machines that there are.
+    pub total: usize,
+    /// Machines that are done.
+    pub updated: usize,
+    /// Whether it is left as it is.
+    pub paused: bool,
+    /// The machines, the worst first.
+    pub nodes: Vec<NodeReport>,
+}
+
+impl PoolReport {
+    /// Whether there is nothing left to do.
+    pub fn is_done(&self) -> bool {
+        self.updated == self.total
+    }
+
+    /// How many machines are like this.
+    pub fn count(&self, is: impl Fn(&NodeReport) -> bool) -> usize {
+        self.nodes.iter().filter(|it| is(it)).count()
+    }
+}
+
+/// The machines that machine-config waits for.
+pub(super) fn machines(control: &[PoolReport]) -> Machines {
+    let sum = |of: fn(&PoolReport) -> usize| {
+        let sum: usize = control.iter().map(of).sum();
+        u32::try_from(sum).unwrap_or(u32::MAX)
+    };
+    Machines {
+        total: sum(|it| it.total),
+        updated: sum(|it| it.updated),
+    }
+}
+
+/// The pools of the control plane, and the others.
+pub(super) fn pools(
+    cluster: &Cluster<'_>,
+    version: &str,
+    migrating: bool,
+) -> (Vec<PoolReport>, Vec<PoolReport>) {
+    let mut members: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+    for node in cluster.nodes {
+        if let Some(pool) = pool_of(node, cluster.pools) {
+            members.entry(pool).or_default().push(node);
+        }
+    }
+    let mut all: Vec<PoolReport> = cluster
+        .pools
+        .iter()
+        .map(|pool| {
+            let nodes = members.remove(&pool.name_any()).unwrap_or_default();
+            report(cluster, pool, &nodes, version, migrating)
+        })
+        .collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all.into_iter()
+        .partition(|it| CONTROL.contains(&it.name.as_str()))
+}
+
+/// The pool that a machine is in: one of the control plane, else one that somebody made, else the rest.
+fn pool_of(node: &Node, pools: &[MachineConfigPool]) -> Option<String> {
+    let labels = node.metadata.labels.iter().flatten();
+    let labels: Map<String, Value> = labels
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+        .collect();
+    let selects = |pool: &&MachineConfigPool| {
+        let selector = pool.spec.rest.get("nodeSelector");
+        let selector = selector.and_then(|it| LabelSelector::from_label_selector_object(it).ok());
+        selector.is_some_and(|it| it.matches_labels(&labels))
+    };
+    let mut found: Vec<String> = pools
+        .iter()
+        .filter(selects)
+        .map(kube_core::ResourceExt::name_any)
+        .collect();
+    found.sort_by_key(|name| {
+        let is_control = CONTROL.contains(&name.as_str());
+        (!is_control, name == REST, name.clone())
+    });
+    found.into_iter().next()
+}
+
+fn report(
+    cluster: &Cluster<'_>,
+    pool: &MachineConfigPool,
+    nodes: &[&Node],
+    version: &str,
+    migrating: bool,
+) -> PoolReport {
+    let mut nodes: Vec<NodeReport> = nodes
+        .iter()
+        .map(|node| self::node(cluster, pool, node, version, migrating))
+        .collect();
+    nodes.sort_by(|one, other| (one.assessment, &one.name).cmp(&(other.assessment, &other.name)));
+    let (total, updated) = if nodes.is_empty() {
+        // Nobody may see machines; then the pool has to be believed.
+        let status = pool.status.as_ref();
+        let count = |count: i32| usize::try_from(count).unwrap_or(0);
+        let total = status.map_or(0, |it| count(it.machine_count));
+        let updated = status.map_or(0, |it| count(it.updated_machine_count));
+        (total, updated.min(total))
+    } else {
+        let is_done = |it: &&NodeReport| it.phase == NodePhase::Updated;
+        (nodes.len(), nodes.iter().filter(is_done).count())
+    };
+    let any = |assessment| nodes.iter().any(|it| it.assessment == assessment);
+    let says = |kind: &str| {
+        let conditions = pool.status.as_ref().map(|it| it.conditions.as_slice());
+        let found = conditions.and_then(|it| api::openshift::Condition::find(it, kind));
+        found.is_some_and(api::openshift::Condition::is_true)
+    };
+    let assessment = if any(NodeAssessment::Degraded) || says("Degraded") {
+        PoolAssessment::Degraded
+    } else if updated == total {
+        PoolAssessment::Completed
+    } else if pool.spec.paused {
+        PoolAssessment::Excluded
+    } else if updated > 0 || any(NodeAssessment::Progressing) || says("Updating") {
+        PoolAssessment::Progressing
+    } else {
+        PoolAssessment::Pending
+    };
+    PoolReport {
+        name: pool.name_any(),
+        assessment,
+        total,
+        updated,
+        paused: pool.spec.paused,
+        nodes,
+    }
+}
+
+fn node(
+    cluster: &Cluster<'_>,
+    pool: &MachineConfigPool,
+    node: &Node,
+    target: &str,
+    migrating: bool,
+) -> NodeReport {
+    let none = BTreeMap::new();
+    let said = node.metadata.annotations.as_ref().unwrap_or(&none);
+    let said = |key: &str| said.get(key).map_or("", String::as_str);
+    let (current, desired) = (
+        said(annotations::CURRENT_CONFIG),
+        said(annotations::DESIRED_CONFIG),
+    );
+    let state = said(annotations::CONFIG_STATE);
+    let version = cluster.configurations.get(current);
+    let is_there = !current.is_empty() && current == desired && pool.wanted() == Some(current);
+    // At the same version only the configuration tells; without one that is known, too.
+    let is_updated = match version {
+        Some(version) if !migrating => version == target,
+        Some(version) => version == target && is_there,
+        None => is_there,
+    };
+    let is_ready = node
+        .status
+        .iter()
+        .flat_map(|it| it.conditions.iter().flatten())
+        .any(|it| it.type_ == "Ready" && it.status == "True");
+    let is_off = node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true);
+    let phase = if is_updated {
+        NodePhase::Updated
+    } else if pool.spec.paused {
+        NodePhase::Paused
+    } else if current == desired {
+        NodePhase::Pending
+    } else if said(DESIRED_DRAIN) != said(LAST_DRAIN) {
+        NodePhase::Draining
+    } else if state == "Rebooting" || !is_ready {
+        NodePhase::Rebooting
+    } else {
+        NodePhase::Updating
+    };
+    let (assessment, message) = if state == "Degraded" {
+        let why = said(annotations::CONFIG_REASON).to_owned();
+        (NodeAssessment::Degraded, why)
+    } else {
+        match phase {
+            NodePhase::Updated if is_ready => (NodeAssessment::Completed, String::new()),
+            NodePhase::Paused if is_ready => (NodeAssessment::Excluded, String::new()),
+            NodePhase::Pending if is_ready => (NodeAssessment::Outdated, String::new()),
+            NodePhase::Updated | NodePhase::Paused | NodePhase::Pending => {
+                let why = "Node is not ready".to_owned();
+                (NodeAssessment::Unavailable, why)
+            }
+            _ => (NodeAssessment::Progressing, String::new()),
+        }
+    };
+    let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
+    NodeReport {
+        name: node.name_any(),
+        assessment,
+        phase,
+        version: version.cloned().unwrap_or_else(|| "?".to_owned()),
+        architecture: info.map(|it| it.architecture.clone()).unwrap_or_default(),
+        available: is_ready && !is_off,
+        message,
+    }
+}

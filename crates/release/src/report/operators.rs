@@ -1,0 +1,124 @@
+//! Operators, as a report has them.
+
+use api::openshift::{ClusterOperator, Condition, annotations};
+use jiff::Timestamp;
+use kube_core::ResourceExt as _;
+use serde::Serialize;
+
+use super::Cluster;
+use crate::adoption::OPERATOR_IMAGE;
+use crate::conditions::MACHINE_CONFIG;
+use crate::diagnose::{Diagnosis, diagnose};
+use crate::evaluate::{Undone, undone};
+
+/// An operator.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorReport {
+    /// What it is called.
+    pub name: String,
+    /// Whether it has arrived.
+    pub updated: bool,
+    /// Whether it says to be on its way.
+    pub progressing: bool,
+    /// Whether it says that it can be used.
+    pub available: bool,
+    /// Whether it says that something is wrong.
+    pub degraded: bool,
+    /// Whether it reports its image, and so can be believed to have arrived.
+    pub reports_image: bool,
+    /// Since when it is on its way, or is not.
+    #[serde(serialize_with = "super::as_time")]
+    pub since: Option<Timestamp>,
+    /// Why, in a word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+    /// What it does not report, and why.
+    pub undone: Vec<Diagnosis>,
+}
+
+impl OperatorReport {
+    /// Whether it is on its way.
+    pub fn is_updating(&self) -> bool {
+        self.progressing && !self.updated
+    }
+}
+
+/// Operators that come with a release, which say so by an annotation: others make one for themselves.
+pub(super) fn of_release(
+    operators: &[ClusterOperator],
+) -> impl Iterator<Item = (&str, &ClusterOperator)> {
+    operators.iter().filter_map(|it| {
+        let annotations = it.metadata.annotations.iter().flatten();
+        let mut keys = annotations.map(|(key, _)| key);
+        let is_own = keys.any(|key| {
+            key.starts_with(annotations::INCLUDE) || key.starts_with(annotations::EXCLUDE)
+        });
+        is_own.then(|| (it.metadata.name.as_deref().unwrap_or_default(), it))
+    })
+}
+
+/// Every operator of the release, by name.
+pub(super) fn reports(cluster: &Cluster<'_>) -> Vec<OperatorReport> {
+    let mut reports: Vec<OperatorReport> = match cluster.plan {
+        Some(plan) => {
+            let expected = plan.operators().iter();
+            let of = |name: &str| cluster.operators.iter().find(|it| it.name_any() == name);
+            expected
+                .map(|it| report(&it.name, of(&it.name), undone(&it.expected, of(&it.name))))
+                .collect()
+        }
+        None => of_release(cluster.operators)
+            .map(|(name, it)| report(name, Some(it), guessed(cluster, name, it)))
+            .collect(),
+    };
+    reports.sort_by(|one, other| one.name.cmp(&other.name));
+    reports
+}
+
+/// What an operator has to say if nobody knows the release: its version, and for machine-config the image
+/// that its Deployment was told.
+fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec<Undone> {
+    let status = cluster.version.status.as_ref();
+    let version = status.map_or("", |it| it.desired.version.as_str());
+    let mut undone = Vec::new();
+    let mut expect = |name: &str, to: &str| {
+        let from = operator.version(name);
+        if from != Some(to) {
+            undone.push(Undone {
+                name: name.to_owned(),
+                from: from.map(str::to_owned),
+                to: to.to_owned(),
+            });
+        }
+    };
+    expect("operator", version);
+    if let (MACHINE_CONFIG, Some(image), Some(_)) = (
+        name,
+        cluster.machine_config_image,
+        operator.version(OPERATOR_IMAGE),
+    ) {
+        expect(OPERATOR_IMAGE, image);
+    }
+    undone
+}
+
+fn report(name: &str, operator: Option<&ClusterOperator>, undone: Vec<Undone>) -> OperatorReport {
+    let condition = |kind: &str| operator.and_then(|it| it.condition(kind));
+    let progressing = condition("Progressing");
+    OperatorReport {
+        name: name.to_owned(),
+        updated: operator.is_some() && undone.is_empty(),
+        progressing: progressing.is_some_and(Condition::is_true),
+        available: condition("Available").is_some_and(Condition::is_true),
+        degraded: condition("Degraded").is_some_and(Condition::is_true),
+        reports_image: operator.is_some_and(|it| it.version(OPERATOR_IMAGE).is_some()),
+        since: progressing
+            .and_then(|it| it.last_transition_time.as_ref())
+            .map(|it| it.0),
+        reason: progressing.map(|it| it.reason.clone()).unwrap_or_default(),
+        message: progressing.map(|it| it.message.clone()).unwrap_or_default(),
+        undone: undone.iter().map(|it| diagnose(it, &[])).collect(),
+    }
+}

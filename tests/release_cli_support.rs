@@ -1,0 +1,392 @@
+//! Releases and clusters for the tests of `medley release`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use chassis::until_served;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Layout, Said, ServedCluster, TestCluster};
+
+const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+const PLACEHOLDER: &str = "placeholder.url.oc.will.replace.this.org/placeholdernamespace";
+
+/// Runs the binary, without the credentials and the cluster of whoever tests.
+pub(crate) async fn medley(line: &[&str], kubeconfig: Option<&Path>) -> anyhow::Result<Said> {
+    let mut command = tokio::process::Command::new(MEDLEY);
+    command
+        .arg("release")
+        .args(line)
+        .env_remove("REGISTRY_AUTH_FILE")
+        .env_remove("XDG_RUNTIME_DIR")
+        .env("HOME", "/nonexistent")
+        .env(
+            "KUBECONFIG",
+            kubeconfig.unwrap_or(Path::new("/nonexistent")),
+        )
+        .stdin(Stdio::null());
+    Ok(Said::of(&command.output().await?))
+}
+
+pub(crate) fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Operators and images in folders.
+pub(crate) struct Workshop {
+    pub(crate) folder: TempDir,
+}
+
+/// How an operator is called in the release, and its images.
+pub(crate) const OPERATORS: [(&str, &str, u32); 2] = [
+    ("dns", "cluster-dns-operator", 70),
+    ("machine-config", "machine-config-operator", 80),
+];
+
+impl Workshop {
+    /// Two operators, of which both report their images, or only machine-config.
+    pub(crate) fn new(all_report: bool) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        for (name, image, level) in OPERATORS {
+            let own = folder
+                .path()
+                .join("operators")
+                .join(image)
+                .join("manifests");
+            std::fs::create_dir_all(&own)?;
+            let references = format!(
+                "kind: ImageStream\napiVersion: image.openshift.io/v1\nspec:\n  tags:\n  - name: {image}\n    from:\n      kind: DockerImage\n      name: {PLACEHOLDER}:{image}\n"
+            );
+            std::fs::write(own.join("image-references"), references)?;
+            let reports = if all_report || name == "machine-config" {
+                format!("  - name: operator-image\n    version: {PLACEHOLDER}:{image}\n")
+            } else {
+                String::new()
+            };
+            let include = "  annotations:\n    include.release.openshift.io/self-managed-high-availability: \"true\"\n";
+            let operator = format!(
+                "apiVersion: config.openshift.io/v1\nkind: ClusterOperator\nmetadata:\n  name: {name}\n{include}spec: {{}}\nstatus:\n  versions:\n  - name: operator\n    version: \"0.0.1-snapshot\"\n{reports}"
+            );
+            std::fs::write(
+                own.join(format!("0000_{level}_{name}_09_co.yaml")),
+                operator,
+            )?;
+            let deployment = format!(
+                "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {image}\n  namespace: openshift-{name}\n{include}spec:\n  template:\n    spec:\n      containers:\n      - name: operator\n        image: {PLACEHOLDER}:{image}\n        args: [\"--operator-image={PLACEHOLDER}:{image}\", \"--payload-version=0.0.1-snapshot\"]\n"
+            );
+            std::fs::write(
+                own.join(format!("0000_{level}_{name}_05_deployment.yaml")),
+                deployment,
+            )?;
+        }
+        Ok(Self { folder })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The images of a release, in a file.
+    pub(crate) fn images(&self, images: &[(&str, &str)]) -> anyhow::Result<PathBuf> {
+        let tags: Vec<Value> = images
+            .iter()
+            .map(|(name, image)| {
+                json!({ "name": name, "from": { "kind": "DockerImage", "name": image } })
+            })
+            .collect();
+        let stream = json!({
+            "kind": "ImageStream", "apiVersion": "image.openshift.io/v1",
+            "metadata": { "name": "input" }, "spec": { "tags": tags },
+        });
+        let file = self.path("images.json");
+        std::fs::write(&file, stream.to_string())?;
+        Ok(file)
+    }
+
+    /// Builds a release of both operators, and returns its folder.
+    pub(crate) async fn render(&self, images: &Path, to: &str) -> anyhow::Result<PathBuf> {
+        let (operators, out) = (self.path("operators"), self.path(to));
+        let line = [
+            "render",
+            "--operators",
+            path(&operators),
+            "--images",
+            path(images),
+            "--name",
+            "4.18.0",
+            "--multi-arch",
+            "-o",
+            path(&out),
+        ];
+        medley(&line, None).await?.ok()?;
+        Ok(out)
+    }
+
+    /// An archive with a folder, as a layer has it.
+    pub(crate) fn layer(&self, release: &Path) -> anyhow::Result<Vec<u8>> {
+        let root = self.path("layer");
+        std::fs::create_dir_all(&root)?;
+        std::fs::rename(release, root.join("release-manifests"))?;
+        let output = std::process::Command::new("tar")
+            .args(["-C", path(&root), "-cf", "-", "release-manifests"])
+            .output()?;
+        anyhow::ensure!(output.status.success(), "{output:?}");
+        Ok(output.stdout)
+    }
+}
+
+/// An image for some architectures in a layout, under a name; its digest.
+pub(crate) fn image(layout: &mut Layout, name: &str, for_: &[&str], index: bool) -> String {
+    let layers: Vec<Value> = for_
+        .iter()
+        .map(|architecture| {
+            let text = format!("{name} for {architecture}");
+            // An archive of one empty block, and something that tells it apart.
+            let mut layer = vec![0; 1024];
+            layer.extend_from_slice(text.as_bytes());
+            layer.resize(2048, 0);
+            layout.image(architecture, &[&layer], &json!({})).unwrap()
+        })
+        .collect();
+    let root = if index {
+        layout.index(&layers).unwrap()
+    } else {
+        layers[0].clone()
+    };
+    layout.name(name, &root).unwrap();
+    root["digest"].as_str().unwrap().to_owned()
+}
+
+/// A cluster with the kinds of OpenShift that say what it runs.
+pub(crate) struct World {
+    pub(crate) served: ServedCluster,
+    pub(crate) client: Client,
+    /// Lives as long as this.
+    _cluster: TestCluster,
+}
+
+impl World {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        let client = cluster.client();
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for (group, kind, plural) in [
+            ("config.openshift.io", "ClusterVersion", "clusterversions"),
+            ("config.openshift.io", "ClusterOperator", "clusteroperators"),
+            (
+                "machineconfiguration.openshift.io",
+                "MachineConfigPool",
+                "machineconfigpools",
+            ),
+        ] {
+            let definition = definition(group, kind, plural);
+            let definition = serde_json::from_value(definition)?;
+            api.create(&PostParams::default(), &definition).await?;
+            until_served(&client, &format!("{plural}.{group}")).await?;
+        }
+        Ok(Self {
+            served: cluster.serve().await?,
+            client,
+            _cluster: cluster,
+        })
+    }
+
+    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+        medley(line, Some(&self.served.kubeconfig)).await
+    }
+
+    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let group = if kind == "MachineConfigPool" {
+            "machineconfiguration.openshift.io"
+        } else {
+            "config.openshift.io"
+        };
+        let kind = GroupVersionKind::gvk(group, "v1", kind);
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind))
+    }
+
+    /// Makes an object, and gives it its status.
+    pub(crate) async fn put(&self, kind: &str, object: Value) -> anyhow::Result<()> {
+        let api = self.api(kind);
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let mut object = object;
+        let group = if kind == "MachineConfigPool" {
+            "machineconfiguration.openshift.io/v1"
+        } else {
+            "config.openshift.io/v1"
+        };
+        object["apiVersion"] = json!(group);
+        object["kind"] = json!(kind);
+        let status = object["status"].take();
+        if api.get_opt(&name).await?.is_none() {
+            let new = serde_json::from_value(object)?;
+            api.create(&PostParams::default(), &new).await?;
+        }
+        let patch = Patch::Merge(json!({ "status": status }));
+        api.patch_status(&name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// What an operator says: its image, and since when it is on its way.
+    pub(crate) async fn operator(
+        &self,
+        name: &str,
+        image: Option<&str>,
+        progressing: bool,
+    ) -> anyhow::Result<()> {
+        let mut versions = vec![json!({ "name": "operator", "version": "4.18.0" })];
+        versions.extend(image.map(|it| json!({ "name": "operator-image", "version": it })));
+        let now = "2026-01-02T12:00:00Z";
+        let progressing = if progressing { "True" } else { "False" };
+        self.put("ClusterOperator", json!({
+            "metadata": { "name": name, "annotations": {
+                "include.release.openshift.io/self-managed-high-availability": "true",
+            } },
+            "spec": {},
+            "status": {
+                "versions": versions,
+                "relatedObjects": [
+                    { "group": "", "resource": "namespaces", "name": format!("openshift-{name}") },
+                ],
+                "conditions": [
+                    { "type": "Available", "status": "True", "lastTransitionTime": now },
+                    { "type": "Degraded", "status": "False", "lastTransitionTime": now },
+                    { "type": "Progressing", "status": progressing, "lastTransitionTime": now },
+                ],
+            },
+        }))
+        .await
+    }
+
+    /// The release that the cluster is at or on its way to.
+    pub(crate) async fn version(
+        &self,
+        image: &str,
+        before: Option<&str>,
+        progressing: bool,
+    ) -> anyhow::Result<()> {
+        let entry = |image: &str, state: &str| {
+            let end = (state == "Completed").then_some("2026-01-02T12:30:00Z");
+            json!({
+                "state": state, "startedTime": "2026-01-02T12:00:00Z", "completionTime": end,
+                "version": "4.18.0", "image": image, "verified": true,
+            })
+        };
+        let state = if progressing { "Partial" } else { "Completed" };
+        let mut history = vec![entry(image, state)];
+        history.extend(before.map(|it| entry(it, "Completed")));
+        let status = if progressing { "True" } else { "False" };
+        self.put("ClusterVersion", json!({
+            "metadata": { "name": "version" },
+            "spec": { "clusterID": "b54b0d5e-6b8a-4b0c-9b3e-0f6a5d1c2e3f", "channel": "stable-4.18" },
+            "status": {
+                "desired": { "version": "4.18.0", "image": image },
+                "history": history,
+                "observedGeneration": 1,
+                "versionHash": "x=",
+                "availableUpdates": null,
+                "conditions": [
+                    { "type": "Progressing", "status": status, "lastTransitionTime": "2026-01-02T12:00:00Z",
+                      "message": "Working towards 4.18.0: waiting on machine-config" },
+                    { "type": "Failing", "status": "False", "lastTransitionTime": "2026-01-02T12:00:00Z" },
+                    { "type": "RetrievedUpdates", "status": "True", "lastTransitionTime": "2026-01-02T12:00:00Z" },
+                ],
+            },
+        }))
+        .await
+    }
+}
+
+/// A kind as OpenShift defines it, as far as it matters here.
+fn definition(group: &str, kind: &str, plural: &str) -> Value {
+    let text = || json!({ "type": "string" });
+    let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let conditions = json!({ "type": "array", "items": {
+        "type": "object", "required": ["type", "status"], "properties": {
+            "type": text(), "status": text(), "reason": text(), "message": text(),
+            "lastTransitionTime": { "type": "string", "format": "date-time" },
+        },
+    } });
+    let release = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+        "version": text(), "image": text(),
+        "architecture": { "type": "string", "enum": ["Multi", ""] },
+    } });
+    let (spec, status) = match kind {
+        "ClusterVersion" => (
+            json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                "required": ["clusterID"], "properties": { "desiredUpdate": {
+                    "type": "object", "properties": {
+                        "architecture": { "type": "string", "enum": ["Multi", ""] },
+                        "version": text(), "image": text(), "force": { "type": "boolean" },
+                    },
+                    "x-kubernetes-validations": [
+                        { "rule": "has(self.architecture) && has(self.image) ? (self.architecture == \"\" || self.image == \"\") : true",
+                          "message": "cannot set both Architecture and Image" },
+                        { "rule": "has(self.architecture) && self.architecture != \"\" ? self.version != \"\" : true",
+                          "message": "Version must be set if Architecture is set" },
+                    ],
+                } } }),
+            json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                "desired": release, "conditions": conditions,
+                "availableUpdates": { "type": "array", "nullable": true, "items": open() },
+                "history": { "type": "array", "items": {
+                    "type": "object", "required": ["state", "startedTime", "image", "verified"],
+                    "properties": {
+                        "state": text(), "version": text(), "image": text(),
+                        "verified": { "type": "boolean" }, "acceptedRisks": text(),
+                        "startedTime": { "type": "string", "format": "date-time" },
+                        "completionTime": { "type": "string", "format": "date-time", "nullable": true },
+                    },
+                } },
+            } }),
+        ),
+        "ClusterOperator" => (
+            json!({ "type": "object" }),
+            json!({ "type": "object", "properties": {
+                "conditions": conditions,
+                "versions": { "type": "array", "items": {
+                    "type": "object", "required": ["name", "version"],
+                    "properties": { "name": text(), "version": text() },
+                } },
+                "relatedObjects": { "type": "array", "items": {
+                    "type": "object", "required": ["group", "resource", "name"], "properties": {
+                        "group": text(), "resource": text(), "namespace": text(), "name": text(),
+                    },
+                } },
+                "extension": { "type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true },
+            } }),
+        ),
+        _ => (open(), open()),
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            // Groups of Kubernetes' own suffixes ask for it; this one does not, but it hurts nobody.
+            "annotations": { "api-approved.openshift.io": "https://github.com/openshift/api/pull/495" },
+        },
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List") },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "required": ["spec"],
+                    "properties": { "spec": spec, "status": status },
+                } },
+            }],
+        },
+    })
+}
