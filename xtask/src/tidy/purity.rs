@@ -5,7 +5,14 @@ use std::collections::BTreeSet;
 use crate::shell;
 
 /// Crates that compute and do nothing else.
-const PURE: [&str; 5] = ["api", "golden", "governance", "machinery", "platform"];
+const PURE: [&str; 6] = [
+    "api",
+    "golden",
+    "governance",
+    "machinery",
+    "placement",
+    "platform",
+];
 
 /// What no pure crate may reach.
 const IMPURE: [&str; 10] = [

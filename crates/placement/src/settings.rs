@@ -1,0 +1,54 @@
+//! How pods are placed, where there is a choice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use platform::Platform;
+use platform::windows::Isolation;
+use serde_json::Value;
+
+use crate::names;
+
+/// How pods are placed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// What is meant by images that run on several operating systems, if the pod does not say it.
+    pub operating_system: String,
+    /// How much pods should prefer architectures, from 1 to 100. What is not here is not preferred.
+    pub weights: BTreeMap<String, u8>,
+    /// The architecture of images that nobody can look at. Without it such an image does not count.
+    pub fallback_architecture: Option<String>,
+    /// Taints of nodes, by key, that a pod is made to tolerate if its images run there.
+    pub tolerated_taints: BTreeSet<String>,
+    /// Runtime classes that a pod without one may be given when nothing else fits, the best first.
+    pub offered: Vec<RuntimeClass>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            operating_system: "linux".to_owned(),
+            weights: BTreeMap::new(),
+            fallback_architecture: None,
+            // What managed clouds put on nodes of their second architecture.
+            tolerated_taints: BTreeSet::from([names::ARCHITECTURE.to_owned()]),
+            offered: Vec::new(),
+        }
+    }
+}
+
+/// What a RuntimeClass changes about what runs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RuntimeClass {
+    /// What pods call it.
+    pub name: String,
+    /// How Windows containers are kept apart.
+    pub isolation: Isolation,
+    /// What the handler runs instead of what the node is: an older Windows, or another architecture
+    /// by emulation.
+    pub platform: Option<Platform>,
+    /// Labels of the nodes that have the handler (`scheduling.nodeSelector`). The API server adds them
+    /// to pods of the class.
+    pub node_selector: BTreeMap<String, String>,
+    /// What pods of the class tolerate (`scheduling.tolerations`).
+    pub tolerations: Vec<Value>,
+}
