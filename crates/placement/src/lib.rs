@@ -16,6 +16,7 @@
 mod change;
 mod cluster;
 mod decide;
+mod explain;
 mod fit;
 mod images;
 pub mod names;
@@ -28,6 +29,7 @@ mod test_values;
 pub use change::Moment;
 pub use cluster::{Cluster, Node, Place, Runtime};
 pub use decide::{Decision, Leave, Placement, decide};
+pub use explain::{Explanation, PlaceExplained, explain};
 pub use fit::{Demand, Product};
 pub use images::{Knowledge, Uninspectable, Use, Used, images};
 pub use no_fit::{NoFit, Shortfall};

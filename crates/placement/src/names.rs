@@ -19,6 +19,15 @@ pub const OFF: &str = "off";
 /// On a pod: why it is where it is, or why it is nowhere.
 pub const WHY: &str = "medley.dev/placement-reason";
 
+/// On a RuntimeClass: how its handler keeps Windows containers apart, `process` or `hyperv`.
+pub const ISOLATION: &str = "medley.dev/isolation";
+/// The value for Hyper-V.
+pub const HYPER_V: &str = "hyperv";
+/// On a RuntimeClass: what its handler runs instead of what the node is (`windows(10.0.17763)/amd64`).
+pub const PLATFORM: &str = "medley.dev/platform";
+
+/// What containerd calls its handler of Hyper-V.
+pub(crate) const HYPER_V_HANDLER: &str = "runhcs-wcow-hypervisor";
 /// What the kubelet writes on pods that it runs from files.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Taints that come and go with the state of a node begin like this.

@@ -1,5 +1,8 @@
 //! How pods are placed, where there is a choice.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use platform::Platform;
@@ -51,4 +54,45 @@ pub struct RuntimeClass {
     pub node_selector: BTreeMap<String, String>,
     /// What pods of the class tolerate (`scheduling.tolerations`).
     pub tolerations: Vec<Value>,
+}
+
+impl RuntimeClass {
+    /// Reads a RuntimeClass. What its handler runs is said by annotations that Medley writes; without
+    /// them, a handler that is called as containerd calls the one of Hyper-V is one of Hyper-V.
+    pub fn read(class: &Value) -> Self {
+        let text = |pointer: &str| {
+            let found = class.pointer(pointer).and_then(Value::as_str);
+            found.unwrap_or_default()
+        };
+        let annotation = |key: &str| {
+            let annotations = class.pointer("/metadata/annotations");
+            annotations
+                .and_then(|all| all.get(key))
+                .and_then(Value::as_str)
+        };
+        let hyper_v = match annotation(names::ISOLATION) {
+            Some(said) => said == names::HYPER_V,
+            None => text("/handler").starts_with(names::HYPER_V_HANDLER),
+        };
+        let selector = class
+            .pointer("/scheduling/nodeSelector")
+            .and_then(Value::as_object);
+        let selector = selector.into_iter().flatten();
+        let tolerations = class
+            .pointer("/scheduling/tolerations")
+            .and_then(Value::as_array);
+        Self {
+            name: text("/metadata/name").to_owned(),
+            isolation: if hyper_v {
+                Isolation::HyperV
+            } else {
+                Isolation::Process
+            },
+            platform: annotation(names::PLATFORM).and_then(|said| said.parse().ok()),
+            node_selector: selector
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                .collect(),
+            tolerations: tolerations.cloned().unwrap_or_default(),
+        }
+    }
 }
