@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, envtest, fleet, governance, images, importer, run, snapshot, up,
+    apiserver, completion, envtest, fleet, governance, images, importer, place, run, snapshot, up,
     version, webhook,
 };
 
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
     Importer(importer::Arguments),
+    Place(place::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),

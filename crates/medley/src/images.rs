@@ -11,7 +11,7 @@ mod pin;
 mod policy;
 pub(crate) mod progress;
 mod refresh;
-mod registry;
+pub(crate) mod registry;
 
 use clap::{Args, Subcommand};
 

@@ -16,6 +16,7 @@ mod host;
 mod images;
 mod importer;
 mod logging;
+mod place;
 mod reference;
 mod run;
 mod runtime;
@@ -67,6 +68,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
+        Command::Place(arguments) => place::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -22,6 +22,7 @@ mod images;
 pub mod names;
 mod no_fit;
 mod settings;
+mod survey;
 
 #[cfg(test)]
 mod test_values;
@@ -34,3 +35,4 @@ pub use fit::{Demand, Product};
 pub use images::{Knowledge, Uninspectable, Use, Used, images};
 pub use no_fit::{NoFit, Shortfall};
 pub use settings::{RuntimeClass, Settings};
+pub use survey::{Coverage, Stuck, Survey, survey};

@@ -160,7 +160,7 @@ pub(crate) fn said(error: kube::Error) -> anyhow::Error {
 }
 
 /// Reads a file, or standard input for `-`.
-pub(super) fn read(path: &std::path::Path) -> anyhow::Result<String> {
+pub(crate) fn read(path: &std::path::Path) -> anyhow::Result<String> {
     if path.as_os_str() == "-" {
         return std::io::read_to_string(std::io::stdin()).context("reading standard input");
     }

@@ -15,7 +15,7 @@ const LARGEST: u64 = 8 << 20;
 
 /// How to reach registries.
 #[derive(Debug, Args)]
-pub(super) struct RegistryArguments {
+pub(crate) struct RegistryArguments {
     /// Credentials for registries, as docker, podman and skopeo write them.
     /// [default: containers/auth.json in $XDG_RUNTIME_DIR, then ~/.docker/config.json]
     #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
@@ -45,6 +45,11 @@ impl RegistryArguments {
                 "{name} is for registries and web servers, but {source} is in none"
             );
         }
+        self.client_of_all()
+    }
+
+    /// A client for whatever registry.
+    pub(crate) fn client_of_all(&self) -> anyhow::Result<Client> {
         let mut roots = Roots::of_system();
         if let Some(path) = &self.ca {
             let what = || format!("reading the certificates in {}", path.display());
@@ -67,7 +72,7 @@ impl RegistryArguments {
     }
 
     /// All credentials there are.
-    pub(super) fn keyring(&self) -> anyhow::Result<Arc<Keyring>> {
+    pub(crate) fn keyring(&self) -> anyhow::Result<Arc<Keyring>> {
         let mut keyring = Keyring::anonymous();
         if let Some(path) = &self.authfile {
             add(&mut keyring, path)?;
