@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, cpu, envtest, fleet, governance, images, importer, release, run, snapshot,
-    up, version, webhook,
+    apiserver, completion, cpu, envtest, fleet, governance, images, importer, place, release, run,
+    snapshot, up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Cpu(cpu::Arguments),
     Release(release::Arguments),
     Importer(importer::Arguments),
+    Place(place::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),
     Envtest(envtest::Arguments),

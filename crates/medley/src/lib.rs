@@ -17,6 +17,7 @@ mod host;
 mod images;
 mod importer;
 mod logging;
+mod place;
 mod reference;
 mod release;
 mod run;
@@ -71,6 +72,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Cpu(arguments) => cpu::run(&arguments),
         Command::Release(arguments) => release::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
+        Command::Place(arguments) => place::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -1,0 +1,47 @@
+//! What a cluster offers to pods.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::node::v1;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use placement::{Cluster, RuntimeClass, Settings};
+use serde_json::Value;
+
+use crate::governance::configs::said;
+
+/// Nodes and classes.
+pub(super) struct Offers {
+    pub(super) nodes: Cluster,
+    pub(super) classes: BTreeMap<String, RuntimeClass>,
+    pub(super) settings: Settings,
+}
+
+impl Offers {
+    /// Reads them.
+    pub(super) async fn read(client: &Client) -> anyhow::Result<Self> {
+        let nodes: Api<Node> = Api::all(client.clone());
+        let classes: Api<v1::RuntimeClass> = Api::all(client.clone());
+        let all = ListParams::default();
+        let (nodes, classes) = tokio::try_join!(nodes.list(&all), classes.list(&all))
+            .map_err(said)
+            .context("listing nodes and runtime classes")?;
+        let mut offers = Self {
+            nodes: Cluster::default(),
+            classes: BTreeMap::new(),
+            settings: Settings::default(),
+        };
+        for node in nodes {
+            let node: Value = serde_json::to_value(node).context("reading a node")?;
+            offers.nodes.upsert(placement::Node::read(&node));
+        }
+        for class in classes {
+            let class: Value = serde_json::to_value(class).context("reading a runtime class")?;
+            let class = RuntimeClass::read(&class);
+            offers.classes.insert(class.name.clone(), class);
+        }
+        Ok(offers)
+    }
+}

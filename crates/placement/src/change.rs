@@ -1,0 +1,239 @@
+//! Writes a placement into a pod.
+//!
+//! Terms of a required node affinity are alternatives, so that a condition which is to hold always goes
+//! into every one of them. At admission anything may be written. Later, while a gate is there, the API
+//! server takes additions only: expressions at the end of terms that exist, no new terms beside them,
+//! no class (`ValidatePodUpdate`, `validateNodeSelectorTermMutation`).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::decide::Placement;
+use crate::fit::{Condition, Operator, Product};
+use crate::names;
+
+/// When a pod is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// As it is made.
+    Admission,
+    /// While it waits at a gate.
+    Gated,
+}
+
+impl Placement {
+    /// Writes it into the pod, and says whether that changed anything.
+    pub fn write(&self, pod: &mut Value, moment: Moment) -> bool {
+        let before = pod.get("spec").cloned();
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
+            return false;
+        };
+        if let Some(terms) = self.terms(spec, moment) {
+            set_terms(spec, terms);
+        }
+        self.prefer(spec);
+        if !self.tolerations.is_empty() {
+            append(spec, "tolerations", self.tolerations.iter().cloned());
+        }
+        if let (Some(class), Moment::Admission) = (&self.runtime_class, moment) {
+            spec.insert("runtimeClassName".to_owned(), class.clone().into());
+        }
+        before.as_ref() != pod.get("spec")
+    }
+
+    /// The terms of the required node affinity; nothing if they stay as they are.
+    fn terms(&self, spec: &Map<String, Value>, moment: Moment) -> Option<Vec<Value>> {
+        let selector = spec.get("nodeSelector").unwrap_or(&Value::Null);
+        let required = spec
+            .get("affinity")
+            .and_then(|it| it.get("nodeAffinity"))
+            .and_then(|it| it.get(REQUIRED))
+            .filter(|it| !it.is_null());
+        let Some(required) = required else {
+            let all = self.narrowings(&json!({}), selector);
+            // A term without expressions matches nothing; here it means that the selector says it all.
+            return (!all.is_empty() && !all.iter().any(is_empty)).then_some(all);
+        };
+        let terms = required
+            .get("nodeSelectorTerms")
+            .and_then(Value::as_array)?;
+        let all: Vec<Value> = match moment {
+            Moment::Admission => terms
+                .iter()
+                // Terms that say nothing match nothing, and must stay so.
+                .filter(|term| !is_empty(term))
+                .flat_map(|term| self.narrowings(term, selector))
+                .collect(),
+            // No terms beside those that are there: each gets one product.
+            Moment::Gated => terms
+                .iter()
+                .map(|term| match self.product_for(term, selector) {
+                    Some(product) if !is_empty(term) => narrowed(term, product, selector),
+                    _ => term.clone(),
+                })
+                .collect(),
+        };
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// A term with each product that it can hold together with.
+    fn narrowings(&self, term: &Value, selector: &Value) -> Vec<Value> {
+        let products = self.products.iter();
+        products
+            .filter(|product| !contradicts(term, product, selector))
+            .map(|product| narrowed(term, product, selector))
+            .collect()
+    }
+
+    /// The product for a term that can have one only: what it says already, or else the one with the
+    /// most architectures that goes together with it. A term with which none does must never hold, and
+    /// any of them sees to that.
+    fn product_for(&self, term: &Value, selector: &Value) -> Option<&Product> {
+        let said = |product: &&Product| {
+            let mut conditions = product.conditions.iter();
+            conditions.all(|condition| implied(term, condition, selector))
+        };
+        let value = |product: &&Product| {
+            let architectures = product.on(names::ARCHITECTURE);
+            let architectures = architectures.map_or(0, |condition| condition.values.len());
+            (!contradicts(term, product, selector), architectures)
+        };
+        self.products.iter().find(said).or_else(|| {
+            // Of equals the first.
+            self.products.iter().rev().max_by_key(value)
+        })
+    }
+
+    fn prefer(&self, spec: &mut Map<String, Value>) {
+        if self.preferred.is_empty() {
+            return;
+        }
+        let preferences = self.preferred.iter().map(|(architecture, weight)| {
+            json!({
+                "weight": weight,
+                "preference": { "matchExpressions": [{
+                    "key": names::ARCHITECTURE, "operator": "In", "values": [architecture],
+                }] },
+            })
+        });
+        if let Some(node_affinity) = node_affinity(spec) {
+            append(node_affinity, PREFERRED, preferences);
+        }
+    }
+}
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// A term with the conditions of a product that it does not have already.
+fn narrowed(term: &Value, product: &Product, selector: &Value) -> Value {
+    let missing: Vec<Value> = product
+        .conditions
+        .iter()
+        .filter(|condition| !implied(term, condition, selector))
+        .map(|condition| json!(condition))
+        .collect();
+    let mut term = term.as_object().cloned().unwrap_or_default();
+    if !missing.is_empty() {
+        append(&mut term, "matchExpressions", missing);
+    }
+    Value::Object(term)
+}
+
+/// Says whether a term has no expressions.
+fn is_empty(term: &Value) -> bool {
+    ["matchExpressions", "matchFields"].iter().all(|list| {
+        term.get(list)
+            .and_then(Value::as_array)
+            .is_none_or(Vec::is_empty)
+    })
+}
+
+/// What a term, or the node selector beside it, lets a label be; nothing if it does not say.
+fn allowed<'a>(term: &'a Value, key: &str, selector: &'a Value) -> Vec<BTreeSet<&'a str>> {
+    let expressions = term.get("matchExpressions").and_then(Value::as_array);
+    let text = |value: &'a Value, name: &str| value.get(name).and_then(Value::as_str);
+    let pinned = expressions.into_iter().flatten().filter(|expression| {
+        text(expression, "key") == Some(key) && text(expression, "operator") == Some("In")
+    });
+    let mut allowed: Vec<BTreeSet<&str>> = pinned
+        .map(|expression| {
+            let values = expression.get("values").and_then(Value::as_array);
+            values
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect()
+        })
+        .collect();
+    allowed.extend(text(selector, key).map(|value| BTreeSet::from([value])));
+    allowed
+}
+
+/// Says whether a condition holds wherever a term does.
+fn implied(term: &Value, condition: &Condition, selector: &Value) -> bool {
+    let allowed = allowed(term, condition.key, selector);
+    let holds = |value: &&str| match condition.operator {
+        Operator::In => condition.values.contains(*value),
+        Operator::NotIn => !condition.values.contains(*value),
+    };
+    allowed.iter().any(|values| values.iter().all(holds)) || written(term, condition)
+}
+
+/// Says whether a term has just this condition, from an earlier time.
+fn written(term: &Value, condition: &Condition) -> bool {
+    let expressions = term.get("matchExpressions").and_then(Value::as_array);
+    let this = json!(condition);
+    expressions.into_iter().flatten().any(|it| *it == this)
+}
+
+/// Says whether a term and a product never hold together.
+fn contradicts(term: &Value, product: &Product, selector: &Value) -> bool {
+    product.conditions.iter().any(|condition| {
+        let holds = |value: &&str| match condition.operator {
+            Operator::In => condition.values.contains(*value),
+            Operator::NotIn => !condition.values.contains(*value),
+        };
+        let allowed = allowed(term, condition.key, selector);
+        allowed.iter().any(|values| !values.iter().any(holds))
+    })
+}
+
+fn set_terms(spec: &mut Map<String, Value>, terms: Vec<Value>) {
+    let required = node_affinity(spec).and_then(|affinity| object(affinity, REQUIRED));
+    if let Some(required) = required {
+        required.insert("nodeSelectorTerms".to_owned(), terms.into());
+    }
+}
+
+fn node_affinity(spec: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
+    object(object(spec, "affinity")?, "nodeAffinity")
+}
+
+/// The object of this name, made if it is not there; nothing if there is something else, which the API
+/// server refuses.
+fn object<'a>(
+    parent: &'a mut Map<String, Value>,
+    name: &str,
+) -> Option<&'a mut Map<String, Value>> {
+    let value = parent.entry(name).or_insert(Value::Null);
+    if value.is_null() {
+        *value = json!({});
+    }
+    value.as_object_mut()
+}
+
+/// Adds to the list of this name.
+fn append(parent: &mut Map<String, Value>, name: &str, more: impl IntoIterator<Item = Value>) {
+    let value = parent.entry(name).or_insert(Value::Null);
+    if value.is_null() {
+        *value = json!([]);
+    }
+    if let Some(list) = value.as_array_mut() {
+        list.extend(more);
+    }
+}

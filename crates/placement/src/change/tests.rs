@@ -1,0 +1,195 @@
+//! What is written into pods.
+
+use std::collections::BTreeMap;
+
+use machinery::node_affinity::RequiredNodeAffinity;
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::Moment;
+use crate::test_values::{cluster, cluster_of, decided, known, node_with, pod};
+use crate::{Decision, Settings, decide};
+
+const AMD64: &str = "linux/amd64";
+
+fn written(more: &Value, moment: Moment) -> Value {
+    let images = known(&[("a", &["linux/amd64", "linux/arm64"])]);
+    let mut web = pod(&["a"], more);
+    let decision = decided(&web, &images, &cluster(&[AMD64, "linux/s390x"]));
+    let Decision::Place(placement) = decision else {
+        panic!("{decision:?}");
+    };
+    placement.write(&mut web, moment);
+    web["spec"].clone()
+}
+
+fn terms(spec: &Value) -> &Value {
+    &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+}
+
+fn arch(values: &[&str]) -> Value {
+    json!({ "key": "kubernetes.io/arch", "operator": "In", "values": values })
+}
+
+fn linux() -> Value {
+    json!({ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] })
+}
+
+fn required(terms: &Value) -> Value {
+    json!({ "affinity": { "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
+    } } })
+}
+
+#[rstest]
+#[case(Moment::Admission)]
+#[case(Moment::Gated)]
+fn a_pod_that_says_nothing_gets_one_term(#[case] moment: Moment) {
+    let spec = written(&json!({}), moment);
+    assert_eq!(
+        *terms(&spec),
+        json!([{ "matchExpressions": [arch(&["amd64", "arm64"]), linux()] }])
+    );
+}
+
+/// Terms are alternatives: a condition in one of them, or beside them, would widen.
+#[rstest]
+#[case(Moment::Admission)]
+#[case(Moment::Gated)]
+fn every_term_is_narrowed_behind_what_it_says(#[case] moment: Moment) {
+    let zone = |zone: &str| json!({ "key": "zone", "operator": "In", "values": [zone] });
+    let said = json!([
+        { "matchExpressions": [zone("a")] },
+        { "matchExpressions": [{ "key": "fast", "operator": "Exists" }, arch(&["amd64"])] },
+    ]);
+    let images = known(&[("a", &["linux/amd64", "linux/arm64"])]);
+    let mut web = pod(&["a"], &required(&said));
+    let labels = json!({ "metadata": { "labels": { "zone": "a", "fast": "" } } });
+    let nodes = cluster_of(&[node_with("n", AMD64, &labels)]);
+    let Decision::Place(placement) = decided(&web, &images, &nodes) else {
+        panic!("it fits");
+    };
+    placement.write(&mut web, moment);
+    assert_eq!(
+        *terms(&web["spec"]),
+        json!([
+            { "matchExpressions": [zone("a"), arch(&["amd64", "arm64"]), linux()] },
+            // It has an architecture that will do.
+            { "matchExpressions": [{ "key": "fast", "operator": "Exists" }, arch(&["amd64"]), linux()] },
+        ])
+    );
+}
+
+#[test]
+fn what_the_selector_says_is_not_said_again() {
+    let selector =
+        json!({ "nodeSelector": { "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux" } });
+    let spec = written(&selector, Moment::Admission);
+    assert_eq!(spec.get("affinity"), None);
+    let selector = json!({ "nodeSelector": { "kubernetes.io/arch": "amd64" } });
+    let spec = written(&selector, Moment::Admission);
+    assert_eq!(*terms(&spec), json!([{ "matchExpressions": [linux()] }]));
+}
+
+/// A class cannot be set on a pod that exists.
+#[test]
+fn a_class_is_given_at_admission_alone() {
+    let images = known(&[("a", &["linux/amd64"])]);
+    let settings = Settings {
+        offered: vec![crate::RuntimeClass {
+            name: "emulated".to_owned(),
+            platform: Some(AMD64.parse().unwrap()),
+            ..crate::RuntimeClass::default()
+        }],
+        ..Settings::default()
+    };
+    let nodes = cluster(&["linux/arm64"]);
+    let web = pod(&["a"], &json!({}));
+    let Decision::Place(placement) = decide(&web, &images, &BTreeMap::new(), &nodes, &settings)
+    else {
+        panic!("it fits");
+    };
+    let class = |moment| {
+        let mut web = web.clone();
+        placement.write(&mut web, moment);
+        web["spec"].get("runtimeClassName").cloned()
+    };
+    assert_eq!(class(Moment::Admission), Some(json!("emulated")));
+    assert_eq!(class(Moment::Gated), None);
+}
+
+fn terms_strategy() -> impl Strategy<Value = Option<Value>> {
+    let expression = prop_oneof![
+        Just(arch(&["amd64"])),
+        Just(arch(&["arm64", "s390x"])),
+        Just(json!({ "key": "kubernetes.io/arch", "operator": "NotIn", "values": ["amd64"] })),
+        Just(json!({ "key": "zone", "operator": "In", "values": ["a"] })),
+        Just(json!({ "key": "zone", "operator": "DoesNotExist" })),
+        Just(json!({ "key": "kubernetes.io/os", "operator": "In", "values": ["windows"] })),
+        Just(json!({ "key": "medley.dev/cpu-variant", "operator": "Exists" })),
+    ];
+    let term = prop::collection::vec(expression, 0..3)
+        .prop_map(|expressions| json!({ "matchExpressions": expressions }));
+    prop::option::of(prop::collection::vec(term, 1..4).prop_map(Value::from))
+}
+
+const PLATFORMS: [&str; 8] = [
+    "linux/amd64",
+    "linux/amd64/v3",
+    "linux/arm64",
+    "linux/arm/v7",
+    "linux/386",
+    "linux/s390x",
+    "windows(10.0.17763)/amd64",
+    "windows(10.0.20348)/amd64",
+];
+
+proptest! {
+    /// Whatever a pod says and whatever its images are: every node that it may go to afterwards is one
+    /// that it might have gone to before, and one that runs all of its images. And once it is placed,
+    /// nothing is left to be done.
+    #[test]
+    fn pods_are_narrowed_to_nodes_that_run_them(
+        said in terms_strategy(),
+        pinned in prop::option::of(prop::sample::select(vec!["amd64", "arm64"])),
+        images in prop::collection::vec(prop::collection::btree_set(prop::sample::select(PLATFORMS.to_vec()), 1..5), 1..3),
+        nodes in prop::collection::vec((prop::sample::select(PLATFORMS.to_vec()), any::<bool>()), 0..8),
+        gated in any::<bool>(),
+    ) {
+        let nodes: Vec<Value> = nodes.iter().enumerate().map(|(index, (platform, zone))| {
+            let labels = if *zone { json!({ "metadata": { "labels": { "zone": "a" } } }) } else { json!({}) };
+            node_with(&format!("node-{index}"), platform, &labels)
+        }).collect();
+        let cluster = cluster_of(&nodes);
+        let names: Vec<String> = (0..images.len()).map(|index| format!("image-{index}")).collect();
+        let platforms: Vec<Vec<&str>> = images.iter().map(|set| set.iter().copied().collect()).collect();
+        let pairs: Vec<(&str, &[&str])> = names.iter().map(String::as_str).zip(platforms.iter().map(Vec::as_slice)).collect();
+        let known = known(&pairs);
+        let mut more = said.map_or_else(|| json!({}), |terms| required(&terms));
+        if let Some(pinned) = pinned {
+            more["nodeSelector"] = json!({ "kubernetes.io/arch": pinned });
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let before = pod(&names, &more);
+        let Decision::Place(placement) = decided(&before, &known, &cluster) else {
+            return Ok(());
+        };
+        let mut after = before.clone();
+        let moment = if gated { Moment::Gated } else { Moment::Admission };
+        placement.write(&mut after, moment);
+        let old = RequiredNodeAffinity::of_pod_spec(&before["spec"]);
+        let new = RequiredNodeAffinity::of_pod_spec(&after["spec"]);
+        let demand = crate::Demand::new(&crate::images(&before["spec"]), &known, &Settings::default());
+        for node in cluster.nodes() {
+            if new.matches(node.object()).unwrap() {
+                prop_assert!(old.matches(node.object()).unwrap(), "widened to {node:?}: {after}");
+                let misfits = demand.misfits(&node.place, node.runtime, None);
+                prop_assert!(misfits.is_empty(), "{misfits:?} on {node:?}: {after}");
+            }
+        }
+        if let Decision::Place(again) = decided(&after, &known, &cluster) {
+            prop_assert!(!again.write(&mut after, moment), "changed again: {after}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What the nodes of a cluster offer.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use platform::windows::Version;
+use platform::{Matcher, Platform, Rank, Unfit};
+use serde_json::{Value, json};
+
+use crate::names;
+use crate::settings::RuntimeClass;
+
+/// All that tells nodes apart for images, and that a pod can ask for: labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Place {
+    /// Operating system.
+    pub os: String,
+    /// Architecture.
+    pub architecture: String,
+    /// The variant that the node is labelled with; most are not.
+    pub variant: String,
+    /// The build of Windows.
+    pub build: String,
+}
+
+impl Place {
+    /// What images are compared with.
+    pub fn platform(&self) -> Platform {
+        Platform::new(&self.os, &self.architecture)
+            .with_variant(&self.variant)
+            .with_os_version(&self.build)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.platform().fmt(f)
+    }
+}
+
+/// Who pulls images on a node. Runtimes do not agree on what may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Runtime {
+    /// containerd, and whatever is unknown: also runs 32 bits on 64, and cares for builds of Windows.
+    #[default]
+    Containerd,
+    /// CRI-O: takes architectures literally.
+    CriO,
+}
+
+impl Runtime {
+    /// Reads what a node says in `status.nodeInfo.containerRuntimeVersion`: `cri-o://1.34.0`.
+    pub fn parse(version: &str) -> Self {
+        if version.starts_with("cri-o://") {
+            Self::CriO
+        } else {
+            Self::Containerd
+        }
+    }
+}
+
+/// A node, as far as pods choose by it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// What it offers.
+    pub place: Place,
+    /// Who pulls its images.
+    pub runtime: Runtime,
+    /// Name and labels, in the shape of an object.
+    object: Value,
+    /// Taints that keep pods away, without those that tell of a passing state.
+    taints: Vec<Value>,
+}
+
+impl Node {
+    /// Reads a Node. Where a kubelet set no labels, what it reports counts; Windows Server reports its
+    /// whole version as the kernel's.
+    pub fn read(node: &Value) -> Self {
+        let text = |pointer: &str| {
+            let found = node.pointer(pointer).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
+        let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
+        let label = |key: &str| {
+            let found = labels
+                .and_then(|labels| labels.get(key))
+                .and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
+        let or = |label: String, pointer: &str| {
+            if label.is_empty() {
+                text(pointer)
+            } else {
+                label
+            }
+        };
+        let os = or(label(names::OS), "/status/nodeInfo/operatingSystem");
+        let build = if os == "windows" {
+            let written = or(
+                label(names::WINDOWS_BUILD),
+                "/status/nodeInfo/kernelVersion",
+            );
+            build(&written)
+        } else {
+            String::new()
+        };
+        let place = Place {
+            os,
+            architecture: or(label(names::ARCHITECTURE), "/status/nodeInfo/architecture"),
+            variant: label(names::VARIANT),
+            build,
+        };
+        let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+        Self {
+            place,
+            runtime: Runtime::parse(&text("/status/nodeInfo/containerRuntimeVersion")),
+            object: json!({
+                "metadata": { "name": text("/metadata/name"), "labels": labels },
+            }),
+            taints: taints
+                .into_iter()
+                .flatten()
+                .filter(|taint| keeps_away(taint))
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        self.object
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// Name and labels, for selectors.
+    pub(crate) fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// Taints that keep pods away.
+    pub(crate) fn taints(&self) -> &[Value] {
+        &self.taints
+    }
+}
+
+/// `10.0.20348` of `10.0.20348.2113`, as the label has it.
+fn build(written: &str) -> String {
+    Version::parse(written).map_or_else(String::new, |version| {
+        let Version {
+            major,
+            minor,
+            build,
+            ..
+        } = version;
+        format!("{major}.{minor}.{build}")
+    })
+}
+
+/// A taint with an effect on scheduling that does not go away by itself.
+fn keeps_away(taint: &Value) -> bool {
+    let text = |name: &str| taint.get(name).and_then(Value::as_str).unwrap_or_default();
+    matches!(text("effect"), "NoSchedule" | "NoExecute")
+        && !text("key").starts_with(names::STATE_TAINTS)
+}
+
+/// The nodes of a cluster, by what they offer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cluster {
+    nodes: BTreeMap<String, Node>,
+    /// Names of nodes by place.
+    places: BTreeMap<Place, BTreeSet<String>>,
+}
+
+impl Cluster {
+    /// Takes in a node, or what became of it.
+    pub fn upsert(&mut self, node: Node) {
+        let name = node.name().to_owned();
+        self.remove(&name);
+        self.places
+            .entry(node.place.clone())
+            .or_default()
+            .insert(name.clone());
+        self.nodes.insert(name, node);
+    }
+
+    /// Forgets a node.
+    pub fn remove(&mut self, name: &str) {
+        let Some(gone) = self.nodes.remove(name) else {
+            return;
+        };
+        if let Some(names) = self.places.get_mut(&gone.place) {
+            names.remove(name);
+            if names.is_empty() {
+                self.places.remove(&gone.place);
+            }
+        }
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Says whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// What there is, and how many nodes have it.
+    pub fn places(&self) -> impl Iterator<Item = (&Place, usize)> {
+        self.places
+            .iter()
+            .map(|(place, names)| (place, names.len()))
+    }
+
+    /// The nodes of a place.
+    pub fn nodes_of(&self, place: &Place) -> impl Iterator<Item = &Node> {
+        let names = self.places.get(place).into_iter().flatten();
+        names.filter_map(|name| self.nodes.get(name))
+    }
+
+    /// All nodes, by name.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// The runtimes of the nodes of a place.
+    pub(crate) fn runtimes_of(&self, place: &Place) -> BTreeSet<Runtime> {
+        self.nodes_of(place).map(|node| node.runtime).collect()
+    }
+}
+
+impl FromIterator<Node> for Cluster {
+    fn from_iter<I: IntoIterator<Item = Node>>(nodes: I) -> Self {
+        let mut cluster = Self::default();
+        for node in nodes {
+            cluster.upsert(node);
+        }
+        cluster
+    }
+}
+
+/// Says how well a place runs an image of these platforms, or what is wrong with the nearest of them.
+pub(crate) fn judge(
+    place: &Place,
+    runtime: Runtime,
+    class: Option<&RuntimeClass>,
+    platforms: &[Platform],
+) -> Result<Rank, Unfit> {
+    let wanted = class
+        .and_then(|class| class.platform.clone())
+        .unwrap_or_else(|| place.platform());
+    let isolation = class.map(|class| class.isolation).unwrap_or_default();
+    let matcher = Matcher::isolated(&wanted, isolation);
+    let literally = |image: &Platform| {
+        // CRI-O neither falls back to 32 bits nor looks at builds of Windows, which it does not run.
+        runtime != Runtime::CriO || image.normalised().architecture == matcher.wanted().architecture
+    };
+    let judged = platforms.iter().map(|image| {
+        if literally(image) {
+            matcher.judge(image)
+        } else {
+            Err(Unfit::Architecture)
+        }
+    });
+    judged
+        .reduce(|best, next| match (best, next) {
+            (Ok(a), Ok(b)) => Ok(a.min(b)),
+            (Err(a), Err(b)) => Err(a.max(b)),
+            (Ok(fit), Err(_)) | (Err(_), Ok(fit)) => Ok(fit),
+        })
+        .unwrap_or(Err(Unfit::Os))
+}

@@ -1,0 +1,71 @@
+//! What nodes offer.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Cluster, Node, Runtime};
+use crate::test_values::{cluster, node};
+
+#[test]
+fn labels_count_before_what_a_kubelet_reports() {
+    let read = Node::read(&json!({
+        "metadata": { "name": "a", "labels": { "kubernetes.io/arch": "arm64" } },
+        "status": { "nodeInfo": { "architecture": "amd64", "operatingSystem": "linux" } },
+    }));
+    assert_eq!(read.place.to_string(), "linux/arm64");
+}
+
+#[rstest]
+#[case::label(json!({ "node.kubernetes.io/windows-build": "10.0.20348" }), "10.0.17763.1", "10.0.20348")]
+// Before Kubernetes 1.17 no kubelet set the label; the kernel's version is the whole one.
+#[case::kernel(json!({}), "10.0.17763.805", "10.0.17763")]
+#[case::neither(json!({}), "5.15.0", "5.15.0")]
+#[case::nonsense(json!({}), "ltsc2022", "")]
+fn windows_nodes_have_a_build(#[case] labels: Value, #[case] kernel: &str, #[case] build: &str) {
+    let read = Node::read(&json!({
+        "metadata": { "name": "a", "labels": labels },
+        "status": { "nodeInfo": {
+            "architecture": "amd64", "operatingSystem": "windows", "kernelVersion": kernel,
+        } },
+    }));
+    assert_eq!(read.place.build, build);
+}
+
+#[test]
+fn taints_of_a_passing_state_keep_nobody_away() {
+    let read = Node::read(&json!({
+        "metadata": { "name": "a" },
+        "spec": { "taints": [
+            { "key": "node.kubernetes.io/not-ready", "effect": "NoExecute" },
+            { "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" },
+            { "key": "dedicated", "value": "gpu", "effect": "NoSchedule" },
+            { "key": "soft", "effect": "PreferNoSchedule" },
+        ] },
+    }));
+    let keys: Vec<&Value> = read.taints().iter().map(|taint| &taint["key"]).collect();
+    assert_eq!(keys, ["dedicated"]);
+}
+
+#[test]
+fn runtimes_are_told_by_their_scheme() {
+    assert_eq!(Runtime::parse("cri-o://1.34.0"), Runtime::CriO);
+    assert_eq!(Runtime::parse("containerd://2.1.4"), Runtime::Containerd);
+    assert_eq!(Runtime::parse(""), Runtime::Containerd);
+}
+
+#[test]
+fn nodes_come_change_and_go() {
+    let mut nodes = cluster(&["linux/amd64", "linux/amd64"]);
+    nodes.upsert(Node::read(&node("node-1", "linux/arm64")));
+    let places: Vec<(String, usize)> = nodes
+        .places()
+        .map(|(place, count)| (place.to_string(), count))
+        .collect();
+    assert_eq!(
+        places,
+        [("linux/amd64".to_owned(), 1), ("linux/arm64".to_owned(), 1)]
+    );
+    nodes.remove("node-1");
+    nodes.remove("node-0");
+    assert_eq!(nodes, Cluster::default());
+}

@@ -1,0 +1,38 @@
+//! Pods only where their images can run.
+//!
+//! ```text
+//! pod --images--> which images it uses, and where
+//!                      | looked up by the caller: Knowledge
+//! nodes --Cluster--> kinds of places (os, architecture, variant, build of Windows)
+//!                      |
+//! pod + Knowledge + Cluster + Settings --decide--> Decision: leave alone, ask first, place, or no fit
+//!                                                      |
+//!                                        Placement --change--> the pod, narrowed
+//! ```
+//!
+//! Nothing here reads a cluster or a registry. What a user wrote is only ever narrowed: whatever is
+//! added to a pod is one more condition, and a pod that was placed is left alone when it comes again.
+
+mod change;
+mod cluster;
+mod decide;
+mod explain;
+mod fit;
+mod images;
+pub mod names;
+mod no_fit;
+mod settings;
+mod survey;
+
+#[cfg(test)]
+mod test_values;
+
+pub use change::Moment;
+pub use cluster::{Cluster, Node, Place, Runtime};
+pub use decide::{Decision, Leave, Placement, decide};
+pub use explain::{Explanation, PlaceExplained, explain};
+pub use fit::{Demand, Product};
+pub use images::{Knowledge, Uninspectable, Use, Used, images};
+pub use no_fit::{NoFit, Shortfall};
+pub use settings::{RuntimeClass, Settings};
+pub use survey::{Coverage, Stuck, Survey, survey};

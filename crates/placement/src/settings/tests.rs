@@ -1,0 +1,48 @@
+//! What classes say.
+
+use platform::windows::Isolation;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::RuntimeClass;
+
+#[rstest]
+#[case::process(json!({ "handler": "runhcs-wcow-process" }), Isolation::Process)]
+#[case::hyper_v(json!({ "handler": "runhcs-wcow-hypervisor" }), Isolation::HyperV)]
+#[case::of_a_build(json!({ "handler": "runhcs-wcow-hypervisor-17763" }), Isolation::HyperV)]
+#[case::said(
+    json!({ "handler": "vm", "metadata": { "annotations": { "medley.dev/isolation": "hyperv" } } }),
+    Isolation::HyperV
+)]
+#[case::said_not(
+    json!({ "handler": "runhcs-wcow-hypervisor", "metadata": { "annotations": { "medley.dev/isolation": "process" } } }),
+    Isolation::Process
+)]
+fn the_isolation_of_a_class_is_said_or_told_by_its_handler(
+    #[case] class: Value,
+    #[case] isolation: Isolation,
+) {
+    assert_eq!(RuntimeClass::read(&class).isolation, isolation);
+}
+
+#[test]
+fn where_a_handler_is_and_what_it_runs_are_read() {
+    let class = RuntimeClass::read(&json!({
+        "metadata": {
+            "name": "windows-1809-hyperv",
+            "annotations": { "medley.dev/platform": "windows(10.0.17763)/amd64" },
+        },
+        "handler": "containerd-hyperv-17763",
+        "scheduling": {
+            "nodeSelector": { "kubernetes.io/os": "windows" },
+            "tolerations": [{ "key": "windows", "operator": "Exists" }],
+        },
+    }));
+    assert_eq!(class.name, "windows-1809-hyperv");
+    assert_eq!(
+        class.platform.map(|it| it.to_string()).as_deref(),
+        Some("windows(10.0.17763)/amd64")
+    );
+    assert_eq!(class.node_selector["kubernetes.io/os"], "windows");
+    assert_eq!(class.tolerations.len(), 1);
+}

@@ -1,0 +1,71 @@
+//! All pods at once.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::survey;
+use crate::test_values::{cluster, known, pod};
+use crate::{Knowledge, Settings, Uninspectable};
+
+fn on(node: &str, image: &str, owner: &str) -> Value {
+    let mut pod = pod(&[image], &json!({ "nodeName": node }));
+    pod["metadata"]["ownerReferences"] = json!([{ "kind": owner, "name": "o" }]);
+    pod
+}
+
+#[test]
+fn images_nodes_and_pods_are_looked_through() {
+    let nodes = cluster(&["linux/amd64", "linux/arm64", "linux/amd64"]);
+    let mut images = known(&[
+        ("app", &["linux/amd64"]),
+        ("agent", &["linux/amd64", "linux/arm64"]),
+        ("mainframe", &["linux/s390x"]),
+    ]);
+    let gone = Uninspectable {
+        message: "no such image".to_owned(),
+        passing: false,
+    };
+    images.insert("gone".to_owned(), Knowledge::Uninspectable(gone));
+    let pods = BTreeMap::from([
+        (
+            "shop/agent-0".to_owned(),
+            on("node-0", "agent", "DaemonSet"),
+        ),
+        (
+            "shop/agent-1".to_owned(),
+            on("node-1", "agent", "DaemonSet"),
+        ),
+        ("shop/web".to_owned(), on("node-0", "app", "ReplicaSet")),
+        ("shop/z".to_owned(), pod(&["mainframe", "gone"], &json!({}))),
+        ("shop/waits".to_owned(), pod(&["app"], &json!({}))),
+    ]);
+    let found = survey(
+        &pods,
+        &images,
+        &BTreeMap::new(),
+        &nodes,
+        &Settings::default(),
+    );
+    let coverage: Vec<(&str, &str, usize, usize)> = found
+        .images
+        .iter()
+        .map(|it| (it.image.as_str(), it.told.as_str(), it.pods, it.nodes))
+        .collect();
+    assert_eq!(
+        coverage,
+        [
+            ("agent", "linux/amd64,linux/arm64", 2, 3),
+            ("app", "linux/amd64", 2, 2),
+            ("gone", "no such image", 1, 0),
+            ("mainframe", "linux/s390x", 1, 0),
+        ]
+    );
+    let stuck: Vec<(&str, &str)> = found
+        .stuck
+        .iter()
+        .map(|it| (it.pod.as_str(), it.reason))
+        .collect();
+    assert_eq!(stuck, [("shop/z", "NoMatchingNode")]);
+    assert_eq!(found.idle, ["node-1", "node-2"]);
+}
