@@ -41,6 +41,7 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "kubectl get virtplatformconfig",
         "medley plan --profile load-aware-rebalancing",
         "medley fleet publish fedora --arch arm64",
+        "kubectl get vms,vmis -A",
     ] {
         let _ = writeln!(text, "  {command}");
     }
