@@ -432,6 +432,14 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
     let refused = world.run(&["migrate", "--to-multi-arch"]).await?;
     has(&refused.ok()?, &["already been requested"]);
 
+    let mut gate = status.to_vec();
+    gate.extend(["--gate", "workers"]);
+    let said = world.run(&gate).await?;
+    assert_eq!(said.code, Some(1));
+    has(
+        &said.err,
+        &["error: the cluster has not arrived at 4.18.0 to Multi-Architecture yet"],
+    );
     let text = world
         .run(&["explain", "machine-config", "--release", &folder])
         .await?
@@ -504,6 +512,7 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
     .await?;
     let text = world.run(&status).await?.ok()?;
     assert_eq!(text, "The cluster is not updating.\n");
+    world.run(&gate).await?.ok()?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::model::{Fleet, Pool, expand};
-use crate::names::{ARCH, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, says_yes};
+use crate::names::{ARCH, CPU, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, says_yes};
 use crate::operators::MachineConfigPool;
 use crate::operators::names::DEGRADE;
 
@@ -90,7 +90,7 @@ pub async fn list(client: &Client) -> Result<Vec<NodeLine>, Error> {
 /// Adds the nodes of a pool whose names are free, and says which. The fleet gives them addresses and
 /// keeps them alive.
 pub async fn add(client: &Client, pool: Pool) -> Result<Vec<String>, Error> {
-    let fleet = Fleet { pools: vec![pool] };
+    let fleet = Fleet::of_pools(vec![pool]);
     let fleet = fleet
         .checked()
         .map_err(|error| Error::Invalid(error.to_string()))?;
@@ -138,7 +138,7 @@ fn copy(model: &Node, name: &str) -> Node {
         .annotations
         .clone_from(&model.metadata.annotations);
     if let Some(annotations) = &mut node.metadata.annotations {
-        annotations.retain(|key, _| key == SIMULATED || key == POOL);
+        annotations.retain(|key, _| [SIMULATED, POOL, CPU].contains(&key.as_str()));
     }
     let taints = model.spec.as_ref().and_then(|spec| spec.taints.clone());
     // What the state of the other node brought about is not a property of both.

@@ -16,6 +16,8 @@
 pub mod commands;
 mod hash;
 mod kubelet;
+mod machines;
+mod memory;
 pub mod model;
 pub mod names;
 mod nodes;
@@ -118,6 +120,11 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
     kubelet::start(manager, kubelet, options.speed, options.runtime).await;
     if let Some(installed) = &options.operators {
         operators::install(&operators, installed).await?;
+        if installed.virtual_machines
+            && let Some(fleet) = &options.fleet
+        {
+            machines::register(&operators, fleet).await?;
+        }
         operators::start(manager, operators.clone(), options.speed).await;
     }
     let registry = if options.registry {

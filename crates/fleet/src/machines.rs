@@ -1,12 +1,14 @@
 //! The virtual machines of a fleet's file: each is made once.
 
+use std::collections::BTreeSet;
+
 use chassis::{Error, Key};
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 
 use crate::memory::Memory;
-use crate::model::Fleet;
-use crate::operators::virtual_machine;
+use crate::model::{Fleet, Machine};
+use crate::operators::{self, virtual_machine};
 
 /// The entry of what is remembered.
 const ENTRY: &str = "machines";
@@ -18,12 +20,16 @@ pub(crate) async fn register(client: &Client, fleet: &Fleet) -> Result<(), Error
     }
     let mut memory = Memory::read(client, ENTRY).await?;
     let before = memory.known.len();
-    for object in fleet.virtual_machines.iter().flat_map(|it| it.objects()) {
+    let mut namespaces = BTreeSet::new();
+    for object in fleet.virtual_machines.iter().flat_map(Machine::objects) {
         let machine: DynamicObject = serde_json::from_value(object)
             .map_err(|error| Error::Invalid(format!("a machine of the fleet: {error}")))?;
         let key = Key::of(&machine.metadata);
         if !memory.known.insert(key.to_string()) {
             continue;
+        }
+        if namespaces.insert(key.namespace.clone()) {
+            operators::namespace(client, &key.namespace).await?;
         }
         let api: Api<DynamicObject> =
             Api::namespaced_with(client.clone(), &key.namespace, &virtual_machine());

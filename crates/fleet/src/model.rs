@@ -2,6 +2,7 @@
 
 mod cpu;
 mod expand;
+mod machines;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use cpu::is_known as is_known_model;
 pub use cpu::{Cpu, GENERATIONS, Generation};
 pub use expand::{complete, expand};
+pub use machines::Machine;
 
 /// The fleet `medley up` starts with when nothing else is asked for.
 pub const DEMO: &str = include_str!("model/demo.yaml");
@@ -24,6 +26,9 @@ pub struct Fleet {
     /// Groups of nodes that are alike.
     #[serde(default)]
     pub pools: Vec<Pool>,
+    /// Virtual machines, which are made where KubeVirt is simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub virtual_machines: Vec<Machine>,
 }
 
 /// Nodes that are alike.
@@ -149,6 +154,14 @@ impl Fleet {
         Self::parse(DEMO)
     }
 
+    /// A fleet of these nodes and nothing else.
+    pub fn of_pools(pools: Vec<Pool>) -> Self {
+        Self {
+            pools,
+            ..Self::default()
+        }
+    }
+
     /// A fleet of so many workers, two thirds of them amd64 and one third arm64 in three zones: for
     /// trying how things are at scale.
     pub fn of_size(nodes: u32) -> Self {
@@ -163,7 +176,7 @@ impl Fleet {
         if arm > 0 {
             pools.push(pool("arm", "arm64", arm));
         }
-        Self { pools }
+        Self::of_pools(pools)
     }
 
     /// The fleet, if everything it says can be.

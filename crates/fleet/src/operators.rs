@@ -28,6 +28,7 @@ mod start;
 
 pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
 pub use install::install;
+pub(crate) use install::namespace;
 pub use kinds::{
     MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
     MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, importer,

@@ -262,12 +262,12 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
 async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
     let mut world = World::start(fleet::model::DEMO, 50.0).await?;
     let lines = commands::list(&world.client()).await?;
-    assert_eq!(lines.len(), 12);
+    assert_eq!(lines.len(), 15);
     assert!(lines.iter().all(|line| line.ready && line.simulated));
     let leases: Api<Lease> = Api::namespaced(world.client(), "kube-node-lease");
     wait_until("every node has a lease", PATIENCE, async || {
         let count = leases.list(&ListParams::default()).await?.items.len();
-        Ok((count == 12).then_some(()))
+        Ok((count == 15).then_some(()))
     })
     .await?;
     let lease = leases.get("ibmz-1").await?;

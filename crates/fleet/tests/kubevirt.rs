@@ -83,24 +83,10 @@ async fn a_named_model_asks_for_its_label_and_nobody_has_one_for_best_match() ->
     let waiting = world.instance("match").await?;
     assert_eq!(phase(&waiting), "Scheduling");
     // Whoever labels a node so has libvirt say what it thinks of it.
-    world
-        .label(
-            "new-1",
-            json!({ "cpu-model.node.kubevirt.io/best-match-model": "true" }),
-        )
-        .await?;
-    world
-        .annotate(
-            "new-1",
-            json!({ "node-labeller.kubevirt.io/skip-node": "" }),
-        )
-        .await?;
-    world
-        .label(
-            "new-1",
-            json!({ "cpu-model.node.kubevirt.io/best-match-model": "true" }),
-        )
-        .await?;
+    let skip = json!({ "node-labeller.kubevirt.io/skip-node": "" });
+    world.annotate("new-1", skip).await?;
+    let label = json!({ "cpu-model.node.kubevirt.io/best-match-model": "true" });
+    world.label("new-1", label).await?;
     world
         .until_event("SyncFailed", "Unknown CPU model best-match-model")
         .await?;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::fleet::commands::{self, DrainOptions};
-use ::fleet::model::{Fleet, Pool};
+use ::fleet::model::{Cpu, Fleet, GENERATIONS, Pool};
 use ::fleet::registry::{self, Architecture, IMAGES, Publication};
 use anyhow::{Context as _, ensure};
 use clap::builder::PossibleValuesParser;
@@ -126,6 +126,10 @@ struct Add {
     /// Run this build of Windows, such as 10.0.20348.
     #[arg(long, value_name = "BUILD", requires = "arch")]
     windows_build: Option<String>,
+
+    /// Have a CPU of this generation, which decides what virtual machines can run.
+    #[arg(long, value_name = "GENERATION", requires = "arch", value_parser = PossibleValuesParser::new(GENERATIONS.map(|generation| generation.name)))]
+    cpu: Option<String>,
 
     /// How many nodes of each pool.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "arch")]
@@ -277,6 +281,7 @@ impl Add {
         let pools = self.names.iter().map(|name| Pool {
             os: self.os.clone(),
             windows_build: self.windows_build.clone(),
+            cpu: self.cpu.as_deref().map(Cpu::of_generation),
             count: self.count,
             ..Pool::new(name, &arch)
         });

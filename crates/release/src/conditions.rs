@@ -6,6 +6,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use machinery::json::go_quote;
 use serde::Serialize;
 
 use crate::evaluate::{Evaluation, Phase};
@@ -98,6 +99,19 @@ pub struct Claims {
     pub progressing: Claim,
     /// `Failing`.
     pub failing: Claim,
+}
+
+/// What `ReleaseAccepted` says when a release was read and found good. One that is for one architecture is
+/// for that of whoever reads it.
+pub fn accepted(version: &str, image: &str, architecture: &str) -> Claim {
+    let [version, image, architecture] = [version, image, architecture].map(go_quote);
+    Claim {
+        status: "True",
+        reason: "PayloadLoaded",
+        message: format!(
+            "Payload loaded version={version} image={image} architecture={architecture}"
+        ),
+    }
 }
 
 /// What a failure means while a release is on its way.

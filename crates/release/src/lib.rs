@@ -34,3 +34,4 @@ pub mod payload;
 pub mod preflight;
 pub mod replace;
 pub mod report;
+pub mod target;

@@ -4,6 +4,7 @@
 //! what kind of change it is, how long a migration will still take, which operators can be believed, and
 //! who claims to have arrived and has not.
 
+mod data;
 mod insights;
 mod nodes;
 mod operators;
@@ -16,8 +17,7 @@ use std::collections::BTreeMap;
 use api::openshift::{ClusterOperator, ClusterVersion, MachineConfigPool};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use machinery::time::{format_duration, format_time};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::adoption::Adoption;
 use crate::conditions::MACHINE_CONFIG;
@@ -140,16 +140,16 @@ pub struct ControlPlane {
     /// How many have arrived.
     pub completion: Completion,
     /// When it began.
-    #[serde(serialize_with = "as_time")]
+    #[serde(serialize_with = "data::time")]
     pub started: Option<Timestamp>,
     /// When it ended, if it has.
-    #[serde(serialize_with = "as_time")]
+    #[serde(serialize_with = "data::time")]
     pub completed: Option<Timestamp>,
     /// How long it has taken.
-    #[serde(serialize_with = "as_duration")]
+    #[serde(serialize_with = "data::duration")]
     pub duration: Option<SignedDuration>,
     /// How long it will still take, if anybody knows.
-    #[serde(serialize_with = "as_estimate")]
+    #[serde(serialize_with = "data::estimate")]
     pub remaining: Option<Estimate>,
     /// How operators are.
     pub health: Health,
@@ -210,7 +210,7 @@ impl Report {
         let outdated = workers.iter().any(|pool| !pool.is_done());
         let control_plane = ControlPlane {
             assessment,
-            updating: named(&operators, |it| it.is_updating()),
+            updating: named(&operators, OperatorReport::is_updating),
             completion: completion(&operators),
             started,
             completed: ended,
@@ -344,23 +344,4 @@ fn remaining(
     let waves = [first, last].map(|wave| wave.into_iter().map(awaited).collect());
     let machines = (!control.is_empty()).then(|| nodes::machines(control));
     estimate(&waves, cluster.past, machines)
-}
-
-fn as_time<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(format_time).serialize(serializer)
-}
-
-fn as_duration<S: Serializer>(
-    duration: &Option<SignedDuration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let whole = duration.map(|it| SignedDuration::from_secs(it.as_secs()));
-    whole.map(format_duration).serialize(serializer)
-}
-
-fn as_estimate<S: Serializer>(
-    estimate: &Option<Estimate>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    as_duration(&estimate.map(|it| it.remaining), serializer)
 }

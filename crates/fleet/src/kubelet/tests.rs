@@ -364,9 +364,7 @@ fn annotations_that_make_no_sense_are_named(
 #[case::memory(json!({"containers": [{"name": "c", "resources": {"requests": {"memory": "1Ti"}}}]}), Some("OutOfmemory"))]
 #[case::ports(json!({"containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": 80}]}]}), Some("NodePorts"))]
 fn a_node_does_not_take_what_does_not_fit(#[case] spec: Value, #[case] reason: Option<&str>) {
-    let fleet = crate::Fleet {
-        pools: vec![crate::model::Pool::new("n", "amd64")],
-    };
+    let fleet = crate::Fleet::of_pools(vec![crate::model::Pool::new("n", "amd64")]);
     let node = crate::model::expand(&fleet).remove(0);
     let taken =
         json!({"containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": 80}]}]});
@@ -389,7 +387,7 @@ fn of_two_that_do_not_fit_together_one_is_taken() {
         capacity: [("pods".to_owned(), crate::model::Amount::Number(1))].into(),
         ..crate::model::Pool::new("n", "amd64")
     };
-    let node = crate::model::expand(&crate::Fleet { pools: vec![pool] }).remove(0);
+    let node = crate::model::expand(&crate::Fleet::of_pools(vec![pool])).remove(0);
     let named = |uid: &str| {
         let mut pod = pod(&json!({}), &json!({}));
         pod.metadata.uid = Some(uid.into());

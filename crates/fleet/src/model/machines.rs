@@ -64,7 +64,9 @@ impl Machine {
     pub(super) fn names(&self) -> Vec<String> {
         match self.count {
             1 => vec![self.name.clone()],
-            count => (1..=count).map(|number| format!("{}-{number}", self.name)).collect(),
+            count => (1..=count)
+                .map(|number| format!("{}-{number}", self.name))
+                .collect(),
         }
     }
 

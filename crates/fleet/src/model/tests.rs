@@ -41,6 +41,9 @@ fn the_demo_has_the_nodes_it_promises() {
         ("control-plane amd64 linux -", 3),
         ("worker amd64 linux Skylake-Server-IBRS", 2),
         ("worker amd64 linux Icelake-Server-noTSX", 2),
+        ("worker amd64 linux EPYC-Rome", 1),
+        ("worker amd64 linux EPYC-Milan", 1),
+        ("worker amd64 linux EPYC-Genoa", 1),
         ("worker arm64 linux -", 2),
         ("worker s390x linux gen16a-base", 1),
         ("worker amd64 10.0.17763 -", 1),
@@ -124,6 +127,17 @@ fn windows_nodes_say_which_windows() {
 #[case("pools: [{name: a, arch: amd64, taints: [{key: k, effect: Never}]}]", &["pools[0].taints[0].effect", "\"Never\"", "NoSchedule"])]
 #[case("pools: [{name: a, arch: arm64, cpu: {vendor: Cavium, model: ThunderX2 99xx}}]", &["pools[0].cpu.model", "ThunderX2 99xx"])]
 #[case("pools: [{name: a, arch: amd64, count: 40000}]", &["pools", "40000", "nodes in all"])]
+#[case("pools: [{name: a, arch: amd64, cpu: {generation: pentium9}}]", &["pools[0].cpu.generation", "\"pentium9\"", "\"skylake\""])]
+#[case("pools: [{name: a, arch: arm64, cpu: {generation: skylake}}]", &["pools[0].cpu.generation", "generation of amd64", "arm64"])]
+#[case("pools: [{name: a, arch: amd64, cpu: {generation: skylake, vendor: Intel}}]", &["pools[0].cpu.generation", "no other field"])]
+#[case("pools: [{name: a, arch: amd64, cpu: {vendor: Intel}}]", &["pools[0].cpu.model", "unless `generation` says it all"])]
+#[case("virtualMachines: [{name: A}]", &["virtualMachines[0].name", "\"A\""])]
+#[case("virtualMachines: [{name: a}, {name: a}]", &["virtualMachines[1].name", "Duplicate value: \"a\""])]
+#[case("virtualMachines: [{name: a, arch: ppc64le}]", &["virtualMachines[0].arch", "\"ppc64le\"", "\"s390x\""])]
+#[case("virtualMachines: [{name: a, runStrategy: Never}]", &["virtualMachines[0].runStrategy", "\"Never\"", "\"Halted\""])]
+#[case("virtualMachines: [{name: a, evictionStrategy: Maybe}]", &["virtualMachines[0].evictionStrategy", "\"LiveMigrate\""])]
+#[case("virtualMachines: [{name: a, cpuModel: two words}]", &["virtualMachines[0].cpuModel", "\"two words\""])]
+#[case("virtualMachines: [{name: a, memory: much}]", &["virtualMachines[0][memory]", "\"much\""])]
 fn what_cannot_be_is_named(#[case] text: &str, #[case] said: &[&str]) {
     let error = Fleet::parse(text).expect_err("not valid");
     assert!(matches!(error, ModelError::Invalid(_)), "{error}");
@@ -150,6 +164,33 @@ fn a_fleet_is_the_same_when_written_and_read_again() {
     let written = serde_json::to_string(&fleet).expect("a fleet is JSON");
     // JSON is YAML.
     assert_eq!(Fleet::parse(&written).expect("still valid"), fleet);
+}
+
+#[test]
+fn machines_are_what_kubevirt_takes() {
+    let text = "virtualMachines: [{name: a, count: 2, cpuModel: EPYC, cores: 2, nodeSelector: {disk: fast}}, {name: b, namespace: c}]";
+    let fleet = Fleet::parse(text).expect("valid");
+    let all: Vec<serde_json::Value> = fleet
+        .virtual_machines
+        .iter()
+        .flat_map(super::Machine::objects)
+        .collect();
+    let names: Vec<&str> = all
+        .iter()
+        .filter_map(|it| it["metadata"]["name"].as_str())
+        .collect();
+    assert_eq!(names, ["a-1", "a-2", "b"]);
+    let spec = &all[0]["spec"]["template"]["spec"];
+    assert_eq!(
+        spec["domain"]["cpu"],
+        serde_json::json!({ "cores": 2, "model": "EPYC" })
+    );
+    assert_eq!(spec["nodeSelector"]["disk"], "fast");
+    assert_eq!(all[2]["metadata"]["namespace"], "c");
+    assert_eq!(
+        all[2]["spec"]["template"]["spec"]["domain"]["cpu"].get("model"),
+        None
+    );
 }
 
 #[test]

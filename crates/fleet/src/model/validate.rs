@@ -7,7 +7,7 @@ use machinery::field::{FieldError, Path};
 use machinery::names;
 use machinery::quantity::Quantity;
 
-use super::{Amount, Cpu, Fleet, GENERATIONS, Generation, Pool};
+use super::{Amount, Cpu, Fleet, GENERATIONS, Generation, Machine, Pool};
 use crate::nodes::address;
 
 /// Architectures Kubernetes has images for.
@@ -15,6 +15,10 @@ const ARCHITECTURES: [&str; 8] = [
     "386", "amd64", "arm", "arm64", "loong64", "ppc64le", "riscv64", "s390x",
 ];
 const SYSTEMS: [&str; 2] = ["linux", "windows"];
+/// Architectures KubeVirt runs on.
+const GUESTS: [&str; 3] = ["amd64", "arm64", "s390x"];
+const STRATEGIES: [&str; 5] = ["Always", "Halted", "Manual", "Once", "RerunOnFailure"];
+const EVICTIONS: [&str; 4] = ["External", "LiveMigrate", "LiveMigrateIfPossible", "None"];
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn fleet(fleet: &Fleet) -> Vec<FieldError> {
@@ -36,7 +40,59 @@ pub(super) fn fleet(fleet: &Fleet) -> Vec<FieldError> {
         let detail = format!("must be at most {} nodes in all", address::CAPACITY);
         errors.push(FieldError::invalid(&path, total, detail));
     }
+    machines(fleet, &mut errors);
     errors
+}
+
+fn machines(fleet: &Fleet, errors: &mut Vec<FieldError>) {
+    let path = Path::new("virtualMachines");
+    let mut names = BTreeSet::new();
+    for (index, machine) in fleet.virtual_machines.iter().enumerate() {
+        let at = path.index(index);
+        if !names.insert((&machine.namespace, &machine.name)) {
+            let name = machine.name.as_str();
+            errors.push(FieldError::duplicate(&at.child("name"), name));
+        }
+        machine_errors(machine, &at, errors);
+    }
+}
+
+fn machine_errors(machine: &Machine, at: &Path, errors: &mut Vec<FieldError>) {
+    for (field, name) in [("name", &machine.name), ("namespace", &machine.namespace)] {
+        for why in names::is_dns1123_label(name) {
+            errors.push(FieldError::invalid(&at.child(field), name.as_str(), why));
+        }
+    }
+    let mut check = |field: &str, value: &str, accepted: &[&'static str]| {
+        if !accepted.contains(&value) {
+            let accepted = accepted.iter().copied();
+            errors.push(FieldError::not_supported(&at.child(field), value, accepted));
+        }
+    };
+    check("arch", &machine.arch, &GUESTS);
+    check("runStrategy", &machine.run_strategy, &STRATEGIES);
+    if let Some(strategy) = &machine.eviction_strategy {
+        check("evictionStrategy", strategy, &EVICTIONS);
+    }
+    if let Some(model) = &machine.cpu_model {
+        // It becomes the name part of a label.
+        for why in names::is_qualified_name(model) {
+            errors.push(FieldError::invalid(
+                &at.child("cpuModel"),
+                model.as_str(),
+                why,
+            ));
+        }
+    }
+    for (key, value) in &machine.node_selector {
+        let path = at.child("nodeSelector").key(key);
+        let found = names::is_qualified_name(key).into_iter();
+        for why in found.chain(names::is_valid_label_value(value)) {
+            errors.push(FieldError::invalid(&path, value.as_str(), why));
+        }
+    }
+    let memory = BTreeMap::from([("memory".to_owned(), machine.memory.clone())]);
+    amounts(&memory, at, errors);
 }
 
 fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {

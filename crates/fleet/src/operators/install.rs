@@ -64,7 +64,8 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
         .collect()
 }
 
-async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
+/// Makes a namespace, unless it is there.
+pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
     let namespace = Namespace {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),

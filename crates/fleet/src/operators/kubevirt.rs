@@ -15,6 +15,8 @@
 mod config;
 mod context;
 mod defaults;
+#[cfg(test)]
+mod fixtures;
 mod handler;
 mod instances;
 mod labeller;

@@ -1,7 +1,7 @@
 //! `medley release status`: where a cluster is on its way to a release.
 
 use ::release::report::Details;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 
 use super::cluster::ReleaseArguments;
@@ -23,16 +23,30 @@ enum Detail {
     Operators,
 }
 
+/// What has to have arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Gate {
+    /// All operators, and the machines of the control plane.
+    ControlPlane,
+    /// All other machines as well.
+    Workers,
+}
+
 /// Show where a cluster is on its way to a release, and whether it has truly arrived.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release status
   medley release status --release quay.io/x/release:4.18.0-multi --details operators
-  medley release status --release release -o json")]
+  medley release status --release release -o json
+  until medley release status --release release --gate workers; do sleep 60; done")]
 pub(super) struct Arguments {
     /// What to show beyond the usual.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
     details: Detail,
+
+    /// Fail unless this has arrived.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    gate: Option<Gate>,
 
     /// Form of the output; text if absent.
     #[arg(short, long, value_enum)]
@@ -58,5 +72,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             read.now,
         ),
     };
-    exit::print(&text)
+    exit::print(&text)?;
+    if let Some(gate) = arguments.gate
+        && !report.is_complete(gate == Gate::Workers)
+    {
+        bail!(
+            "the cluster has not arrived at {} yet",
+            report.control_plane.target.text
+        );
+    }
+    Ok(())
 }

@@ -42,6 +42,7 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "medley plan --profile load-aware-rebalancing",
         "medley images",
         "medley fleet publish fedora --arch arm64",
+        "kubectl get vms,vmis -A",
     ] {
         let _ = writeln!(text, "  {command}");
     }

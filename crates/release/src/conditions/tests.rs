@@ -203,3 +203,13 @@ fn waits_begin_when_an_operator_is_reached_and_end_when_it_is_well() {
     waits.restart();
     assert_eq!(waits, Waits::default());
 }
+
+#[test]
+fn a_release_is_accepted() {
+    let claim = accepted("4.18.0", "quay.io/r@sha256:bb", "Multi");
+    assert_eq!((claim.status, claim.reason), ("True", "PayloadLoaded"));
+    assert_eq!(
+        claim.message,
+        "Payload loaded version=\"4.18.0\" image=\"quay.io/r@sha256:bb\" architecture=\"Multi\""
+    );
+}

@@ -30,7 +30,7 @@ impl fmt::Display for Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Insight {
     /// Since when.
-    #[serde(serialize_with = "super::as_time")]
+    #[serde(serialize_with = "super::data::time")]
     pub since: Option<Timestamp>,
     /// How bad it is.
     pub level: Level,

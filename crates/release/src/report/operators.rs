@@ -14,6 +14,10 @@ use crate::evaluate::{Undone, undone};
 /// An operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something else that it says or does not say"
+)]
 pub struct OperatorReport {
     /// What it is called.
     pub name: String,
@@ -28,7 +32,7 @@ pub struct OperatorReport {
     /// Whether it reports its image, and so can be believed to have arrived.
     pub reports_image: bool,
     /// Since when it is on its way, or is not.
-    #[serde(serialize_with = "super::as_time")]
+    #[serde(serialize_with = "super::data::time")]
     pub since: Option<Timestamp>,
     /// Why, in a word.
     pub reason: String,
@@ -66,11 +70,11 @@ pub(super) fn reports(cluster: &Cluster<'_>) -> Vec<OperatorReport> {
             let expected = plan.operators().iter();
             let of = |name: &str| cluster.operators.iter().find(|it| it.name_any() == name);
             expected
-                .map(|it| report(&it.name, of(&it.name), undone(&it.expected, of(&it.name))))
+                .map(|it| report(&it.name, of(&it.name), &undone(&it.expected, of(&it.name))))
                 .collect()
         }
         None => of_release(cluster.operators)
-            .map(|(name, it)| report(name, Some(it), guessed(cluster, name, it)))
+            .map(|(name, it)| report(name, Some(it), &guessed(cluster, name, it)))
             .collect(),
     };
     reports.sort_by(|one, other| one.name.cmp(&other.name));
@@ -104,7 +108,7 @@ fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec
     undone
 }
 
-fn report(name: &str, operator: Option<&ClusterOperator>, undone: Vec<Undone>) -> OperatorReport {
+fn report(name: &str, operator: Option<&ClusterOperator>, undone: &[Undone]) -> OperatorReport {
     let condition = |kind: &str| operator.and_then(|it| it.condition(kind));
     let progressing = condition("Progressing");
     OperatorReport {

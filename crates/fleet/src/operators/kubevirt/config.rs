@@ -104,13 +104,9 @@ impl Config {
     /// Whether nodes have no label for a model. Only the key counts: a model that is said not to be
     /// obsolete is so, and a list of one's own replaces the list that is built in.
     pub(super) fn hides(&self, model: &str) -> bool {
-        match self.obsolete() {
-            Some(own) => own.contains_key(model),
-            None => {
-                let plain = model.strip_suffix("-v1").unwrap_or(model);
-                OBSOLETE.contains(&plain)
-            }
-        }
+        let plain = model.strip_suffix("-v1").unwrap_or(model);
+        self.obsolete()
+            .map_or_else(|| OBSOLETE.contains(&plain), |own| own.contains_key(model))
     }
 
     /// Whether an administrator calls a model obsolete. The list that is built in does not count.

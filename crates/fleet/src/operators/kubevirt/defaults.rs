@@ -47,16 +47,14 @@ pub(super) fn refusal(spec: &Value) -> Option<String> {
             "spec.domain.cpu.model: Unsupported value: {model:?}: currently, host-passthrough is the only model supported on Arm64"
         ));
     }
-    let features = cpu["features"].as_array().into_iter().flatten();
-    features
-        .filter_map(|feature| {
-            let policy = feature["policy"].as_str().unwrap_or_default();
-            let name = feature["name"].as_str().unwrap_or_default();
-            let known = ["", "force", "require", "optional", "disable", "forbid"];
-            (!known.contains(&policy))
-                .then(|| format!("CPU feature {name} uses policy {policy} that is not supported."))
-        })
-        .next()
+    let mut features = cpu["features"].as_array().into_iter().flatten();
+    let known = ["", "force", "require", "optional", "disable", "forbid"];
+    features.find_map(|feature| {
+        let policy = feature["policy"].as_str().unwrap_or_default();
+        let name = feature["name"].as_str().unwrap_or_default();
+        let text = || format!("CPU feature {name} uses policy {policy} that is not supported.");
+        (!known.contains(&policy)).then(text)
+    })
 }
 
 #[cfg(test)]

@@ -167,7 +167,12 @@ impl Labeller {
         if news.is_empty() {
             return Ok(());
         }
-        let patch = json!({ "metadata": { "uid": node.metadata.uid, "labels": news } });
+        // Made of what was read: KubeVirt's, too, is refused if the labels are others by now.
+        let patch = json!({ "metadata": {
+            "uid": node.metadata.uid,
+            "resourceVersion": node.metadata.resource_version,
+            "labels": news,
+        }});
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let api: Api<Node> = Api::all(self.context.client.clone());
         let written = api

@@ -122,6 +122,18 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     manager.start(migrations, &queue, WORKERS);
 }
 
+/// What it is called that a target waits.
+fn pending(migration: &DynamicObject) -> String {
+    let uid = migration.metadata.uid.as_deref().unwrap_or_default();
+    format!("target of {uid} is pending")
+}
+
+/// What it is called that a target finds no node.
+fn unschedulable(migration: &DynamicObject) -> String {
+    let uid = migration.metadata.uid.as_deref().unwrap_or_default();
+    format!("target of {uid} is unschedulable")
+}
+
 impl Reconcile for Migrations {
     fn name(&self) -> &'static str {
         "virt-controller-migrations"
@@ -148,7 +160,6 @@ impl Reconcile for Migrations {
             };
             let uid = migration.metadata.uid.as_deref().unwrap_or_default();
             match (step(&facts), instance.clone()) {
-                (Step::Nothing, _) => return Ok(Next::Wait),
                 (Step::Enter(phase), instance) => {
                     self.enter(&migration, phase, instance.as_deref(), &launchers)
                         .await?;
@@ -208,8 +219,8 @@ impl Reconcile for Migrations {
                     context.finalize(kind, &migration, FINALIZER, false).await?;
                     return Ok(Next::Wait);
                 }
-                // Each of these is decided for an instance.
-                (_, None) => return Ok(Next::Wait),
+                // All others are decided for an instance.
+                (Step::Nothing, _) | (_, None) => return Ok(Next::Wait),
             }
         }
     }
@@ -258,6 +269,10 @@ impl Migrations {
             let source = source.map(|one| one.name.as_str());
             status(&mut changed)["migrationState"] =
                 json!({ "sourceNode": node, "sourcePod": source });
+        }
+        if matches!(phase, "Scheduled" | "Failed") {
+            self.context.pace.forget(&pending(migration));
+            self.context.pace.forget(&unschedulable(migration));
         }
         enter(&mut changed, phase, &now());
         if matches!(phase, "Succeeded" | "Failed")
@@ -334,9 +349,7 @@ impl Migrations {
         let context = &self.context;
         let key = Key::of(&migration.metadata);
         let (events, kind) = (&context.controller, &context.migration_kind);
-        let mut left = context
-            .pace
-            .left(&format!("pending {}", target.uid), PENDING);
+        let mut left = context.pace.left(&pending(migration), PENDING);
         let mut why = "pending";
         if target.unschedulable.is_some() {
             self.alert(instance, target);
@@ -345,9 +358,8 @@ impl Migrations {
                 Key::of(&instance.metadata)
             );
             events.warning_of_kind(migration, kind, "migrationTargetPodUnschedulable", text);
-            let sooner = format!("unschedulable {}", target.uid);
             if left.is_some() {
-                left = context.pace.left(&sooner, UNSCHEDULABLE);
+                left = context.pace.left(&unschedulable(migration), UNSCHEDULABLE);
                 why = "unschedulable";
             }
         }

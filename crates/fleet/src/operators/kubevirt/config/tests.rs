@@ -1,24 +1,15 @@
-use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::Config;
-
-fn config(configuration: Value) -> Config {
-    let object: DynamicObject = serde_json::from_value(json!({
-        "metadata": { "name": "kubevirt" },
-        "spec": { "configuration": configuration },
-    }))
-    .expect("an object");
-    Config::of(Some(&object))
-}
+use crate::operators::kubevirt::fixtures::config;
 
 #[test]
 fn without_a_word_all_is_as_by_default() {
     for config in [
         Config::of(None),
-        config(json!({})),
-        config(json!({ "cpuModel": "" })),
+        config(&json!({})),
+        config(&json!({ "cpuModel": "" })),
     ] {
         assert_eq!(config.cpu_model(), "host-model");
         assert_eq!(config.architecture(), "amd64");
@@ -26,7 +17,7 @@ fn without_a_word_all_is_as_by_default() {
         assert!(config.node_selectors().is_empty());
     }
     assert_eq!(
-        config(json!({ "cpuModel": "Haswell" })).cpu_model(),
+        config(&json!({ "cpuModel": "Haswell" })).cpu_model(),
         "Haswell"
     );
 }
@@ -49,13 +40,13 @@ fn only_the_keys_of_a_list_count(
     #[case] hidden: bool,
     #[case] obsolete: bool,
 ) {
-    let config = config(configuration);
+    let config = config(&configuration);
     assert_eq!(config.hides(model), hidden);
     assert_eq!(config.calls_obsolete(model), obsolete);
 }
 
 #[test]
 fn a_list_is_printed_as_go_does() {
-    let config = config(json!({ "obsoleteCPUModels": { "b": true, "a": false } }));
+    let config = config(&json!({ "obsoleteCPUModels": { "b": true, "a": false } }));
     assert_eq!(config.obsolete_as_printed(), "map[a:false b:true]");
 }

@@ -1,17 +1,8 @@
-use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{fill, refusal};
-use crate::operators::kubevirt::config::Config;
-
-fn config(configuration: Value) -> Config {
-    let object: DynamicObject = serde_json::from_value(
-        json!({ "metadata": {}, "spec": { "configuration": configuration } }),
-    )
-    .expect("an object");
-    Config::of(Some(&object))
-}
+use crate::operators::kubevirt::fixtures::config;
 
 #[rstest]
 #[case::nothing(json!({}), json!({}), "host-model")]
@@ -26,7 +17,7 @@ fn an_instance_gets_a_model(
     #[case] model: &str,
 ) {
     let cores = spec.pointer("/domain/cpu/cores").cloned();
-    let config = config(configuration);
+    let config = config(&configuration);
     fill(&mut spec, &config);
     assert_eq!(spec["domain"]["cpu"]["model"], model);
     assert_eq!(spec.pointer("/domain/cpu/cores").cloned(), cores);
@@ -41,7 +32,7 @@ fn an_instance_gets_an_architecture_and_a_strategy() {
     let mut spec = json!({});
     fill(
         &mut spec,
-        &config(json!({ "evictionStrategy": "LiveMigrate" })),
+        &config(&json!({ "evictionStrategy": "LiveMigrate" })),
     );
     assert_eq!(spec["architecture"], "amd64");
     assert_eq!(spec["evictionStrategy"], "LiveMigrate");

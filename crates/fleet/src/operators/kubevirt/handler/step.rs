@@ -67,14 +67,14 @@ fn refusal(model: &str, node: &Node, cpu: Option<&Cpu>) -> Option<String> {
     if matches!(model, "" | "host-model" | "host-passthrough") {
         return None;
     }
-    let usable = match cpu {
-        Some(cpu) => cpu.models.iter().any(|usable| usable == model),
-        // A node of which nothing else is known has only its labels.
-        None => {
-            let labels = node.metadata.labels.as_ref();
-            labels.is_some_and(|labels| labels.contains_key(&format!("{CPU_MODEL}{model}")))
-        }
+    // A node of which nothing else is known has only its labels.
+    let labelled = || {
+        let labels = node.metadata.labels.as_ref();
+        labels.is_some_and(|labels| labels.contains_key(&format!("{CPU_MODEL}{model}")))
     };
+    let usable = cpu.map_or_else(labelled, |cpu| {
+        cpu.models.iter().any(|usable| usable == model)
+    });
     if usable {
         return None;
     }

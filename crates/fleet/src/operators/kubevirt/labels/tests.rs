@@ -1,20 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::api::DynamicObject;
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{by_default, of_cpu, relabelled};
 use crate::model::{Cpu, Generation};
-use crate::operators::kubevirt::config::Config;
-
-fn config(configuration: Value) -> Config {
-    let object: DynamicObject = serde_json::from_value(
-        json!({ "metadata": {}, "spec": { "configuration": configuration } }),
-    )
-    .expect("an object");
-    Config::of(Some(&object))
-}
+use crate::operators::kubevirt::fixtures::config;
 
 fn cpu(generation: &str) -> Cpu {
     Generation::named(generation).expect("known").describe()
@@ -37,7 +28,7 @@ fn small() -> Cpu {
 
 #[test]
 fn a_cpu_has_exactly_these_labels() {
-    let labels = of_cpu(&small(), "amd64", &config(json!({})));
+    let labels = of_cpu(&small(), "amd64", &config(&json!({})));
     let expected = [
         // 486 and kvm64 are obsolete. What is known but not usable is still for migrations.
         ("cpu-feature.node.kubevirt.io/aes", "true"),
@@ -62,14 +53,14 @@ fn a_cpu_has_exactly_these_labels() {
 #[case("arm64")]
 #[case("ppc64le")]
 fn elsewhere_there_are_none(#[case] arch: &str) {
-    assert_eq!(of_cpu(&small(), arch, &config(json!({}))), BTreeMap::new());
+    assert_eq!(of_cpu(&small(), arch, &config(&json!({}))), BTreeMap::new());
     let only: Vec<String> = by_default(&small(), arch).into_keys().collect();
     assert_eq!(only, ["kubevirt.io/schedulable"]);
 }
 
 #[test]
 fn an_administrator_hides_models_and_the_own_model_of_a_host() {
-    let config = config(json!({ "obsoleteCPUModels": { "Westmere": false, "Penryn": true } }));
+    let config = config(&json!({ "obsoleteCPUModels": { "Westmere": false, "Penryn": true } }));
     let labels = of_cpu(&small(), "amd64", &config);
     assert_eq!(
         labels
@@ -86,7 +77,7 @@ fn an_administrator_hides_models_and_the_own_model_of_a_host() {
 
 #[test]
 fn what_was_said_before_goes_except_the_vendor() {
-    let nothing = config(json!({}));
+    let nothing = config(&json!({}));
     let mut before = of_cpu(&small(), "amd64", &nothing);
     before.insert("kubernetes.io/arch".into(), "amd64".into());
     before.insert(

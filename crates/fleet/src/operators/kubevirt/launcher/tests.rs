@@ -5,9 +5,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Config, render};
+use crate::operators::kubevirt::fixtures::{config, object};
 
-fn instance(spec: Value) -> DynamicObject {
-    serde_json::from_value(json!({
+fn instance(spec: &Value) -> DynamicObject {
+    object(json!({
         "metadata": {
             "name": "vm", "namespace": "ns", "uid": "u",
             "labels": { "mine": "yes", "kubevirt.io/nodeName": "n" },
@@ -15,18 +16,9 @@ fn instance(spec: Value) -> DynamicObject {
         },
         "spec": spec,
     }))
-    .expect("an instance")
 }
 
-fn config(configuration: Value) -> Config {
-    let object: DynamicObject = serde_json::from_value(
-        json!({ "metadata": {}, "spec": { "configuration": configuration } }),
-    )
-    .expect("an object");
-    Config::of(Some(&object))
-}
-
-fn pod(spec: Value) -> Value {
+fn pod(spec: &Value) -> Value {
     render(&instance(spec), &Config::default())
 }
 
@@ -36,7 +28,7 @@ fn selector(pod: &Value) -> BTreeMap<String, String> {
 
 #[test]
 fn a_launcher_says_whose_it_is() {
-    let pod = pod(json!({ "architecture": "amd64" }));
+    let pod = pod(&json!({ "architecture": "amd64" }));
     let meta = &pod["metadata"];
     assert_eq!(meta["generateName"], "virt-launcher-vm-");
     assert_eq!(
@@ -73,7 +65,7 @@ fn a_launcher_says_whose_it_is() {
     &["cpu-feature.node.kubevirt.io/aes", "cpu-feature.node.kubevirt.io/avx"]
 )]
 fn a_cpu_asks_for_labels(#[case] cpu: Value, #[case] keys: &[&str]) {
-    let pod = pod(json!({ "architecture": "amd64", "domain": { "cpu": cpu } }));
+    let pod = pod(&json!({ "architecture": "amd64", "domain": { "cpu": cpu } }));
     let mut expected = BTreeMap::from([
         ("kubernetes.io/arch".to_owned(), "amd64".to_owned()),
         ("kubevirt.io/schedulable".to_owned(), "true".to_owned()),
@@ -88,10 +80,10 @@ fn a_cpu_asks_for_labels(#[case] cpu: Value, #[case] keys: &[&str]) {
 #[test]
 fn what_an_instance_says_counts_more_than_what_all_have_in_common() {
     let config = config(
-        json!({ "developerConfiguration": { "nodeSelectors": { "a": "all", "b": "all" } } }),
+        &json!({ "developerConfiguration": { "nodeSelectors": { "a": "all", "b": "all" } } }),
     );
     let spec = json!({ "architecture": "arm64", "nodeSelector": { "b": "own", "c": "own" } });
-    let selector = selector(&render(&instance(spec), &config));
+    let selector = selector(&render(&instance(&spec), &config));
     let said = |key: &str| selector.get(key).map(String::as_str);
     assert_eq!(
         (said("a"), said("b"), said("c")),
@@ -104,7 +96,7 @@ fn what_an_instance_says_counts_more_than_what_all_have_in_common() {
 fn an_instance_with_the_model_of_its_host_avoids_obsolete_hosts_in_every_term() {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let avoid = json!({ "key": "node-labeller.kubevirt.io/obsolete-host-model", "operator": "DoesNotExist" });
-    let plain = pod(json!({ "domain": { "cpu": { "model": "host-model" } } }));
+    let plain = pod(&json!({ "domain": { "cpu": { "model": "host-model" } } }));
     assert_eq!(
         plain["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"],
         json!([{ "matchExpressions": [avoid] }])
@@ -118,7 +110,7 @@ fn an_instance_with_the_model_of_its_host_avoids_obsolete_hosts_in_every_term() 
         ] } },
     });
     let spec = json!({ "domain": { "cpu": { "model": "host-model" } }, "affinity": affinity });
-    let terms = pod(spec);
+    let terms = pod(&spec);
     let terms = &terms["spec"]["affinity"];
     assert_eq!(terms["podAffinity"], json!({ "kept": true }));
     let terms = &terms["nodeAffinity"][required]["nodeSelectorTerms"];
@@ -130,10 +122,10 @@ fn an_instance_with_the_model_of_its_host_avoids_obsolete_hosts_in_every_term() 
 #[test]
 fn forbidden_features_are_avoided_and_a_named_model_avoids_nothing() {
     let spec = json!({ "domain": { "cpu": { "model": "Haswell", "features": [{ "name": "mpx", "policy": "forbid" }] } } });
-    let forbidden = pod(spec).to_string();
+    let forbidden = pod(&spec).to_string();
     assert!(forbidden.contains("cpu-feature.node.kubevirt.io/mpx"));
     assert!(!forbidden.contains("obsolete-host-model"));
-    let named = pod(json!({ "domain": { "cpu": { "model": "Haswell" } } }));
+    let named = pod(&json!({ "domain": { "cpu": { "model": "Haswell" } } }));
     assert_eq!(named["spec"].get("affinity"), None);
 }
 
@@ -146,7 +138,7 @@ fn a_launcher_takes_what_its_guest_has(
     #[case] cpu: &str,
     #[case] memory: &str,
 ) {
-    let pod = pod(json!({ "domain": domain }));
+    let pod = pod(&json!({ "domain": domain }));
     let requests = &pod["spec"]["containers"][0]["resources"]["requests"];
     assert_eq!(requests["cpu"], cpu);
     assert_eq!(requests["memory"], memory);

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use rstest::rstest;
@@ -7,6 +5,7 @@ use serde_json::json;
 
 use super::{Step, step};
 use crate::model::{Cpu, Generation};
+use crate::operators::kubevirt::fixtures;
 use crate::operators::kubevirt::launcher::Launcher;
 
 fn instance(phase: &str, model: &str, leaving: bool) -> DynamicObject {
@@ -23,16 +22,8 @@ fn instance(phase: &str, model: &str, leaving: bool) -> DynamicObject {
 
 fn launcher(node: &str, phase: &str) -> Launcher {
     Launcher {
-        name: "virt-launcher-vm-1".into(),
-        uid: "1".into(),
-        node: node.into(),
-        address: None,
-        ready: true,
         phase: phase.into(),
-        leaving: false,
-        unschedulable: None,
-        migration: None,
-        node_selector: BTreeMap::new(),
+        ..fixtures::launcher("virt-launcher-vm-1", node)
     }
 }
 

@@ -1,10 +1,9 @@
-use std::collections::BTreeMap;
-
 use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::json;
 
 use super::{Step, step};
+use crate::operators::kubevirt::fixtures;
 use crate::operators::kubevirt::launcher::Launcher;
 
 fn instance(phase: &str, leaving: bool) -> DynamicObject {
@@ -17,26 +16,14 @@ fn instance(phase: &str, leaving: bool) -> DynamicObject {
 
 fn launcher() -> Launcher {
     Launcher {
-        name: "virt-launcher-vm-1".into(),
-        uid: "1".into(),
-        node: String::new(),
-        address: None,
         ready: false,
         phase: "Pending".into(),
-        leaving: false,
-        unschedulable: None,
-        migration: None,
-        node_selector: BTreeMap::new(),
+        ..fixtures::launcher("virt-launcher-vm-1", "")
     }
 }
 
 fn ready() -> Launcher {
-    Launcher {
-        node: "n".into(),
-        ready: true,
-        phase: "Running".into(),
-        ..launcher()
-    }
+    fixtures::launcher("virt-launcher-vm-1", "n")
 }
 
 fn down() -> Launcher {

@@ -4,12 +4,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Act, Facts, Verdict, decide};
+use crate::operators::kubevirt::fixtures::object;
 
-fn object(value: Value) -> DynamicObject {
-    serde_json::from_value(value).expect("an object")
-}
-
-fn machine(spec: Value, status: Value) -> DynamicObject {
+fn machine(spec: &Value, status: &Value) -> DynamicObject {
     object(json!({ "metadata": { "name": "vm", "uid": "m" }, "spec": spec, "status": status }))
 }
 
@@ -58,7 +55,7 @@ fn decided(machine: &DynamicObject, instance: Option<&DynamicObject>, now: i64) 
 #[case::once(json!({ "runStrategy": "Once" }), None, Act::Start)]
 #[case::once_done(json!({ "runStrategy": "Once" }), Some("Succeeded"), Act::Nothing)]
 fn a_strategy_decides(#[case] spec: Value, #[case] phase: Option<&str>, #[case] expected: Act) {
-    let machine = machine(spec, json!({}));
+    let machine = machine(&spec, &json!({}));
     let instance = phase.map(instance);
     assert_eq!(decided(&machine, instance.as_ref(), 0).act, expected);
 }
@@ -76,14 +73,14 @@ fn what_is_asked_for_is_done(
     #[case] expected: Act,
 ) {
     let status = json!({ "stateChangeRequests": [{ "action": request }] });
-    let machine = machine(json!({ "runStrategy": strategy }), status);
+    let machine = machine(&json!({ "runStrategy": strategy }), &status);
     let instance = phase.map(instance);
     assert_eq!(decided(&machine, instance.as_ref(), 0).act, expected);
 }
 
 #[test]
 fn a_machine_that_goes_takes_its_instance_along() {
-    let mut machine = machine(json!({ "runStrategy": "Always" }), json!({}));
+    let mut machine = machine(&json!({ "runStrategy": "Always" }), &json!({}));
     machine.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
     let running = instance("Running");
@@ -105,7 +102,7 @@ fn what_never_ran_is_tried_again_later_and_later() {
         ("e", 5, 250),
         ("f", 6, 300),
     ] {
-        let machine = machine(spec(), json!({ "startFailure": failure }));
+        let machine = machine(&spec(), &json!({ "startFailure": failure }));
         let mut failed = instance("Failed");
         failed.metadata.uid = Some(uid.to_owned());
         let verdict = decided(&machine, Some(&failed), 1000);
@@ -119,7 +116,7 @@ fn what_never_ran_is_tried_again_later_and_later() {
             .unwrap();
         assert_eq!(retry, at(1000 + wait));
     }
-    let waiting = machine(spec(), json!({ "startFailure": failure }));
+    let waiting = machine(&spec(), &json!({ "startFailure": failure }));
     let verdict = decided(&waiting, None, 1299);
     assert_eq!(verdict.act, Act::Nothing);
     assert_eq!(verdict.wake, Some(at(1300)));
@@ -143,7 +140,7 @@ fn what_never_ran_is_tried_again_later_and_later() {
 #[case(Some("Running"), "Running")]
 #[case(Some("Succeeded"), "Stopped")]
 fn a_word_says_how_a_machine_is(#[case] phase: Option<&str>, #[case] word: &str) {
-    let machine = machine(json!({ "runStrategy": "Always" }), json!({}));
+    let machine = machine(&json!({ "runStrategy": "Always" }), &json!({}));
     let instance = phase.map(instance);
     let verdict = decided(&machine, instance.as_ref(), 0);
     assert_eq!(verdict.status["printableStatus"], word);
@@ -151,7 +148,7 @@ fn a_word_says_how_a_machine_is(#[case] phase: Option<&str>, #[case] word: &str)
 
 #[test]
 fn other_words_say_what_keeps_it() {
-    let machine = machine(json!({ "runStrategy": "Always" }), json!({}));
+    let machine = machine(&json!({ "runStrategy": "Always" }), &json!({}));
     let mut waiting = instance("Scheduling");
     waiting.data["status"]["conditions"] =
         json!([{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }]);

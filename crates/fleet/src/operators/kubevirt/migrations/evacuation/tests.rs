@@ -2,17 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{failures, is_to_leave};
+use crate::operators::kubevirt::fixtures::object;
 
-fn object(value: Value) -> DynamicObject {
-    serde_json::from_value(value).expect("an object")
-}
-
-fn node(taints: Value) -> Node {
+fn node(taints: &Value) -> Node {
     serde_json::from_value(json!({ "metadata": {}, "spec": { "taints": taints } })).expect("a node")
 }
 
@@ -39,7 +35,7 @@ fn an_instance_leaves_when_it_can_and_should(
         "status": { "phase": phase, "nodeName": "a", "evacuationNodeName": asked },
     }));
     assert_eq!(
-        is_to_leave(&instance, Some(&node(taints)), "kubevirt.io/drain"),
+        is_to_leave(&instance, Some(&node(&taints)), "kubevirt.io/drain"),
         expected
     );
 }

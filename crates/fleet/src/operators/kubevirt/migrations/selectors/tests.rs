@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{keep_apart, lacking, mismatch, target_selector};
 use crate::model::Generation;
+use crate::operators::kubevirt::fixtures::{launcher, object};
 use crate::operators::kubevirt::launcher::Launcher;
 
 type Labels = BTreeMap<String, String>;
@@ -17,8 +18,11 @@ fn texts(entries: &[(&str, &str)]) -> Labels {
         .collect()
 }
 
-fn object(value: Value) -> DynamicObject {
-    serde_json::from_value(value).expect("an object")
+fn source(selector: &[(&str, &str)]) -> Launcher {
+    Launcher {
+        node_selector: texts(selector),
+        ..launcher("source", "a")
+    }
 }
 
 fn instance(model: &str) -> DynamicObject {
@@ -26,21 +30,6 @@ fn instance(model: &str) -> DynamicObject {
         "metadata": { "name": "vm", "uid": "i" },
         "spec": { "domain": { "cpu": { "model": model } } },
     }))
-}
-
-fn source(selector: &[(&str, &str)]) -> Launcher {
-    Launcher {
-        name: "source".into(),
-        uid: "s".into(),
-        node: "a".into(),
-        address: None,
-        ready: true,
-        phase: "Running".into(),
-        leaving: false,
-        unschedulable: None,
-        migration: None,
-        node_selector: texts(selector),
-    }
 }
 
 fn node() -> Labels {
@@ -54,9 +43,9 @@ fn node() -> Labels {
 }
 
 fn selector(
-    added: Value,
+    added: &Value,
     model: &str,
-    pod: Value,
+    pod: &Value,
     from: &Launcher,
     node: &Labels,
 ) -> Result<Labels, String> {
@@ -71,7 +60,7 @@ fn selector(
 #[test]
 fn the_first_move_asks_for_what_the_first_node_has() {
     let pod = json!({ "kubevirt.io/schedulable": "true" });
-    let found = selector(json!({}), "host-model", pod, &source(&[]), &node());
+    let found = selector(&json!({}), "host-model", &pod, &source(&[]), &node());
     let expected = texts(&[
         ("cpu-feature.node.kubevirt.io/vmx", "true"),
         ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
@@ -98,14 +87,14 @@ fn the_next_move_asks_for_the_same_wherever_it_begins() {
         ),
     ]);
     let pod = json!({ "kubevirt.io/schedulable": "true" });
-    let found = selector(json!({}), "host-model", pod, &source(&first), &newer);
+    let found = selector(&json!({}), "host-model", &pod, &source(&first), &newer);
     assert_eq!(found, Ok(texts(&first)));
 }
 
 #[test]
 fn a_named_model_asks_for_its_label_and_the_vendor() {
     let pod = json!({ "cpu-model.node.kubevirt.io/Haswell": "true" });
-    let found = selector(json!({}), "Haswell", pod, &source(&[]), &node());
+    let found = selector(&json!({}), "Haswell", &pod, &source(&[]), &node());
     let expected = texts(&[
         ("cpu-model.node.kubevirt.io/Haswell", "true"),
         ("cpu-vendor.node.kubevirt.io/Intel", "true"),
@@ -116,16 +105,16 @@ fn a_named_model_asks_for_its_label_and_the_vendor() {
 #[test]
 fn a_vendor_that_is_asked_for_already_is_enough() {
     let pod = json!({ "cpu-vendor.node.kubevirt.io/AMD": "true" });
-    let found = selector(json!({}), "Haswell", pod, &source(&[]), &node());
+    let found = selector(&json!({}), "Haswell", &pod, &source(&[]), &node());
     assert_eq!(
         found,
         Ok(texts(&[("cpu-vendor.node.kubevirt.io/AMD", "true")]))
     );
     // There is none on arm64.
     let none = selector(
-        json!({}),
+        &json!({}),
         "host-passthrough",
-        json!({}),
+        &json!({}),
         &source(&[]),
         &Labels::new(),
     );
@@ -136,9 +125,9 @@ fn a_vendor_that_is_asked_for_already_is_enough() {
 fn what_the_instance_asks_for_counts_more_than_what_the_move_does() {
     let added = json!({ "zone": "b", "disk": "fast" });
     let found = selector(
-        added,
+        &added,
         "Haswell",
-        json!({ "zone": "a" }),
+        &json!({ "zone": "a" }),
         &source(&[]),
         &Labels::new(),
     );
@@ -148,9 +137,9 @@ fn what_the_instance_asks_for_counts_more_than_what_the_move_does() {
 #[test]
 fn a_node_without_a_model_cannot_be_left() {
     let found = selector(
-        json!({}),
+        &json!({}),
         "host-model",
-        json!({}),
+        &json!({}),
         &source(&[]),
         &Labels::new(),
     );

@@ -1,15 +1,10 @@
-use std::collections::BTreeMap;
-
 use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Facts, Step, step};
+use crate::operators::kubevirt::fixtures::{launcher, object};
 use crate::operators::kubevirt::launcher::Launcher;
-
-fn object(value: Value) -> DynamicObject {
-    serde_json::from_value(value).expect("an object")
-}
 
 fn migration(phase: &str) -> DynamicObject {
     object(json!({
@@ -19,30 +14,19 @@ fn migration(phase: &str) -> DynamicObject {
     }))
 }
 
-fn instance(phase: &str, state: Value) -> DynamicObject {
+fn instance(phase: &str, state: &Value) -> DynamicObject {
     object(json!({
         "metadata": { "name": "vm", "uid": "i" },
         "status": { "phase": phase, "nodeName": "a", "migrationState": state },
     }))
 }
 
-fn launcher(name: &str, node: &str) -> Launcher {
-    Launcher {
-        name: name.into(),
-        uid: name.into(),
-        node: node.into(),
-        address: None,
-        ready: true,
-        phase: "Running".into(),
-        leaving: false,
-        unschedulable: None,
-        migration: (name == "target").then(|| "m".into()),
-        node_selector: BTreeMap::new(),
-    }
-}
-
 fn both() -> Vec<Launcher> {
-    vec![launcher("source", "a"), launcher("target", "b")]
+    let target = Launcher {
+        migration: Some("m".into()),
+        ..launcher("target", "b")
+    };
+    vec![launcher("source", "a"), target]
 }
 
 /// What is done, without the details.
@@ -106,7 +90,7 @@ fn a_migration_goes_its_way(
         .into_iter()
         .filter(|one| pods.contains(&one.name.as_str()))
         .collect();
-    let instance = instance("Running", state);
+    let instance = instance("Running", &state);
     assert_eq!(
         does(&migration(phase), Some(&instance), &launchers),
         expected
@@ -117,7 +101,7 @@ fn a_migration_goes_its_way(
 fn a_target_that_is_not_ready_is_waited_for() {
     let mut pods = both();
     pods[1].ready = false;
-    let instance = instance("Running", json!(null));
+    let instance = instance("Running", &json!(null));
     assert_eq!(
         does(&migration("Scheduling"), Some(&instance), &pods),
         "Await"
@@ -132,12 +116,12 @@ fn a_target_that_is_not_ready_is_waited_for() {
 #[test]
 fn only_what_runs_in_one_pod_is_moved_and_only_where_there_is_room() {
     let pending = migration("Pending");
-    let starting = instance("Scheduled", json!(null));
+    let starting = instance("Scheduled", &json!(null));
     assert_eq!(
         does(&pending, Some(&starting), &[launcher("source", "a")]),
         "Nothing"
     );
-    let running = instance("Running", json!(null));
+    let running = instance("Running", &json!(null));
     let left_behind = [launcher("source", "a"), launcher("earlier", "c")];
     assert_eq!(does(&pending, Some(&running), &left_behind), "Nothing");
     let crowded = Facts {
@@ -153,7 +137,7 @@ fn only_what_runs_in_one_pod_is_moved_and_only_where_there_is_room() {
 #[test]
 fn an_instance_has_one_migration_at_a_time() {
     let second = migration("");
-    let running = instance("Running", json!(null));
+    let running = instance("Running", &json!(null));
     let facts = Facts {
         migration: &second,
         instance: Some(&running),
@@ -179,7 +163,7 @@ fn without_an_instance_there_is_nothing_to_move(
     #[case] phase: Option<&str>,
     #[case] expected: &str,
 ) {
-    let instance = phase.map(|phase| instance(phase, json!(null)));
+    let instance = phase.map(|phase| instance(phase, &json!(null)));
     for phase in ["", "Pending", "Scheduling", "Running"] {
         assert_eq!(
             does(&migration(phase), instance.as_ref(), &both()),
@@ -193,12 +177,15 @@ fn a_migration_that_is_deleted_is_cancelled_unless_it_has_arrived() {
     let mut gone = migration("Running");
     gone.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
     gone.metadata.finalizers = Some(vec!["kubevirt.io/migrationJobFinalize".into()]);
-    let moving = instance("Running", json!({ "migrationUid": "m" }));
+    let moving = instance("Running", &json!({ "migrationUid": "m" }));
     assert_eq!(
         does(&gone, Some(&moving), &both()),
         "fail: Migration failed due to being canceled"
     );
-    let arrived = instance("Running", json!({ "migrationUid": "m", "completed": true }));
+    let arrived = instance(
+        "Running",
+        &json!({ "migrationUid": "m", "completed": true }),
+    );
     assert_eq!(does(&gone, Some(&arrived), &both()), "enter Succeeded");
     gone.data["status"]["phase"] = json!("Failed");
     assert_eq!(
