@@ -255,7 +255,7 @@ fn descriptors(chosen: &Chosen) -> BTreeMap<String, Descriptor> {
         .collect()
 }
 
-fn failed(name: &str, source: disk::Error) -> Error {
+pub(crate) fn failed(name: &str, source: disk::Error) -> Error {
     Error::Disk {
         image: name.to_owned(),
         source: source.into(),
@@ -368,7 +368,8 @@ impl Job {
             Prepared::Mounted(mounted) => {
                 watch.mounted(&mounted);
                 Self {
-                    layers: vec![mounted.layer(&name)?],
+                    layers: vec![mounted.layer()],
+                    unfinished: None,
                     bytes: Box::new(mounted::Bytes {
                         path: mounted.path,
                         stopped: Arc::clone(&stopped),

@@ -3,8 +3,8 @@
 //!
 //! Everywhere somebody watches: an instance that was handed over without its model is a failure.
 
-#[path = "governance/rights.rs"]
-mod rights;
+#[path = "common/ours.rs"]
+mod ours;
 #[path = "cpu/stage.rs"]
 mod stage;
 

@@ -226,7 +226,7 @@ async fn consider(
         version,
         plural,
     } = &request.resource;
-    let version = version.clone();
+    let (version, of) = (version.clone(), plural.clone());
     let layer = Layer::of(group, plural);
     if layer.is_none() && (group.as_str(), plural.as_str()) != (GROUP, PLURAL) {
         return Err(Refusal::bad(format!(
@@ -248,7 +248,7 @@ async fn consider(
     if let Some(layer) = layer {
         let asked = images::Asked {
             user: request.user_info,
-            plural,
+            plural: of,
             version,
             old,
             new: request.object,

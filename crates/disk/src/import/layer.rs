@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::ScopedJoinHandle;
 
-use platform::{Algorithm, Digest, Hasher};
+use platform::{Digest, Hasher};
 
 use super::flow::{self, Flow, Hash, Shared};
 use super::{Checkpoint, Contents, Layer, Run, Source};

@@ -28,16 +28,14 @@ use operator::images::cdi::Imports;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{TestCluster, wait_until};
+use testkit::{Forbidden, TestCluster, wait_until};
 use tokio::task::JoinSet;
 use webhook::{Checks, Running};
 
-use crate::rights::{self, Forbidden};
+use crate::ours::{NAMESPACE, Ours};
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// Where our operator is.
-pub(crate) const NAMESPACE: &str = "medley-system";
 /// A guest starts in no time.
 const FAST: f64 = 100.0;
 /// On nodes: which pool they are of.
@@ -50,7 +48,7 @@ pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     pub(crate) namespace: String,
     others: Manager,
-    ours: Mutex<Option<Manager>>,
+    ours: Ours,
     check: Mutex<Option<Running>>,
     forbidden: Forbidden,
     seen: Arc<Mutex<Seen>>,
@@ -105,7 +103,7 @@ impl Stage {
             cluster,
             namespace,
             others,
-            ours: Mutex::default(),
+            ours: Ours::default(),
             check: Mutex::default(),
             forbidden: Forbidden::default(),
             seen,
@@ -119,11 +117,9 @@ impl Stage {
 
     /// Has our controller work, with the rights that are shipped with it; the one before is stopped.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
-        self.rest().await;
         let jobs = BTreeSet::from([Job::CpuModels]);
         let registry = Registry::new(Vec::new());
-        let client = rights::client(&self.cluster, &jobs, &registry, &self.forbidden).await?;
-        let manager = Manager::new(client);
+        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
         let options = operator::Options {
             jobs,
             namespace: NAMESPACE.to_owned(),
@@ -134,16 +130,12 @@ impl Stage {
             },
         };
         operator::start(&manager, &options).await?;
-        *self.ours.lock() = Some(manager);
         Ok(())
     }
 
     /// Stops our controller.
     pub(crate) async fn rest(&self) {
-        let running = self.ours.lock().take();
-        if let Some(running) = running {
-            running.stop().await;
-        }
+        self.ours.stop().await;
     }
 
     /// Starts the check, with the rights that are shipped with it, and waits until the API server asks.

@@ -169,10 +169,7 @@ fn kubevirt() -> Value {
 
 /// What an instance is made of.
 fn instance_spec() -> Value {
-    let feature = requiring(
-        object([("name", text()), ("policy", text())]),
-        &["name"],
-    );
+    let feature = requiring(object([("name", text()), ("policy", text())]), &["name"]);
     let cpu = open(object([
         ("cores", int64()),
         ("features", list(&feature)),

@@ -215,22 +215,11 @@ fn progress_is_read_from_metrics(#[case] text: &str, #[case] parts: Option<u16>)
 }
 
 fn pulled_by_node(status: Value) -> Pod {
-    let mut volume = volume("arm64");
-    let source = volume.spec.source.as_mut().unwrap();
-    let registry = source.registry.as_mut().unwrap();
-    registry.pull_method = Some("node".to_owned());
-    let registry = registry.clone();
-    let making = Making {
-        volume: &volume,
-        claim: &PersistentVolumeClaim::default(),
-        room: None,
-        attempt: 1,
-        node: Some("arm64"),
-        image: "medley:1",
-        insecure: &[],
-        sniffing: Sniffing::Refuse,
-    };
-    let mut object = pod(&making, &registry);
+    let image = json!({ "registry": {
+        "url": "docker://r.example:5000/x@sha256:1", "secretRef": "s", "certConfigMap": "c",
+        "platform": { "architecture": "arm64" }, "pullMethod": "node",
+    } });
+    let mut object = json!(made_for(&image, "Filesystem", Some("arm64")));
     object["status"] = status;
     serde_json::from_value(object).unwrap()
 }
