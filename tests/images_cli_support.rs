@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{ContainerDisk, HostileServer, Layout, Misdeed, Registry, RegistryOptions};
 
-pub(crate) use testkit::{Said, has};
+pub(crate) use testkit::{Said, certificate, has};
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
@@ -244,17 +244,4 @@ impl Fixture {
         })
         .await
     }
-}
-
-/// A certificate for this machine and its key, and the authority that vouches for it, all in PEM.
-pub(crate) fn certificate() -> anyhow::Result<(String, String, String)> {
-    let key = rcgen::KeyPair::generate()?;
-    let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
-    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = parameters.self_signed(&key)?;
-    let issuer = rcgen::Issuer::new(parameters, key);
-    let own_key = rcgen::KeyPair::generate()?;
-    let own = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?
-        .signed_by(&own_key, &issuer)?;
-    Ok((own.pem(), own_key.serialize_pem(), authority.pem()))
 }

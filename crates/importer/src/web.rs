@@ -61,6 +61,7 @@ impl Found {
     /// Under which this version is known: its checksum, or what the server tells it from others by.
     pub fn image(&self) -> Result<poll::Image, Failure> {
         poll::File {
+            address: self.address.as_str(),
             etag: self.version.etag.as_deref(),
             modified: self.version.modified.as_deref(),
             length: self.version.length,

@@ -19,6 +19,8 @@
 //! the same suite then says whether it asks for the genuine behaviour.
 
 #[cfg(feature = "cluster")]
+mod certificate;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod container_disk;
 #[cfg(feature = "cluster")]
@@ -45,6 +47,8 @@ mod web;
 #[cfg(feature = "cluster")]
 mod webhook;
 
+#[cfg(feature = "cluster")]
+pub use certificate::certificate;
 #[cfg(feature = "cluster")]
 pub use cluster::TestCluster;
 pub use container_disk::{ContainerDisk, same_bytes};

@@ -293,7 +293,7 @@ fn is_final(facts: &Facts<'_>, failure: &Failure) -> bool {
     let source = facts.volume.spec.source.as_ref();
     let http = source.and_then(|source| source.http.as_ref());
     failure.reason == Reason::DigestMismatch
-        && http.is_some_and(|http| http.checksum.is_some())
+        && http.is_some_and(|http| http.checksum.as_ref().is_some_and(|it| !it.is_empty()))
         && label(&facts.volume.metadata, labels::DATA_IMPORT_CRON).is_none()
 }
 

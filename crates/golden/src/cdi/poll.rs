@@ -120,6 +120,8 @@ pub struct Manifest {
 /// What a web server says of a file. A file has no digest, but what it says changes with the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File<'a> {
+    /// Where it is.
+    pub address: &'a str,
     /// The entity tag.
     pub etag: Option<&'a str>,
     /// When it was last changed.
@@ -137,15 +139,17 @@ impl File<'_> {
     ///
     /// What tells versions apart is the checksum if there is one, else the entity tag. Behind a name
     /// that leads to one of several hosts, every host has tags of its own, but the same time and
-    /// length: those count there, and where there is no tag.
+    /// length: those count there, and where there is no tag. None of them says anything of files
+    /// elsewhere, which may have been put there at the same time: the address belongs to it.
     pub fn image(&self) -> Result<Image, Failure> {
         let dated = self.modified.map(|modified| {
             let length = self.length.map(|length| length.to_string());
-            format!("modified {modified} {}", length.unwrap_or_default())
+            let length = length.unwrap_or_default();
+            format!("{} modified {modified} {length}", self.address)
         });
         let tagged = self.etag.map(|etag| {
             // That bytes are not all the same is no reason to import: what they mean is.
-            format!("etag {}", etag.trim_start_matches("W/"))
+            format!("{} etag {}", self.address, etag.trim_start_matches("W/"))
         });
         let checksum = self.checksum.as_deref().map(str::to_ascii_lowercase);
         let told = match checksum {

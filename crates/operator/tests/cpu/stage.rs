@@ -216,9 +216,7 @@ impl Stage {
 
     /// What our controller tells Prometheus.
     pub(crate) fn metrics(&self) -> String {
-        let running = self.ours.lock();
-        let running = running.as_ref();
-        running.map(|it| it.metrics().render()).unwrap_or_default()
+        self.ours.metrics()
     }
 
     pub(crate) fn all<K>(&self) -> Api<K>

@@ -96,7 +96,9 @@ impl Site {
     pub(crate) fn version(&self, path: &str) -> String {
         let files = self.files.lock();
         let file = &files[path];
+        let address = self.url(path);
         let seen = poll::File {
+            address: &address,
             etag: file.etag.as_deref(),
             modified: file.modified.as_deref(),
             length: Some(file.bytes.len() as u64),

@@ -2,13 +2,16 @@
 //! of registries.
 
 use api::cdi::{DataImportCron, DataSource, DataVolume};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use operator::images::cdi::Imports;
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::{Misdeed, WebFile, same_bytes, wait_until};
+use testkit::{
+    Layout, Misdeed, PASSWORD, Registry, RegistryOptions, USERNAME, WebFile, certificate,
+    same_bytes, wait_until,
+};
 
 use crate::files::{Disks, Site, Wrong, gzip, xz};
 use crate::pods::ends;
@@ -272,6 +275,50 @@ async fn a_server_is_told_who_asks() -> anyhow::Result<()> {
         &stage.disk(&volume("fedora", "arm64", &version)),
         &disks.raw(1),
     )
+}
+
+/// Blobs of a registry are files on a web server: here one with TLS, a password, tags and ranges.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_has_to_prove_who_it_is() -> anyhow::Result<()> {
+    let disks = Disks::new()?;
+    let bytes = disks.qcow2(1)?;
+    let digest = platform::Digest::sha256(&bytes);
+    let folder = tempfile::tempdir()?;
+    let mut layout = Layout::new(folder.path())?;
+    let image = layout.image("arm64", &[&bytes], &json!({}))?;
+    layout.name("1", &image)?;
+    let (own, key, authority) = certificate()?;
+    let registry = Registry::start_with(RegistryOptions {
+        password: true,
+        tls: Some((own, key)),
+    })
+    .await?;
+    registry.push(&layout.source("1"), "disks/fedora:1")?;
+    // That a registry need not prove it does not mean that a web server need not.
+    let stage = Stage::importing(&[registry.host()]).await?;
+    let access = json!({ "accessKeyId": USERNAME, "secretKey": PASSWORD });
+    stage.secret("access", access).await?;
+    let url = format!("https://{}/v2/disks/fedora/blobs/{digest}", registry.host());
+    let mut http = json!({ "url": url, "secretRef": "access" });
+    cron(&stage, "arm64", http.clone()).await?;
+    stage.fails_for_now(CRON, "RegistryUnavailable").await?;
+    let crons: Api<DataImportCron> = stage.api();
+    crons.delete(CRON, &DeleteParams::default()).await?;
+    stage.until_gone::<DataImportCron>(CRON).await?;
+    let maps: Api<ConfigMap> = stage.api();
+    let map = json!({ "metadata": { "name": "authorities" }, "data": { "ca.pem": authority } });
+    maps.create(&PostParams::default(), &serde_json::from_value(map)?)
+        .await?;
+    http["certConfigMap"] = json!("authorities");
+    cron(&stage, "arm64", http).await?;
+    let found = stage
+        .until::<DataImportCron>("up to date", CRON, |it| {
+            condition(it, "UpToDate").0 == "True"
+        })
+        .await?;
+    let version = found["status"]["currentImports"][0]["Digest"].as_str();
+    let name = volume("fedora", "arm64", version.unwrap());
+    same_bytes(&stage.disk(&name), &disks.raw(1))
 }
 
 /// Where a server tells versions apart for sure, half a disk is gone on with; where not, it is begun anew.

@@ -125,6 +125,7 @@ fn questions_are_spread() {
 #[case::a_weak_tag_is_the_same(File { etag: Some("W/\"a\""), ..file() }, true)]
 #[case::touched(File { modified: Some("Tue"), ..file() }, true)]
 #[case::without_a_tag(File { etag: None, ..file() }, false)]
+#[case::elsewhere(File { address: "https://b", ..file() }, false)]
 #[case::with_a_checksum(File { checksum: Some(format!("sha256:{}", "AB".repeat(32))), ..file() }, false)]
 #[case::with_a_long_one(File { checksum: Some("sha512:ab".to_owned()), ..file() }, false)]
 fn versions_of_files_are_told_apart(#[case] other: File<'_>, #[case] same: bool) {
@@ -141,6 +142,7 @@ fn versions_of_files_are_told_apart(#[case] other: File<'_>, #[case] same: bool)
 
 fn file() -> File<'static> {
     File {
+        address: "https://a",
         etag: Some("\"a\""),
         modified: Some("Mon"),
         length: Some(5),
@@ -160,6 +162,11 @@ fn any_of_several_mirrors_has_the_same_version() {
     let one = mirror("\"one\"", "Mon").image().unwrap();
     assert_eq!(mirror("\"two\"", "Mon").image().unwrap(), one);
     assert_ne!(mirror("\"one\"", "Tue").image().unwrap(), one);
+    let elsewhere = File {
+        address: "https://b",
+        ..mirror("\"one\"", "Mon")
+    };
+    assert_ne!(elsewhere.image().unwrap(), one);
     let longer = File {
         length: Some(6),
         ..mirror("\"one\"", "Mon")

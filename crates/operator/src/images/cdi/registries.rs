@@ -22,9 +22,9 @@ const MOST: usize = 64;
 #[derive(Clone)]
 pub(super) struct Registries {
     world: World,
-    registries: Arc<Mutex<Clients>>,
+    for_images: Arc<Mutex<Clients>>,
     /// Web servers have to prove who they are, whatever registries need not.
-    servers: Arc<Mutex<Clients>>,
+    for_files: Arc<Mutex<Clients>>,
 }
 
 /// Clients by the certificates that they believe, and of whom; most need none. All are for these
@@ -47,8 +47,8 @@ impl Registries {
     pub(super) fn new(world: World) -> Self {
         Self {
             world,
-            registries: Arc::default(),
-            servers: Arc::default(),
+            for_images: Arc::default(),
+            for_files: Arc::default(),
         }
     }
 
@@ -70,10 +70,10 @@ impl Registries {
         let keyring = self.keyring(question, host.as_deref()).await?;
         let certificates = self.certificates(question).await?;
         let client = if is_file {
-            client(&self.servers, Vec::new(), certificates, host.as_deref())?
+            client(&self.for_files, Vec::new(), certificates, host.as_deref())?
         } else {
             let insecure = self.world.insecure().await.map_err(unavailable)?;
-            client(&self.registries, insecure, certificates, host.as_deref())?
+            client(&self.for_images, insecure, certificates, host.as_deref())?
         };
         Ok(Reached {
             source,

@@ -1,0 +1,14 @@
+//! Certificates for servers on this machine.
+
+/// A certificate for this machine and its key, and the authority that vouches for it, all in PEM.
+pub fn certificate() -> anyhow::Result<(String, String, String)> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = parameters.self_signed(&key)?;
+    let issuer = rcgen::Issuer::new(parameters, key);
+    let own_key = rcgen::KeyPair::generate()?;
+    let own = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?
+        .signed_by(&own_key, &issuer)?;
+    Ok((own.pem(), own_key.serialize_pem(), authority.pem()))
+}
