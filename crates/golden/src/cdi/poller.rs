@@ -82,13 +82,13 @@ pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> O
                 "app": "containerized-data-importer",
                 CRON_LABEL: crate::names::fitting(meta.name.as_deref().unwrap_or_default()),
             },
+            // It need not be waited for: where owners are checked, that takes no right.
             "ownerReferences": [{
                 "apiVersion": DataImportCron::api_version(&()),
                 "kind": DataImportCron::kind(&()),
                 "name": meta.name,
                 "uid": meta.uid,
                 "controller": true,
-                "blockOwnerDeletion": true,
             }],
         },
         "spec": {
