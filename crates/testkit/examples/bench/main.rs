@@ -6,6 +6,7 @@
 
 mod fleet;
 mod governance;
+mod idle;
 mod images;
 mod load;
 mod report;
@@ -76,7 +77,7 @@ enum Part {
     Fleet,
     /// A configuration with many governed objects.
     Governance,
-    /// Boot images: imports, looks, polls, decisions.
+    /// Boot images: imports, looks, polls, decisions, and a large cluster that converges.
     Images,
 }
 
