@@ -47,7 +47,7 @@ pub(crate) async fn import(
     more: &[&str],
 ) -> anyhow::Result<Said> {
     let line = ["images", "import", image, "--arch", architecture];
-    medley(&[&line, &["--to", path(to)], more].concat()).await
+    medley(&[&line[..], &["--to", path(to)], more].concat()).await
 }
 
 /// Looks at an image. What is told besides that is `more`.

@@ -216,7 +216,7 @@ impl<'a> Image<'a> {
                 return Ok(());
             };
             while !data.is_empty() {
-                unpacker.feed(&mut data, &mut |out| self.push(depth + 1, out))?;
+                unpacker.feed(&mut data, &mut |out: &[u8]| self.push(depth + 1, out))?;
             }
             if let Some(pack) = self.packs.get_mut(depth) {
                 *pack = Some(unpacker);
@@ -315,7 +315,7 @@ impl<'a> Image<'a> {
         loop {
             if let Some(pack) = self.packs.get_mut(depth) {
                 if let Some(mut unpacker) = pack.take() {
-                    unpacker.end(&mut |out| self.push(depth + 1, out))?;
+                    unpacker.end(&mut |out: &[u8]| self.push(depth + 1, out))?;
                 }
                 depth += 1;
             } else if self.decided {

@@ -31,6 +31,7 @@
 
 mod flow;
 mod layer;
+mod pool;
 #[cfg(test)]
 mod tests;
 
@@ -91,6 +92,12 @@ pub trait Source {
     /// The bytes of a layer from `offset` on. Called again for the same layer if another pass is
     /// needed; a source that cannot do that says [`io::ErrorKind::Unsupported`].
     fn open(&mut self, layer: &Layer, offset: u64) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Whether it verifies layers that are read from their beginning by itself: the end is then an error
+    /// unless the digest is right. Nobody has to hash twice.
+    fn verifies(&self) -> bool {
+        false
+    }
 }
 
 /// Who looks on.
@@ -156,7 +163,7 @@ impl Checkpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
-    /// The digest of the layer that it was in, as computed where the layer was read as a whole.
+    /// The digest of the layer that it was in, as computed where nobody knew it before.
     pub layer: Digest,
     /// Its file in `/disk`. As an artifact has no file, it has no name.
     pub path: Option<String>,

@@ -22,7 +22,7 @@ use zstd::stream::raw::{DParameter, InBuffer, Operation as _, OutBuffer};
 use crate::error::Error;
 
 /// Bytes that are handed on at once.
-const CHUNK: usize = 256 << 10;
+pub(crate) const CHUNK: usize = 256 << 10;
 
 /// Bytes that tell how a stream is packed.
 const MAGIC: usize = 6;
@@ -160,6 +160,19 @@ pub(crate) enum Step {
     Boundary,
 }
 
+/// Who takes what comes out.
+pub(crate) trait Out {
+    /// Takes the first bytes of a chunk. It may take all of the chunk, if it leaves another one of
+    /// [`CHUNK`] bytes in its place: so nothing has to be copied.
+    fn give(&mut self, chunk: &mut Vec<u8>, made: usize) -> Result<(), Error>;
+}
+
+impl<F: FnMut(&[u8]) -> Result<(), Error>> Out for F {
+    fn give(&mut self, chunk: &mut Vec<u8>, made: usize) -> Result<(), Error> {
+        self(chunk.get(..made).unwrap_or_default())
+    }
+}
+
 enum Decoder {
     /// Too few bytes to tell.
     Unknown(Vec<u8>),
@@ -286,11 +299,7 @@ impl Unpacker {
     }
 
     /// Takes input, which is shortened by what was used, and gives what comes out of it to `out`.
-    pub(crate) fn feed(
-        &mut self,
-        input: &mut &[u8],
-        out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<Step, Error> {
+    pub(crate) fn feed(&mut self, input: &mut &[u8], out: &mut dyn Out) -> Result<Step, Error> {
         if let Decoder::Unknown(head) = &mut self.decoder {
             let missing = MAGIC.saturating_sub(head.len()).min(input.len());
             let (part, rest) = input.split_at(missing);
@@ -307,21 +316,21 @@ impl Unpacker {
         self.decode(input, out)
     }
 
-    fn decode(
-        &mut self,
-        input: &mut &[u8],
-        out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<Step, Error> {
-        if matches!(self.decoder, Decoder::Plain) {
-            let data = std::mem::take(input);
-            self.packed += data.len() as u64;
-            self.unpacked += data.len() as u64;
-            self.check()?;
-            out(data)?;
-            return Ok(Step::Boundary);
-        }
+    fn decode(&mut self, input: &mut &[u8], out: &mut dyn Out) -> Result<Step, Error> {
         if self.chunk.is_empty() {
             self.chunk = vec![0; CHUNK];
+        }
+        if matches!(self.decoder, Decoder::Plain) {
+            for part in std::mem::take(input).chunks(CHUNK) {
+                self.packed += part.len() as u64;
+                self.unpacked += part.len() as u64;
+                self.check()?;
+                if let Some(place) = self.chunk.get_mut(..part.len()) {
+                    place.copy_from_slice(part);
+                }
+                out.give(&mut self.chunk, part.len())?;
+            }
+            return Ok(Step::Boundary);
         }
         loop {
             let (used, made, boundary) = self.turn(input)?;
@@ -330,7 +339,7 @@ impl Unpacker {
             self.unpacked += made as u64;
             self.check()?;
             if made > 0 {
-                out(self.chunk.get(..made).unwrap_or_default())?;
+                out.give(&mut self.chunk, made)?;
             }
             if boundary {
                 return Ok(Step::Boundary);
@@ -436,10 +445,7 @@ impl Unpacker {
     }
 
     /// There is no more input.
-    pub(crate) fn end(
-        &mut self,
-        out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn end(&mut self, out: &mut dyn Out) -> Result<(), Error> {
         if let Decoder::Unknown(head) = &mut self.decoder {
             let head = std::mem::take(head);
             self.start(Packing::of(&head))?;

@@ -280,6 +280,10 @@ impl disk::Source for Blobs {
             stopped: Arc::clone(&self.stopped),
         }))
     }
+
+    fn verifies(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes that nobody may want any more.

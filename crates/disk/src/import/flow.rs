@@ -8,11 +8,9 @@ use bytes::Bytes;
 use platform::{Digest, Hasher};
 
 use super::Layer;
+use super::pool::Pool;
 use crate::error::Error;
-use crate::unpack::{Packing, Step, Unpacker};
-
-/// Bytes that are read at once.
-const CHUNK: usize = 256 << 10;
+use crate::unpack::{Out, Packing, Step, Unpacker};
 
 /// What the threads share.
 #[derive(Debug, Default)]
@@ -23,26 +21,27 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
 }
 
-/// Fetches a layer from `offset` on; gives its digest if that was its beginning.
+/// Fetches a layer from `offset` on; gives its digest if it `hashes`.
 pub(super) fn fetch(
     mut from: Box<dyn Read + Send>,
     layer: &Layer,
     offset: u64,
+    hashes: bool,
     to: SyncSender<Bytes>,
+    pool: &Pool,
     shared: &Shared,
 ) -> Result<Option<Digest>, Error> {
     let mut to = Some(to);
-    let mut hasher = (offset == 0).then(|| layer.digest.hasher());
+    let mut hasher = hashes.then(|| layer.digest.hasher());
     let mut at = offset;
-    let mut buffer = vec![0; CHUNK];
     while !shared.stop.load(Ordering::Relaxed) {
+        let mut buffer = pool.take();
         let count = fill(&mut *from, &mut buffer).map_err(|source| Error::Read {
             layer: layer.digest.to_string(),
             offset: at,
             source,
         })?;
-        let part = buffer.get(..count).unwrap_or_default();
-        if part.is_empty() {
+        if count == 0 {
             break;
         }
         at += count as u64;
@@ -51,14 +50,17 @@ pub(super) fn fetch(
         if layer.size.is_some_and(|size| at > size) {
             return Err(size_mismatch(layer, at));
         }
-        // Before it is handed on: what is worked on while this thread hashes is the chunk before.
-        let chunk = Bytes::copy_from_slice(part);
-        if to.as_ref().is_some_and(|to| to.send(chunk).is_err()) {
+        // Handed on before it is hashed: others work on it meanwhile.
+        let chunk = pool.lend(buffer, count);
+        if to
+            .as_ref()
+            .is_some_and(|to| to.send(chunk.clone()).is_err())
+        {
             // Somebody found it to be nonsense; its digest tells whether it is damaged.
             to = None;
         }
         if let Some(hasher) = &mut hasher {
-            hasher.update(part);
+            hasher.update(&chunk);
         }
     }
     if shared.stop.load(Ordering::Relaxed) {
@@ -108,19 +110,31 @@ pub(super) enum Flow {
     End,
 }
 
+/// Hands on what was unpacked.
+struct Sending<'a> {
+    to: &'a SyncSender<Flow>,
+    pool: &'a Pool,
+}
+
+impl Out for Sending<'_> {
+    fn give(&mut self, chunk: &mut Vec<u8>, made: usize) -> Result<(), Error> {
+        let full = std::mem::replace(chunk, self.pool.take());
+        let data = Flow::Data(self.pool.lend(full, made));
+        self.to.send(data).map_err(|_| Error::Cancelled)
+    }
+}
+
 /// Unpacks what comes.
 pub(super) fn unpack(
     mut unpacker: Unpacker,
     from: &Receiver<Bytes>,
     to: &SyncSender<Flow>,
+    pool: &Pool,
     boundary_every: Option<u64>,
 ) {
     let mut last = unpacker.packed();
     let result = (|| {
-        let mut out = |data: &[u8]| {
-            to.send(Flow::Data(Bytes::copy_from_slice(data)))
-                .map_err(|_| Error::Cancelled)
-        };
+        let mut out = Sending { to, pool };
         for chunk in from {
             let mut input: &[u8] = &chunk;
             while !input.is_empty() {

@@ -8,6 +8,7 @@ use std::thread::ScopedJoinHandle;
 use platform::{Digest, Hasher};
 
 use super::flow::{self, Flow, Hash, Shared};
+use super::pool::Pool;
 use super::{Checkpoint, Contents, Layer, Run, Source};
 use crate::error::Error;
 use crate::image;
@@ -76,6 +77,8 @@ impl Run<'_, '_> {
         let from = source
             .open(layer, offset)
             .map_err(|error| self.cannot_open(layer, offset, error))?;
+        // What is read from the middle has a digest that nobody knows.
+        let hashes = offset == 0 && !source.verifies();
         let mut tar = Tar {
             reader: Reader::default(),
             taking: false,
@@ -108,14 +111,16 @@ impl Run<'_, '_> {
         let every = (self.pass == 1).then_some(self.options.checkpoint_every.max(1));
 
         let shared = Shared::default();
+        let pool = Pool::default();
         let fetched_before = self.fetched;
         std::thread::scope(|scope| {
             let (raw_to, raw_from) = sync_channel(PLACES);
             let (flow_to, flow_from) = sync_channel(PLACES);
             let (hash_to, hash_from) = sync_channel(PLACES);
-            let shared = &shared;
-            let fetching = scope.spawn(move || flow::fetch(from, layer, offset, raw_to, shared));
-            scope.spawn(move || flow::unpack(unpacker, &raw_from, &flow_to, every));
+            let (shared, pool) = (&shared, &pool);
+            let fetching =
+                scope.spawn(move || flow::fetch(from, layer, offset, hashes, raw_to, pool, shared));
+            scope.spawn(move || flow::unpack(unpacker, &raw_from, &flow_to, pool, every));
             let hashing = scope.spawn(move || flow::hash(hasher, &hash_from));
 
             let mut pass = Pass {

@@ -30,7 +30,7 @@ fn unpack(input: &[u8], piece: usize, limits: Limits) -> Result<Unpacked, Error>
     let mut boundaries = Vec::new();
     for mut part in input.chunks(piece.max(1)) {
         while !part.is_empty() {
-            let step = unpacker.feed(&mut part, &mut |data| {
+            let step = unpacker.feed(&mut part, &mut |data: &[u8]| {
                 all.extend_from_slice(data);
                 Ok(())
             })?;
@@ -39,7 +39,7 @@ fn unpack(input: &[u8], piece: usize, limits: Limits) -> Result<Unpacked, Error>
             }
         }
     }
-    unpacker.end(&mut |data| {
+    unpacker.end(&mut |data: &[u8]| {
         all.extend_from_slice(data);
         Ok(())
     })?;
@@ -93,12 +93,12 @@ fn members_and_frames_follow_each_other_and_their_borders_are_told(
     let mut unpacker = Unpacker::resume(Limits::default(), Packing::of(&packed), at, out).unwrap();
     let mut all = Vec::new();
     unpacker
-        .feed(&mut rest, &mut |data| {
+        .feed(&mut rest, &mut |data: &[u8]| {
             all.extend_from_slice(data);
             Ok(())
         })
         .unwrap();
-    unpacker.end(&mut |_| Ok(())).unwrap();
+    unpacker.end(&mut |_: &[u8]| Ok(())).unwrap();
     assert_eq!(all, [2; 10]);
     assert_eq!(unpacker.unpacked(), 400_010);
 }

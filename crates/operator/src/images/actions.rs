@@ -11,6 +11,8 @@
 
 use api::cdi::{DataImportCron, DataSource, DataVolume};
 use chassis::{Absent as _, Cache, Error, Key, Manager};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use golden::action::{Action, Kind, Named};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{
@@ -20,6 +22,9 @@ use kube::core::{GroupVersionKind, NamespaceResourceScope};
 use kube::discovery::ApiResource;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
+
+/// Actions under way at the same time: what each takes is waiting for a disk.
+const AT_A_TIME: usize = 16;
 
 /// Carries out actions in the name of one component.
 #[derive(Clone)]
@@ -57,19 +62,40 @@ impl Actions {
         }
     }
 
-    /// Carries out all, in their order. When this returns, the caches of the manager show it.
+    /// Carries out all, in their order; neighbours that do the same to different objects of one kind, some
+    /// at a time. When this returns, the caches of the manager show it.
     ///
     /// The first that cannot be carried out ends it; the next decision begins with what there is then.
     pub async fn carry_out(&self, actions: &[Action]) -> Result<(), Error> {
-        for action in actions {
-            let (kind, step) = match action {
-                Action::Create { kind, object } => (*kind, Step::Create(object)),
-                Action::Patch { kind, patch, .. } => (*kind, Step::Patch(patch)),
-                Action::Delete { kind, .. } => (*kind, Step::Delete),
-            };
-            self.take(kind, &action.of(), step).await?;
+        for alike in actions.chunk_by(is_alike) {
+            let mut rest = alike.iter();
+            let mut under_way = FuturesUnordered::new();
+            let mut outcome = Ok(());
+            loop {
+                while outcome.is_ok()
+                    && under_way.len() < AT_A_TIME
+                    && let Some(action) = rest.next()
+                {
+                    under_way.push(self.act(action));
+                }
+                // What has begun is seen to its end: half a request is worse than one too many.
+                let Some(done) = under_way.next().await else {
+                    break;
+                };
+                outcome = outcome.and(done);
+            }
+            outcome?;
         }
         Ok(())
+    }
+
+    async fn act(&self, action: &Action) -> Result<(), Error> {
+        let (kind, step) = match action {
+            Action::Create { kind, object } => (*kind, Step::Create(object)),
+            Action::Patch { kind, patch, .. } => (*kind, Step::Patch(patch)),
+            Action::Delete { kind, .. } => (*kind, Step::Delete),
+        };
+        self.take(kind, &action.of(), step).await
     }
 
     /// Puts a status in the place of the one there is, wherever the definition of the kind has it.
@@ -201,6 +227,18 @@ impl Actions {
             })
         })
     }
+}
+
+/// Whether it does not matter which of two neighbours comes first.
+fn is_alike(one: &Action, next: &Action) -> bool {
+    let same = match (one, next) {
+        (Action::Create { kind: one, .. }, Action::Create { kind: next, .. })
+        | (Action::Patch { kind: one, .. }, Action::Patch { kind: next, .. })
+        | (Action::Delete { kind: one, .. }, Action::Delete { kind: next, .. }) => one == next,
+        _ => false,
+    };
+    // No decision has two steps for one object; were there two, they would be neighbours.
+    same && one.of() != next.of()
 }
 
 /// A kind as the API knows it.

@@ -4,6 +4,7 @@
 //! The operator runs in the process of the benchmark, as the released binary has no profile with so
 //! many items; the server runs in a process of its own. Each is measured by itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,9 @@ use kube::{Api, Client};
 use operator::governance::Options;
 use serde_json::json;
 
-use crate::load;
 use crate::report::Report;
-use crate::target::{self, Target};
+use crate::target::Target;
+use crate::{idle, load};
 
 /// A name that the definition of the kind accepts.
 const PROFILE: &str = "example-profile";
@@ -35,16 +36,10 @@ const HOME: &str = "medley-system";
 const GOVERNED: &str = "governed";
 /// The longest wait for a phase.
 const LIMIT: Duration = Duration::from_mins(10);
-/// How long it takes until nothing is left to do: events are told after the fact.
-const SETTLE: Duration = Duration::from_secs(5);
 /// How far edits are apart.
 const APART: Duration = Duration::from_millis(500);
-/// How long the quiet is watched.
-const QUIET: Duration = Duration::from_secs(10);
 /// How soon drift has to be shown, in milliseconds.
 const SOON: f64 = 200.0;
-/// What "idle" may cost, in percent of a core.
-const IDLE: f64 = 1.0;
 
 /// How much is governed.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +69,14 @@ pub(crate) async fn measure(
     let mut phases = Phases::follow(client.clone()).await?;
     plan_and_apply(&client, &mut phases, report).await?;
     drift(&client, &mut phases, size, report).await?;
-    tokio::time::sleep(SETTLE).await;
-    quiet(&manager, target, &client, report).await?;
+    let configs: Api<VirtPlatformConfig> = Api::all(client);
+    let versions = async || {
+        let config = configs.get_metadata(PROFILE).await;
+        let meta = config.context("reading the configuration")?.metadata;
+        let version = meta.resource_version.unwrap_or_default();
+        Ok(BTreeMap::from([(PROFILE.to_owned(), version)]))
+    };
+    idle::quiet(&manager, target, versions, report).await?;
     manager.stop().await;
     Ok(())
 }
@@ -166,48 +167,6 @@ async fn drift(
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
-}
-
-/// Looks on while nothing happens.
-async fn quiet(
-    manager: &Manager,
-    target: &Target,
-    client: &Client,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let configs: Api<VirtPlatformConfig> = Api::all(client.clone());
-    let version = async || {
-        let config = configs
-            .get_metadata(PROFILE)
-            .await
-            .context("reading the configuration")?;
-        anyhow::Ok(config.metadata.resource_version)
-    };
-    let ours = [std::process::id()];
-    let before = version().await?;
-    let reconciles = reconciles(manager);
-    let (operator, server) = (target::cpu(&ours)?, target.cpu()?);
-    tokio::time::sleep(QUIET).await;
-    let share = |used: f64| used / QUIET.as_secs_f64() * 100.0;
-    let (operator, server) = (target::cpu(&ours)? - operator, target.cpu()? - server);
-    report.at_most(IDLE, "idle: operator", "% of a core", share(operator));
-    report.less_is_better("idle: server", "% of a core", share(server));
-    let looked = self::reconciles(manager) - reconciles;
-    report.at_most(0.0, "idle: reconciles", "", looked);
-    let written = f64::from(u8::from(version().await? != before));
-    report.at_most(0.0, "idle: writes of the status", "", written);
-    report.less_is_better("memory of the operator", "MiB", target::memory(&ours)?);
-    report.less_is_better("memory of the server", "MiB", target.memory()?);
-    Ok(())
-}
-
-/// How often a controller has looked at anything.
-fn reconciles(manager: &Manager) -> f64 {
-    let told = manager.metrics().render();
-    told.lines()
-        .filter(|line| line.starts_with("medley_reconcile_total{"))
-        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-        .sum()
 }
 
 /// What is read of a configuration: its phase alone, so that reading takes next to no time.

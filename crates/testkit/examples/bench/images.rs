@@ -1,10 +1,12 @@
-//! Boot images: importing a disk beside what is done without us, looking at an image, asking a registry, and
-//! deciding for a large cluster.
+//! Boot images: importing a disk beside what is done without us, looking at an image, asking a registry,
+//! deciding for a large cluster, and bringing one there.
 //!
 //! The disk is a qcow2 image in a layer of a registry on this machine. The other way is what importers do
 //! today: `skopeo copy`, `tar`, `qemu-img convert`, each with a file for the next; the last one flushes what it
 //! wrote, as ours does. Ours and theirs take turns, and the best of each counts.
 
+mod cluster;
+mod converge;
 mod cost;
 mod decide;
 mod disk;
@@ -23,6 +25,7 @@ use tempfile::TempDir;
 use testkit::{Layout, Registry};
 
 use crate::report::Report;
+use crate::target::Target;
 use cost::Cost;
 use disk::Layer;
 
@@ -63,7 +66,9 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     stage.imports(size, report)?;
     stage.looks(report)?;
     stage.polls(report).await?;
-    decide::measure(size.images, size.nodes, report)
+    decide::measure(size.images, size.nodes, report)?;
+    let target = Target::medley(binary).await?;
+    converge::measure(&target, size.images, size.nodes, report).await
 }
 
 /// What everything happens on.

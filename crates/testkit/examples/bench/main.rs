@@ -7,6 +7,7 @@
 mod cpu;
 mod fleet;
 mod governance;
+mod idle;
 mod images;
 mod load;
 mod release;
@@ -91,7 +92,7 @@ enum Part {
     Fleet,
     /// A configuration with many governed objects.
     Governance,
-    /// Boot images: imports, looks, polls, decisions.
+    /// Boot images: imports, looks, polls, decisions, and a large cluster that converges.
     Images,
     /// CPU models: decisions, questions about all machines, changes of nodes.
     Cpu,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use api::cdi::{DataImportCron, DataSource, DataVolume, Named, labels};
 use api::hco::Images;
-use api::ssp::{ARCHITECTURES, SSP};
+use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden::action::{Action, Kind};
 use golden::architectures::{self, Architectures};
 use golden::cdi::cron::{Claim, Storage};
@@ -22,10 +22,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::cluster::{ARCHITECTURE, node, template};
 use crate::report::Report;
 
-const ARCHITECTURE: [&str; 3] = ["amd64", "arm64", "s390x"];
-const HOME: &str = "kubevirt-os-images";
 /// Rounds before it is said that there is no end.
 const MOST: usize = 20;
 
@@ -107,39 +106,9 @@ fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     serde_json::from_value(value).context("reading an object")
 }
 
-fn template(number: usize) -> Value {
-    let source = format!("image-{number}");
-    json!({
-        "metadata": {
-            "name": format!("{source}-cron"),
-            "annotations": { ARCHITECTURES: ARCHITECTURE.join(",") },
-        },
-        "spec": {
-            "managedDataSource": source, "schedule": "0 */12 * * *",
-            "importsToKeep": 1, "retentionPolicy": "None", "garbageCollect": "Outdated",
-            "template": { "spec": {
-                "source": { "registry": { "url": format!("docker://quay.io/disks/{source}:1") } },
-                "storage": { "resources": { "requests": { "storage": "10Gi" } } },
-            } },
-        },
-    })
-}
-
 impl World {
     fn new(images: usize, nodes: usize) -> anyhow::Result<Self> {
         let templates: Vec<Value> = (0..images).map(template).collect();
-        let nodes = (0..nodes).map(|number| {
-            let role = if number < 3 { "control-plane" } else { "worker" };
-            let labels = json!({
-                format!("node-role.kubernetes.io/{role}"): "",
-                "kubernetes.io/hostname": format!("node-{number}"),
-            });
-            let architecture = ARCHITECTURE.get(number % 3);
-            json!({
-                "metadata": { "name": format!("node-{number}"), "labels": labels },
-                "status": { "nodeInfo": { "architecture": architecture, "operatingSystem": "linux" } },
-            })
-        });
         Ok(Self {
             images: Images {
                 namespace: "kubevirt-hyperconverged".to_owned(),
@@ -150,7 +119,7 @@ impl World {
                 templates: read(json!(templates))?,
                 ..Images::default()
             },
-            nodes: nodes.collect(),
+            nodes: (0..nodes).map(node).collect(),
             policy: Policy::default(),
             ssp: None,
             crons: BTreeMap::new(),
@@ -371,7 +340,7 @@ impl World {
 
 fn named(name: &str) -> Named {
     Named {
-        namespace: HOME.to_owned(),
+        namespace: GOLDEN_NAMESPACE.to_owned(),
         name: name.to_owned(),
     }
 }
