@@ -278,10 +278,8 @@ async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
 
     // What was removed stays removed; what the file has gained comes.
     commands::remove(&world.client(), "win2019-1").await?;
-    let more = format!(
-        "{}\n  - {{name: extra, arch: ppc64le}}\n",
-        fleet::model::DEMO
-    );
+    let extra = "pools:\n  - {name: extra, arch: ppc64le}\n";
+    let more = fleet::model::DEMO.replacen("pools:\n", extra, 1);
     world.restart(&more, 50.0).await?;
     let names: Vec<String> = commands::list(&world.client())
         .await?
@@ -290,7 +288,7 @@ async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
         .collect();
     assert!(names.contains(&"extra-1".to_owned()));
     assert!(!names.contains(&"win2019-1".to_owned()), "{names:?}");
-    assert_eq!(names.len(), 12);
+    assert_eq!(names.len(), 15);
     world.manager.stop().await;
     Ok(())
 }
