@@ -14,14 +14,13 @@ use chassis::Manager;
 use cpumodel::names::BEST_MATCH_MODEL;
 use fleet::operators::{Installed, names};
 use fleet::{Fleet, Options};
-use futures::TryStreamExt as _;
+use futures::StreamExt as _;
 use governance::Registry;
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{
-    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use operator::Job;
 use operator::images::cdi::Imports;
@@ -61,6 +60,8 @@ pub(crate) struct Stage {
 #[derive(Default)]
 struct Seen {
     states: usize,
+    /// What kept them from seeing.
+    troubles: Vec<String>,
     wrong: Vec<String>,
     /// The models that each instance was seen with, after it was handed over.
     models: BTreeMap<String, BTreeSet<String>>,
@@ -211,7 +212,11 @@ impl Stage {
         let instances = instances.list(&ListParams::default()).await;
         let any = instances.is_ok_and(|list| !list.items.is_empty());
         let seen = self.seen.lock();
-        assert!(seen.states > 0 || !any, "somebody watched");
+        assert!(
+            seen.states > 0 || !any,
+            "nobody watched: {:?}",
+            seen.troubles
+        );
         assert!(seen.wrong.is_empty(), "{:#?}", seen.wrong);
         for (instance, models) in &seen.models {
             assert_eq!(models.len(), 1, "{instance} had {models:?}");
@@ -452,22 +457,13 @@ pub(crate) fn is_in(instance: &VirtualMachineInstance, pool: &str) -> bool {
 
 /// Sees every state of every instance.
 async fn watch(api: Api<VirtualMachineInstance>, seen: Arc<Mutex<Seen>>) {
-    let mut from = "0".to_owned();
-    loop {
-        let Ok(events) = api.watch(&WatchParams::default(), &from).await else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        futures::pin_mut!(events);
-        while let Ok(Some(event)) = events.try_next().await {
-            match event {
-                WatchEvent::Added(it) | WatchEvent::Modified(it) => {
-                    from = it.resource_version().unwrap_or_default();
-                    seen.lock().look(&it);
-                }
-                WatchEvent::Error(_) => "0".clone_into(&mut from),
-                WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
-            }
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    futures::pin_mut!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Apply(it) | watcher::Event::InitApply(it)) => seen.lock().look(&it),
+            Ok(_) => {}
+            Err(error) => seen.lock().troubles.push(error.to_string()),
         }
     }
 }
