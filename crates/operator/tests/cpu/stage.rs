@@ -39,6 +39,17 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) const NAMESPACE: &str = "medley-system";
 /// A guest starts in no time.
 const FAST: f64 = 100.0;
+/// The kinds of a stock KubeVirt, and what runs them.
+pub(crate) const KUBEVIRT: Installed = Installed {
+    descheduler: None,
+    machine_config: false,
+    hyperconverged: None,
+    node_health: false,
+    cdi: false,
+    ssp: false,
+    templates: false,
+    virtual_machines: true,
+};
 /// On nodes: which pool they are of.
 pub(crate) const POOL: &str = "pool";
 /// The account of the check.
@@ -77,6 +88,22 @@ impl Stage {
 
     /// The same, but nobody chooses models yet.
     pub(crate) async fn without_check(fleet: &str) -> anyhow::Result<Arc<Self>> {
+        let stage = Self::bare().await?;
+        let options = Options {
+            fleet: Some(Fleet::parse(fleet)?),
+            speed: FAST,
+            operators: Some(KUBEVIRT),
+            ..Options::new(stage.client())
+        };
+        fleet::start(&stage.others, options).await?;
+        stage.settle().await?;
+        stage.labelled().await?;
+        stage.work().await?;
+        Ok(stage)
+    }
+
+    /// A cluster without KubeVirt, where nobody is at work.
+    pub(crate) async fn bare() -> anyhow::Result<Arc<Self>> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let namespace = cluster.namespace("machines").await?;
@@ -89,20 +116,10 @@ impl Stage {
         }
         operator::install(&client, NAMESPACE).await?;
         let others = Manager::new(client.clone());
-        let options = Options {
-            fleet: Some(Fleet::parse(fleet)?),
-            speed: FAST,
-            operators: Some(Installed {
-                virtual_machines: true,
-                ..Installed::default()
-            }),
-            ..Options::new(client.clone())
-        };
-        fleet::start(&others, options).await?;
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let mut watcher = JoinSet::new();
         watcher.spawn(watch(Api::all(client), Arc::clone(&seen)));
-        let stage = Self {
+        Ok(Arc::new(Self {
             cluster,
             namespace,
             others,
@@ -111,11 +128,7 @@ impl Stage {
             forbidden: Forbidden::default(),
             seen,
             _watcher: watcher,
-        };
-        stage.settle().await?;
-        stage.labelled().await?;
-        stage.work().await?;
-        Ok(Arc::new(stage))
+        }))
     }
 
     /// Has our controller work, with the rights that are shipped with it; the one before is stopped.
