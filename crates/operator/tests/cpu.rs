@@ -16,5 +16,7 @@ mod down;
 mod life;
 #[path = "cpu/reports.rs"]
 mod reports;
+#[path = "cpu/slipped.rs"]
+mod slipped;
 #[path = "cpu/stories.rs"]
 mod stories;

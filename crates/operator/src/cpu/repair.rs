@@ -18,6 +18,9 @@ use super::{COMPONENT, CpuModels};
 
 /// How often an instance that waits is looked at.
 const LOOK: Duration = Duration::from_secs(5);
+/// What the API server says if a check lets a request not pass, whatever its code: `admission webhook
+/// "..." denied the request: ...`.
+const DENIED: &str = "denied the request";
 
 impl CpuModels {
     /// Puts an instance without a model right, if it can be. Before the check is registered, whatever is
@@ -69,7 +72,7 @@ impl CpuModels {
                 self.instances.saw(&written).await;
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
+            Err(kube::Error::Api(status)) if status.message.contains(DENIED) => {
                 debug!(%key, message = status.message, "KubeVirt does not let an instance be changed");
                 self.replace_launchers(key, instance, |_| true).await
             }

@@ -14,14 +14,13 @@ use chassis::Manager;
 use cpumodel::names::BEST_MATCH_MODEL;
 use fleet::operators::{Installed, names};
 use fleet::{Fleet, Options};
-use futures::TryStreamExt as _;
+use futures::StreamExt as _;
 use governance::Registry;
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{
-    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use operator::Job;
 use operator::images::cdi::Imports;
@@ -38,6 +37,17 @@ use crate::ours::{NAMESPACE, Ours};
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// A guest starts in no time.
 const FAST: f64 = 100.0;
+/// The kinds of a stock KubeVirt, and what runs them.
+pub(crate) const KUBEVIRT: Installed = Installed {
+    descheduler: None,
+    machine_config: false,
+    hyperconverged: None,
+    node_health: false,
+    cdi: false,
+    ssp: false,
+    templates: false,
+    virtual_machines: true,
+};
 /// On nodes: which pool they are of.
 pub(crate) const POOL: &str = "pool";
 /// The account of the check.
@@ -59,6 +69,8 @@ pub(crate) struct Stage {
 #[derive(Default)]
 struct Seen {
     states: usize,
+    /// What kept them from seeing.
+    troubles: Vec<String>,
     wrong: Vec<String>,
     /// The models that each instance was seen with, after it was handed over.
     models: BTreeMap<String, BTreeSet<String>>,
@@ -74,6 +86,22 @@ impl Stage {
 
     /// The same, but nobody chooses models yet.
     pub(crate) async fn without_check(fleet: &str) -> anyhow::Result<Arc<Self>> {
+        let stage = Self::bare().await?;
+        let options = Options {
+            fleet: Some(Fleet::parse(fleet)?),
+            speed: FAST,
+            operators: Some(KUBEVIRT),
+            ..Options::new(stage.client())
+        };
+        fleet::start(&stage.others, options).await?;
+        stage.settle().await?;
+        stage.labelled().await?;
+        stage.work().await?;
+        Ok(stage)
+    }
+
+    /// A cluster without KubeVirt, where nobody is at work.
+    pub(crate) async fn bare() -> anyhow::Result<Arc<Self>> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let namespace = cluster.namespace("machines").await?;
@@ -86,20 +114,10 @@ impl Stage {
         }
         operator::install(&client, NAMESPACE).await?;
         let others = Manager::new(client.clone());
-        let options = Options {
-            fleet: Some(Fleet::parse(fleet)?),
-            speed: FAST,
-            operators: Some(Installed {
-                virtual_machines: true,
-                ..Installed::default()
-            }),
-            ..Options::new(client.clone())
-        };
-        fleet::start(&others, options).await?;
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let mut watcher = JoinSet::new();
         watcher.spawn(watch(Api::all(client), Arc::clone(&seen)));
-        let stage = Self {
+        Ok(Arc::new(Self {
             cluster,
             namespace,
             others,
@@ -108,11 +126,7 @@ impl Stage {
             forbidden: Forbidden::default(),
             seen,
             _watcher: watcher,
-        };
-        stage.settle().await?;
-        stage.labelled().await?;
-        stage.work().await?;
-        Ok(Arc::new(stage))
+        }))
     }
 
     /// Has our controller work, with the rights that are shipped with it; the one before is stopped.
@@ -203,7 +217,11 @@ impl Stage {
         let instances = instances.list(&ListParams::default()).await;
         let any = instances.is_ok_and(|list| !list.items.is_empty());
         let seen = self.seen.lock();
-        assert!(seen.states > 0 || !any, "somebody watched");
+        assert!(
+            seen.states > 0 || !any,
+            "nobody watched: {:?}",
+            seen.troubles
+        );
         assert!(seen.wrong.is_empty(), "{:#?}", seen.wrong);
         for (instance, models) in &seen.models {
             assert_eq!(models.len(), 1, "{instance} had {models:?}");
@@ -442,22 +460,13 @@ pub(crate) fn is_in(instance: &VirtualMachineInstance, pool: &str) -> bool {
 
 /// Sees every state of every instance.
 async fn watch(api: Api<VirtualMachineInstance>, seen: Arc<Mutex<Seen>>) {
-    let mut from = "0".to_owned();
-    loop {
-        let Ok(events) = api.watch(&WatchParams::default(), &from).await else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        futures::pin_mut!(events);
-        while let Ok(Some(event)) = events.try_next().await {
-            match event {
-                WatchEvent::Added(it) | WatchEvent::Modified(it) => {
-                    from = it.resource_version().unwrap_or_default();
-                    seen.lock().look(&it);
-                }
-                WatchEvent::Error(_) => "0".clone_into(&mut from),
-                WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
-            }
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    futures::pin_mut!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Apply(it) | watcher::Event::InitApply(it)) => seen.lock().look(&it),
+            Ok(_) => {}
+            Err(error) => seen.lock().troubles.push(error.to_string()),
         }
     }
 }
