@@ -105,7 +105,7 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
     let state = match (is_well, undone.is_empty(), arrival) {
         (false, ..) => format!("{name} holds the release up: it is not well"),
         (true, false, _) => format!("{name} is on its way"),
-        (true, true, Some(Arrival::Rolling | Arrival::Starting)) => {
+        (true, true, Some(Arrival::Rolling)) => {
             next.push(
                 "wait for its pods; the cluster does not, and may claim to be done".to_owned(),
             );
@@ -114,6 +114,9 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
         (true, true, _) if facts.expected.is_none() => format!(
             "{name} is well; whether it has arrived is only known with the release (--release)"
         ),
+        (true, true, Some(Arrival::Starting)) => {
+            format!("{name} has arrived, but not all of its pods are ready")
+        }
         (true, true, Some(Arrival::Arrived)) => {
             format!("{name} has arrived, and so have its pods")
         }

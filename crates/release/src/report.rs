@@ -243,8 +243,10 @@ impl Report {
     }
 }
 
+/// Whether nothing of another release runs. That a pod with the right image is not ready has many
+/// reasons, and its operator is asked for those.
 fn has_arrived(evidence: &Evidence) -> bool {
-    matches!(evidence.arrival, Arrival::Arrived | Arrival::NothingRuns)
+    evidence.arrival != Arrival::Rolling
 }
 
 fn named(operators: &[OperatorReport], of: impl Fn(&OperatorReport) -> bool) -> Vec<String> {

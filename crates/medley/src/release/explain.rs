@@ -1,5 +1,6 @@
 //! `medley release explain`: why it is with an operator as it is, and what would help.
 
+use ::release::evaluate::Plan;
 use ::release::explain::{Facts, explain};
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -35,10 +36,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let name = arguments.operator.as_str();
     let read = runtime::build()?.block_on(arguments.release.read())?;
     let actual = read.operators.iter().find(|it| it.name_any() == name);
-    let wanted = read.plan.iter().flat_map(|plan| plan.operators());
-    let expected = wanted.into_iter().find(|it| it.name == name);
+    let mut wanted = read.plan.iter().flat_map(Plan::operators);
+    let expected = wanted.find(|it| it.name == name);
     if actual.is_none() && expected.is_none() {
-        let names: Vec<String> = read.operators.iter().map(|it| it.name_any()).collect();
+        let names: Vec<String> = read
+            .operators
+            .iter()
+            .map(kube::ResourceExt::name_any)
+            .collect();
         bail!("there is no ClusterOperator {name}; {}", there_are(&names));
     }
     let running = actual.map(|it| read.running(it)).unwrap_or_default();

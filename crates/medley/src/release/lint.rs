@@ -1,7 +1,7 @@
 //! `medley release lint`: what is wrong with a release, before a cluster finds out.
 
 use ::release::adoption::Adoption;
-use ::release::lint::{Severity, lint};
+use ::release::lint::{Finding, Severity, lint};
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
@@ -53,32 +53,33 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "adoption": adoption,
             "findings": findings,
         }))?,
-        None => {
-            let rows = findings.iter().map(|it| {
-                [
-                    it.severity.to_string(),
-                    it.rule.to_string(),
-                    printable(it.operator.as_deref().unwrap_or_default()),
-                    printable(&it.file),
-                    it.message.chars().filter(|c| !c.is_control()).collect(),
-                ]
-            });
-            let headers = ["SEVERITY", "RULE", "OPERATOR", "FILE", "MESSAGE"];
-            let mut text = if findings.is_empty() {
-                String::new()
-            } else {
-                format!("{}\n", table(headers, rows.collect()))
-            };
-            if let Some(adoption) = &adoption {
-                text.push_str(&format!("{adoption}\n"));
-            }
-            text.push_str(&format!("{errors} errors, {warnings} warnings\n"));
-            text
-        }
+        None => format!(
+            "{}{}{errors} errors, {warnings} warnings\n",
+            rows(&findings),
+            adoption.map(|it| format!("{it}\n")).unwrap_or_default()
+        ),
     };
     exit::print(&text)?;
     if errors > 0 || (arguments.strict && warnings > 0) {
         bail!("{} has {errors} errors and {warnings} warnings", found.name);
     }
     Ok(())
+}
+
+/// What is wrong, as a table; nothing if nothing is.
+fn rows(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let rows = findings.iter().map(|it| {
+        [
+            it.severity.to_string(),
+            it.rule.to_string(),
+            printable(it.operator.as_deref().unwrap_or_default()),
+            printable(&it.file),
+            it.message.chars().filter(|c| !c.is_control()).collect(),
+        ]
+    });
+    let headers = ["SEVERITY", "RULE", "OPERATOR", "FILE", "MESSAGE"];
+    format!("{}\n", table(headers, rows.collect()))
 }

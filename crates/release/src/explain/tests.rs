@@ -75,6 +75,11 @@ fn states_follow_from_what_is_known() {
         state(quiet, quiet, Some(&rolling)),
         "dns says to have arrived, but its pods have not"
     );
+    let starting = evidence(Arrival::Starting, Vec::new());
+    assert_eq!(
+        state(quiet, quiet, Some(&starting)),
+        "dns has arrived, but not all of its pods are ready"
+    );
     assert!(state(some, None, None).contains("only known with the release"));
 }
 

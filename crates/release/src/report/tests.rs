@@ -381,6 +381,10 @@ fn a_cluster_that_claims_too_early_is_found_out() {
         }],
         unready: Vec::new(),
     }];
+    moment.evidence[0].arrival = Arrival::Starting;
+    let calm = moment.report(Some(&plan));
+    assert_eq!(calm.control_plane.assessment, Assessment::Completed);
+    moment.evidence[0].arrival = Arrival::Rolling;
     let report = moment.report(Some(&plan));
     assert_eq!(report.control_plane.assessment, Assessment::Early);
     assert!(!report.is_complete(false));

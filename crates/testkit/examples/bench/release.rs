@@ -94,7 +94,7 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
         let name = &names[round % names.len()];
         actual.insert(
             name.clone(),
-            operator(name, (round / names.len()) % 2 == 0)?,
+            operator(name, (round / names.len()).is_multiple_of(2))?,
         );
         let look = Instant::now();
         let evaluation = plan.evaluate(&actual, Phase::Updating);
