@@ -86,10 +86,10 @@ impl Folder {
                 break;
             }
             while !input.is_empty() {
-                unpacker.feed(&mut input, &mut |data| archive.take(data))?;
+                unpacker.feed(&mut input, &mut |data: &[u8]| archive.take(data))?;
             }
         }
-        unpacker.end(&mut |data| archive.take(data))?;
+        unpacker.end(&mut |data: &[u8]| archive.take(data))?;
         archive.reader.end()?;
         let changes = archive.changes;
         if changes.clears {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ::release::payload::{Files, METADATA, Payload};
 use anyhow::{Context as _, bail};
@@ -73,11 +74,12 @@ pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Re
         .with_context(|| format!("{from} is neither a folder nor an image of a release"))?;
     let client = registry.client(&source)?;
     let what = || format!("reading the release in {source}");
-    let image = Image::open(&source, &client, registry.keyring()?)
+    let keyring = registry.keyring()?;
+    let image = Image::open(&source, &client, Arc::clone(&keyring))
         .await
         .with_context(what)?;
     let name = source.to_string();
-    let architecture = importer::usual_architecture(&image, &name)
+    let architecture = importer::usual_architecture(&source, &client, &keyring)
         .await
         .with_context(what)?;
     let (_, files) = importer::folder(&image, &name, &architecture, FOLDER)

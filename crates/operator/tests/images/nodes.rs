@@ -8,7 +8,7 @@ use operator::images::cdi::Imports;
 use serde_json::{Value, json};
 
 use crate::pods::ends;
-use crate::stage::{Stage, by, condition, volume};
+use crate::stage::{Stage, condition, volume};
 
 const URL: &str = "docker://registry.invalid/disks/fedora:41";
 const CRON: &str = "fedora-image-cron-arm64";

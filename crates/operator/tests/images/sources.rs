@@ -9,9 +9,9 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use testkit::wait_until;
+use testkit::{by, wait_until};
 
-use crate::stage::{NAMESPACE, PATIENCE, Stage, by, condition};
+use crate::stage::{NAMESPACE, PATIENCE, Stage, condition};
 
 const CRON: &str = "base-image-cron-arm64";
 const ELSEWHERE: &str = "builds";

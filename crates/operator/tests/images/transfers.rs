@@ -5,11 +5,11 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::api::{DeleteParams, ListParams, Patch, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use testkit::wait_until;
+use testkit::{by, wait_until};
 
 use crate::library::Library;
 use crate::sources::allow;
-use crate::stage::{NAMESPACE, PATIENCE, Stage, by, condition};
+use crate::stage::{NAMESPACE, PATIENCE, Stage, condition};
 
 const HOME: &str = "machines";
 
@@ -49,8 +49,7 @@ async fn interim(stage: &Stage) -> anyhow::Result<Vec<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_golden_image_is_copied_into_another_namespace() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
+    let library = Library::published("1")?;
     let server = library.serve().await?;
     let stage = Stage::importing(&[server.host()]).await?;
     let client = stage.cluster.client();
@@ -105,8 +104,7 @@ async fn a_golden_image_is_copied_into_another_namespace() -> anyhow::Result<()>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_nobody_waits_for_leaves_nothing_behind() -> anyhow::Result<()> {
-    let mut library = Library::new()?;
-    library.publish_all("1", 1)?;
+    let library = Library::published("1")?;
     let server = library.serve().await?;
     let stage = Stage::importing(&[server.host()]).await?;
     let namespaces: Api<Namespace> = Api::all(stage.cluster.client());
