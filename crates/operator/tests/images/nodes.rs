@@ -6,6 +6,7 @@ use kube::api::{ListParams, Patch};
 use kube::{Api, ResourceExt as _};
 use operator::images::cdi::Imports;
 use serde_json::{Value, json};
+use testkit::by;
 
 use crate::pods::ends;
 use crate::stage::{Stage, condition, volume};
