@@ -9,6 +9,8 @@
 //! What is refused is no failure but a race: the error says so ([`Error::is_race`]), and what there
 //! is now is looked at again.
 
+use std::collections::BTreeSet;
+
 use api::cdi::{DataImportCron, DataSource, DataVolume};
 use chassis::{Absent as _, Cache, Error, Key, Manager};
 use futures::StreamExt as _;
@@ -67,14 +69,17 @@ impl Actions {
     ///
     /// The first that cannot be carried out ends it; the next decision begins with what there is then.
     pub async fn carry_out(&self, actions: &[Action]) -> Result<(), Error> {
-        for alike in actions.chunk_by(is_alike) {
-            let mut rest = alike.iter();
+        let mut later = actions;
+        while !later.is_empty() {
+            let (now, rest) = later.split_at(alike(later));
+            later = rest;
+            let mut now = now.iter();
             let mut under_way = FuturesUnordered::new();
             let mut outcome = Ok(());
             loop {
                 while outcome.is_ok()
                     && under_way.len() < AT_A_TIME
-                    && let Some(action) = rest.next()
+                    && let Some(action) = now.next()
                 {
                     under_way.push(self.act(action));
                 }
@@ -229,16 +234,18 @@ impl Actions {
     }
 }
 
-/// Whether it does not matter which of two neighbours comes first.
-fn is_alike(one: &Action, next: &Action) -> bool {
-    let same = match (one, next) {
-        (Action::Create { kind: one, .. }, Action::Create { kind: next, .. })
-        | (Action::Patch { kind: one, .. }, Action::Patch { kind: next, .. })
-        | (Action::Delete { kind: one, .. }, Action::Delete { kind: next, .. }) => one == next,
-        _ => false,
+/// How many of the first actions do the same to different objects of one kind: it does not matter which
+/// of them comes first.
+fn alike(actions: &[Action]) -> usize {
+    let what = |action: &Action| match action {
+        Action::Create { kind, .. } => (*kind, 0),
+        Action::Patch { kind, .. } => (*kind, 1),
+        Action::Delete { kind, .. } => (*kind, 2),
     };
-    // No decision has two steps for one object; were there two, they would be neighbours.
-    same && one.of() != next.of()
+    let first = actions.first().map(what);
+    let mut objects = BTreeSet::new();
+    let same = |it: &&Action| Some(what(it)) == first && objects.insert(it.of());
+    actions.iter().take_while(same).count()
 }
 
 /// A kind as the API knows it.
