@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::world::{World, cpu, phase, phases};
@@ -227,7 +228,7 @@ async fn instances_leave_a_node_that_is_drained() -> anyhow::Result<()> {
         .until("web", "has left", |it| it["status"]["nodeName"] == "twin-2")
         .await?;
     let all = world.all("VirtualMachineInstanceMigration");
-    let all = all.list(&Default::default()).await?;
+    let all = all.list(&ListParams::default()).await?;
     let said = all.items[0]
         .metadata
         .annotations
