@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Eject(governance::eject::Arguments),
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
-    Cpu(cpu::Arguments),
+    Cpu(cpu::CpuArguments),
     Importer(importer::Arguments),
     Snapshot(snapshot::Arguments),
     Apiserver(apiserver::Arguments),

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 /// that.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Arguments {
+pub(crate) struct CpuArguments {
     #[command(subcommand)]
     command: Option<Command>,
 
@@ -37,7 +37,7 @@ enum Form {
 }
 
 /// Runs `medley cpu ...`.
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &CpuArguments) -> anyhow::Result<()> {
     match &arguments.command {
         None => list::run(&arguments.list),
         Some(Command::Explain(arguments)) => explain::run(arguments),

@@ -191,7 +191,7 @@ fn is_alive(instance: &VirtualMachineInstance) -> bool {
     ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())
 }
 
-pub(super) fn not_installed() -> anyhow::Error {
+fn not_installed() -> anyhow::Error {
     anyhow!(
         "there are no virtual machines: the cluster has no CustomResourceDefinition virtualmachineinstances.{GROUP}; it comes with KubeVirt"
     )
