@@ -374,7 +374,7 @@ impl Stage {
         let phase = Mutex::new(String::new());
         let ended = wait_until(&format!("migration of {name}"), PATIENCE, async || {
             let now = api.get(&made).await?.phase().to_owned();
-            *phase.lock() = now.clone();
+            phase.lock().clone_from(&now);
             Ok(["Succeeded", "Failed"].contains(&&*now).then_some(now))
         })
         .await

@@ -39,7 +39,7 @@ async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> 
     let bindings: Api<ClusterRoleBinding> = Api::all(stage.cluster.client());
     bindings.create(&PostParams::default(), &binding).await?;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let check = webhook::start(stage.cluster.client(), any, &Checks::default()).await?;
+    let check = webhook::start(stage.cluster.client(), any, &webhook::Checks::default()).await?;
     let probe = as_user(&stage, "probe")?;
     wait_until("the API server asks the check", PATIENCE, async || {
         let params = PatchParams {
