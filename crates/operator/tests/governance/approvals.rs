@@ -9,7 +9,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
-use webhook::Checks;
 
 use crate::stage::{LOAD_AWARE, NAMESPACE, PATIENCE, Stage, condition, item};
 
