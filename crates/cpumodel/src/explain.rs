@@ -171,7 +171,7 @@ impl Explanation {
             _ => None,
         };
         for (at, node) in index.nodes() {
-            let counts = nodes.contains(at as usize) || (at == place.place && place.own == 1);
+            let counts = nodes.contains(at as usize) || (at == place.at && place.own == 1);
             let name = node.name.to_string();
             if !counts {
                 let reason = left_out(survey, place, machine, at, node);

@@ -17,6 +17,7 @@ pub(crate) use labels::{Label, LabelId, ModelId};
 use labels::{Labels, next};
 use node::{NodeFacts, NodeVendor};
 pub(crate) use select::Selection;
+use select::keep;
 use set::NodeSet;
 
 use crate::names::{
@@ -222,12 +223,12 @@ impl Index {
         let mut nodes = self.all.clone();
         let model = self.host_model_in(host);
         let known = model.and_then(|model| self.with(&format!("{MIGRATION_LABEL}{model}"), TRUE));
-        self.keep(&mut nodes, known);
+        keep(&mut nodes, known);
         for id in host {
             let key = &self.labels.label(*id).key;
             if let Some(feature) = key.strip_prefix(HOST_MODEL_FEATURE_LABEL) {
                 let has = self.with(&format!("{FEATURE_LABEL}{feature}"), TRUE);
-                self.keep(&mut nodes, has);
+                keep(&mut nodes, has);
             }
         }
         nodes
@@ -240,7 +241,7 @@ impl Index {
     ) -> FixedBitSet {
         let mut nodes = self.all.clone();
         for (key, value) in labels {
-            self.keep(&mut nodes, self.labels.with(key, value));
+            keep(&mut nodes, self.labels.with(key, value));
         }
         nodes
     }

@@ -199,7 +199,7 @@ impl<'a> Survey<'a> {
         };
         let nodes = &self.pool_at(place.pool).of_vendor(place.within).nodes;
         let all = bits.intersection_count(nodes);
-        let here = bits.contains(place.place as usize);
+        let here = bits.contains(place.at as usize);
         (u32::try_from(all).unwrap_or(u32::MAX), here)
     }
 

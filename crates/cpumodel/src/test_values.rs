@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{NodeSelector, Toleration};
+use serde_json::Value;
 
 use crate::demand::{Demand, Parts};
 use crate::index::Index;
@@ -62,23 +63,24 @@ pub(crate) fn index(groups: impl IntoIterator<Item = Vec<NodeFacts>>) -> Index {
 }
 
 /// A machine that leaves the choice to Medley, with parts of a pod spec.
-pub(crate) fn machine(spec: Value) -> Machine {
-    let selector: BTreeMap<String, String> =
-        serde_json::from_value(spec.get("nodeSelector").cloned().unwrap_or(json!({}))).unwrap();
-    let required = spec
-        .get("required")
-        .map(|required| serde_json::from_value(required.clone()).unwrap());
-    let tolerations: Vec<_> =
-        serde_json::from_value(spec.get("tolerations").cloned().unwrap_or(json!([]))).unwrap();
-    let texts = |name: &str| -> Vec<String> {
-        serde_json::from_value(spec.get(name).cloned().unwrap_or(json!([]))).unwrap()
+pub(crate) fn machine(mut spec: Value) -> Machine {
+    let required: Option<NodeSelector> = serde_json::from_value(spec["required"].take()).unwrap();
+    let selector: Option<BTreeMap<String, String>> =
+        serde_json::from_value(spec["nodeSelector"].take()).unwrap();
+    let tolerations: Option<Vec<Toleration>> =
+        serde_json::from_value(spec["tolerations"].take()).unwrap();
+    let tolerations = tolerations.unwrap_or_default();
+    let mut texts = |name: &str| -> Vec<String> {
+        let given: Option<Vec<String>> = serde_json::from_value(spec[name].take()).unwrap();
+        given.unwrap_or_default()
     };
+    let (features, forbidden) = (texts("features"), texts("forbidden"));
     let demand = Demand::new(&Parts {
-        node_selector: Some(&selector),
+        node_selector: selector.as_ref(),
         required: required.as_ref(),
         tolerations: &tolerations,
-        required_features: &texts("features"),
-        forbidden_features: &texts("forbidden"),
+        required_features: &features,
+        forbidden_features: &forbidden,
         architecture: Some(spec["architecture"].as_str().unwrap_or("amd64")),
     });
     Machine {

@@ -61,6 +61,13 @@ pub(crate) struct Pool {
     vendors: Vec<(Vendor, VendorPool)>,
 }
 
+/// A model that is looked for once.
+#[derive(Debug, Clone, Copy)]
+enum Sought {
+    NotYet,
+    Done(Option<ModelId>),
+}
+
 /// Those of one vendor.
 #[derive(Debug)]
 pub(crate) struct VendorPool {
@@ -69,12 +76,12 @@ pub(crate) struct VendorPool {
     /// How many of them support each model.
     counts: Vec<u32>,
     /// The best model that a machine could get on any of them, once it was looked for.
-    best: Option<Option<ModelId>>,
+    best: Sought,
 }
 
 /// The node of a machine, with what follows from it.
 pub(crate) struct Place<'a> {
-    pub(crate) place: u32,
+    pub(crate) at: u32,
     pub(crate) node: &'a Indexed,
     pub(crate) vendor: &'a Vendor,
     pub(crate) pool: usize,
@@ -314,7 +321,7 @@ impl<'a> Survey<'a> {
         let within = self.vendor_pool(pool, vendor);
         let len = self.pools[pool].vendors[within].1.len + own;
         Ok(Place {
-            place,
+            at: place,
             node: indexed,
             vendor,
             pool,
@@ -385,7 +392,7 @@ impl<'a> Survey<'a> {
         vendor: &Vendor,
     ) -> Option<ModelId> {
         let inner = &self.pools[pool].vendors[within].1;
-        if let Some(known) = inner.best {
+        if let Sought::Done(known) = inner.best {
             return known;
         }
         // A model that nobody has is nobody's.
@@ -403,7 +410,7 @@ impl<'a> Survey<'a> {
             .into_iter()
             .max_by_key(|(id, supporters)| self.rank(vendor, *id, *supporters));
         let best = best.map(|(id, _)| id);
-        self.pools[pool].vendors[within].1.best = Some(best);
+        self.pools[pool].vendors[within].1.best = Sought::Done(best);
         best
     }
 
@@ -498,7 +505,7 @@ impl<'a> Survey<'a> {
             nodes,
             len,
             counts,
-            best: None,
+            best: Sought::NotYet,
         };
         pool.vendors.push((vendor.clone(), inner));
         pool.vendors.len() - 1

@@ -10,18 +10,16 @@ fn nodes_are_grouped_by_make() {
     let naples = hosted(node("naples", "AMD", &["EPYC", "Novel"]), "EPYC");
     let index = Index::new(rome.chain([naples, node("bare", "Intel", &[])]));
     let groups = groups(&index, &Policy::default());
-    let told: Vec<(Option<&str>, usize, Vec<(&str, u32)>)> = groups
-        .iter()
-        .map(|group| {
-            let models = group.models.iter();
-            let models = models.map(|model| (model.model.as_str(), model.nodes));
-            (
-                group.host_model.as_deref(),
-                group.nodes.len(),
-                models.collect(),
-            )
-        })
-        .collect();
+    let told = groups.iter().map(|group| {
+        let models = group.models.iter();
+        let models = models.map(|model| (model.model.as_str(), model.nodes));
+        (
+            group.host_model.as_deref(),
+            group.nodes.len(),
+            models.collect::<Vec<_>>(),
+        )
+    });
+    let told: Vec<_> = told.collect();
     assert_eq!(
         told,
         [

@@ -15,7 +15,7 @@ pub(crate) type ModelId = u32;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Labels {
     keys: HashMap<Arc<str>, Key>,
-    labels: Vec<Label>,
+    all: Vec<Label>,
     free: Vec<LabelId>,
     models: Vec<Option<LabelId>>,
     free_models: Vec<ModelId>,
@@ -49,7 +49,7 @@ impl Labels {
         let id = self
             .find(key, value)
             .unwrap_or_else(|| self.add(key, value));
-        let label = &mut self.labels[id as usize];
+        let label = &mut self.all[id as usize];
         label.nodes.insert(node);
         if let Some(key) = self.keys.get_mut(key) {
             key.nodes.insert(node);
@@ -60,7 +60,7 @@ impl Labels {
     /// Takes a label off a node, before the node gets another value of the same key. The last one off
     /// takes its text along.
     pub(crate) fn take(&mut self, id: LabelId, node: u32) {
-        let label = &mut self.labels[id as usize];
+        let label = &mut self.all[id as usize];
         label.nodes.remove(node);
         let gone = label.nodes.is_empty();
         let Some(key) = self.keys.get_mut(&label.key) else {
@@ -86,7 +86,7 @@ impl Labels {
     }
 
     pub(crate) fn label(&self, id: LabelId) -> &Label {
-        &self.labels[id as usize]
+        &self.all[id as usize]
     }
 
     /// The nodes that have a label with this key and value.
@@ -128,7 +128,7 @@ impl Labels {
         };
         let value: Arc<str> = Arc::from(value);
         let is_model = &*value == TRUE && key.strip_prefix(MODEL_LABEL).is_some();
-        let id = self.free.pop().unwrap_or_else(|| next(self.labels.len()));
+        let id = self.free.pop().unwrap_or_else(|| next(self.all.len()));
         let model = is_model.then(|| {
             let place = self.free_models.pop();
             let place = place.unwrap_or_else(|| {
@@ -144,9 +144,9 @@ impl Labels {
             nodes: NodeSet::default(),
             model,
         };
-        match self.labels.get_mut(id as usize) {
+        match self.all.get_mut(id as usize) {
             Some(place) => *place = label,
-            None => self.labels.push(label),
+            None => self.all.push(label),
         }
         self.keys
             .entry(key_text)

@@ -25,7 +25,7 @@ impl Index {
     pub(crate) fn select(&self, demand: &Demand, scope: NodeScope) -> Selection {
         let mut matching = self.all.clone();
         for (key, value) in &demand.labels {
-            self.keep(&mut matching, self.labels.with(key, value));
+            keep(&mut matching, self.labels.with(key, value));
         }
         for key in &demand.absent {
             if let Some(nodes) = self.labels.with_key(key) {
@@ -48,7 +48,7 @@ impl Index {
             }
             matching.intersect_with(&any);
             let errors = affinity.errors();
-            malformed = (!errors.is_empty()).then(|| AffinityErrors(errors));
+            malformed = (!errors.is_empty()).then_some(AffinityErrors(errors));
         }
         let mut eligible = matching.clone();
         self.leave_out(&mut eligible, demand, scope);
@@ -85,7 +85,7 @@ impl Index {
             match field.name() {
                 Some((name, true)) => {
                     let one = self.place_of(name).map(|place| NodeSet::Few(vec![place]));
-                    self.keep(&mut nodes, one.as_ref());
+                    keep(&mut nodes, one.as_ref());
                 }
                 Some((name, false)) => {
                     if let Some(place) = self.place_of(name) {
@@ -102,7 +102,7 @@ impl Index {
     fn require(&self, nodes: &mut FixedBitSet, requirement: &Requirement) {
         let key = requirement.key();
         match requirement.operator() {
-            Operator::Exists => self.keep(nodes, self.labels.with_key(key)),
+            Operator::Exists => keep(nodes, self.labels.with_key(key)),
             Operator::DoesNotExist => {
                 if let Some(with) = self.labels.with_key(key) {
                     with.take_from(nodes);
@@ -128,16 +128,17 @@ impl Index {
         }
     }
 
-    pub(super) fn keep(&self, nodes: &mut FixedBitSet, set: Option<&NodeSet>) {
-        match set {
-            Some(set) => set.narrow(nodes),
-            None => nodes.clear(),
-        }
-    }
-
     fn keep_any<'a>(&self, nodes: &mut FixedBitSet, sets: impl Iterator<Item = &'a NodeSet>) {
         let mut any = FixedBitSet::with_capacity(self.all.len());
         sets.for_each(|set| set.add_to(&mut any));
         nodes.intersect_with(&any);
+    }
+}
+
+/// Takes out what is not in a set; a set that is not there has nothing.
+pub(super) fn keep(nodes: &mut FixedBitSet, set: Option<&NodeSet>) {
+    match set {
+        Some(set) => set.narrow(nodes),
+        None => nodes.clear(),
     }
 }

@@ -103,7 +103,7 @@ impl NodeSet {
                     .filter(|node| nodes.contains(*node))
                     .collect();
                 nodes.clear();
-                stay.into_iter().for_each(|node| nodes.insert(node));
+                nodes.extend(stay);
             }
             Self::Many { bits, .. } => nodes.intersect_with(bits),
         }

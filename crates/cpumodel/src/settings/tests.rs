@@ -1,14 +1,15 @@
+use api::kubevirt::KubeVirtSpec;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 
 fn settings(configuration: Value) -> Settings {
-    let kubevirt: KubeVirt = serde_json::from_value(json!({
-        "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": { "name": "kubevirt" },
-        "spec": { "configuration": configuration },
-    }))
-    .unwrap();
+    let spec = KubeVirtSpec {
+        configuration: serde_json::from_value(configuration).unwrap(),
+        ..KubeVirtSpec::default()
+    };
+    let kubevirt = KubeVirt::new("kubevirt", spec);
     Settings::new(None, Some(&kubevirt))
 }
 

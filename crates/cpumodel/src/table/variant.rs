@@ -37,7 +37,7 @@ impl Variant {
         if let Some(version) = self.named.version {
             // Versions newer than the table keep what the last one had.
             let index = usize::try_from(version).unwrap_or(usize::MAX).max(1) - 1;
-            let has = known.get(index).or(known.last()).copied();
+            let has = known.get(index).or_else(|| known.last()).copied();
             let has = has.unwrap_or(wanted);
             self.version = version;
             self.mitigated = has.mitigated || self.named.mitigated;

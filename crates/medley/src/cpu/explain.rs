@@ -158,11 +158,10 @@ fn on_node(
     }
     let mut text = headline(running, &explanation);
     if let Some(review) = review.filter(|review| review.model.is_some()) {
-        text.push_str(&format!(
-            "State: {}; other nodes that could take it: {}\n",
-            state(&review),
-            review.targets
-        ));
+        let (state, targets) = (state(&review), review.targets);
+        text += &["State: ", &state, "; other nodes that could take it: "].concat();
+        text += &targets.to_string();
+        text.push('\n');
     }
     text.push_str(&section("Because", &explanation.because()));
     text.push_str(&section(

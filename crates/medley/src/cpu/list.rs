@@ -43,7 +43,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         Some(Form::Name) => {
             let nodes = groups.iter().flat_map(|group| &group.nodes);
-            nodes.map(|node| format!("node/{node}\n")).collect()
+            let names: Vec<String> = nodes.map(|node| format!("node/{node}\n")).collect();
+            names.concat()
         }
         form => render(&groups, form == Some(Form::Wide)),
     };

@@ -25,6 +25,8 @@ const QUESTION: f64 = 1000.0;
 const SCANNED: usize = 20;
 /// Decisions that share nothing with others.
 const ALONE: usize = 2_000;
+/// Copies of the index, to see how large one is.
+const COPIES: usize = 8;
 /// Changes of nodes.
 const CHANGES: usize = 1_000;
 
@@ -42,12 +44,16 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
     let cluster = Cluster::new(size.nodes, size.machines);
     let policy = Policy::default();
     report.column("index");
-    let before = resident()?;
     let started = Instant::now();
     let mut index = Index::new(cluster.nodes.iter().cloned());
     let name = format!("index of {} nodes", size.nodes);
     report.less_is_better(&name, "ms", started.elapsed().as_secs_f64() * 1e3);
-    report.less_is_better("memory of the index", "MiB", resident()? - before);
+    // What was freed before would be used again: several copies cannot all fit there.
+    let before = resident()?;
+    let copies = vec![index.clone(); COPIES];
+    let grown = (resident()? - before) / counted(copies.len());
+    drop(copies);
+    report.less_is_better("memory of the index", "MiB", grown);
 
     let started = Instant::now();
     let mut survey = Survey::new(&index, &policy);
@@ -71,7 +77,7 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
         black_box(decide(&index, &policy, &running.machine, &running.node));
     }
     let alone = started.elapsed().as_secs_f64() / counted(ALONE.min(size.machines));
-    report.at_most(DECISION, "decision, alone", "us", alone * 1e6);
+    report.less_is_better("decision, alone", "us", alone * 1e6);
 
     question(&cluster, &index, &policy, report)?;
     follow(&cluster, &mut index, report);
@@ -90,9 +96,9 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
         let decision = decide(&index, &policy, &running.machine, &running.node);
         anyhow::ensure!(decision.verdict.model() == model, "scan and index differ");
     }
-    report.at_most(DECISION, "decision, of all", "us", scanned * 1e6);
+    report.less_is_better("decision, of all", "us", scanned * 1e6);
     report.more_is_better("decisions, of all", "/s", 1.0 / scanned);
-    report.at_most(DECISION, "decision, alone", "us", scanned * 1e6);
+    report.less_is_better("decision, alone", "us", scanned * 1e6);
     Ok(())
 }
 
