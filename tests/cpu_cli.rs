@@ -446,7 +446,10 @@ async fn other_nodes_are_tried_on_all_machines() -> anyhow::Result<()> {
         .refused()?;
     has(&error, &["\"Pod\" is no Node"]);
     let usage = world.run(&["what-if"]).await?.refused()?;
-    has(&usage, &["--add-node <FILE>|--remove-node <NAME>|--policy <FILE>"]);
+    has(
+        &usage,
+        &["--add-node <FILE>|--remove-node <NAME>|--policy <FILE>"],
+    );
     Ok(())
 }
 

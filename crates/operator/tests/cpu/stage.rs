@@ -64,7 +64,7 @@ pub(crate) struct Stage {
     check: Mutex<Option<Running>>,
     forbidden: Forbidden,
     seen: Arc<Mutex<Seen>>,
-    _watcher: JoinSet<()>,
+    watcher: Mutex<JoinSet<()>>,
 }
 
 /// What somebody saw who saw every state of every instance.
@@ -96,6 +96,8 @@ impl Stage {
             ..Options::new(stage.client())
         };
         fleet::start(&stage.others, options).await?;
+        let watching = watch(Api::all(stage.client()), Arc::clone(&stage.seen));
+        stage.watcher.lock().spawn(watching);
         stage.settle().await?;
         stage.labelled().await?;
         stage.work().await?;
@@ -116,9 +118,6 @@ impl Stage {
         }
         operator::install(&client, NAMESPACE).await?;
         let others = Manager::new(client.clone());
-        let seen: Arc<Mutex<Seen>> = Arc::default();
-        let mut watcher = JoinSet::new();
-        watcher.spawn(watch(Api::all(client), Arc::clone(&seen)));
         Ok(Arc::new(Self {
             cluster,
             namespace,
@@ -126,8 +125,8 @@ impl Stage {
             ours: Mutex::default(),
             check: Mutex::default(),
             forbidden: Forbidden::default(),
-            seen,
-            _watcher: watcher,
+            seen: Arc::default(),
+            watcher: Mutex::default(),
         }))
     }
 
