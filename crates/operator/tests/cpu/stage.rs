@@ -62,7 +62,7 @@ pub(crate) struct Stage {
     check: Mutex<Option<Running>>,
     forbidden: Forbidden,
     seen: Arc<Mutex<Seen>>,
-    _watcher: JoinSet<()>,
+    watcher: Mutex<JoinSet<()>>,
 }
 
 /// What somebody saw who saw every state of every instance.
@@ -94,6 +94,8 @@ impl Stage {
             ..Options::new(stage.client())
         };
         fleet::start(&stage.others, options).await?;
+        let watching = watch(Api::all(stage.client()), Arc::clone(&stage.seen));
+        stage.watcher.lock().spawn(watching);
         stage.settle().await?;
         stage.labelled().await?;
         stage.work().await?;
@@ -114,9 +116,6 @@ impl Stage {
         }
         operator::install(&client, NAMESPACE).await?;
         let others = Manager::new(client.clone());
-        let seen: Arc<Mutex<Seen>> = Arc::default();
-        let mut watcher = JoinSet::new();
-        watcher.spawn(watch(Api::all(client), Arc::clone(&seen)));
         Ok(Arc::new(Self {
             cluster,
             namespace,
@@ -124,8 +123,8 @@ impl Stage {
             ours: Ours::default(),
             check: Mutex::default(),
             forbidden: Forbidden::default(),
-            seen,
-            _watcher: watcher,
+            seen: Arc::default(),
+            watcher: Mutex::default(),
         }))
     }
 
