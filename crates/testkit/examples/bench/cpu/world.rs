@@ -131,7 +131,7 @@ fn node(number: usize) -> NodeFacts {
     put("rack".to_owned(), &format!("{}", number / 50));
     let name = format!("node{number}");
     put("kubernetes.io/hostname".to_owned(), &name);
-    let taints = if number % 50 == 0 {
+    let taints = if number.is_multiple_of(50) {
         json!([{ "key": "gpu", "effect": "NoSchedule" }])
     } else {
         json!([])
@@ -139,8 +139,8 @@ fn node(number: usize) -> NodeFacts {
     NodeFacts {
         name,
         labels,
-        unschedulable: number % 97 == 0,
-        ready: number % 89 != 0,
+        unschedulable: number.is_multiple_of(97),
+        ready: !number.is_multiple_of(89),
         taints: serde_json::from_value(taints).unwrap_or_default(),
         architecture: Some("amd64".to_owned()),
     }
@@ -158,7 +158,7 @@ fn versions<'a>(families: &'a [&str]) -> impl Iterator<Item = String> + 'a {
 fn wish(number: usize) -> Wish {
     let zone = format!("z{}", number % 10);
     let mut spec = json!({ "nodeSelector": { SCHEDULABLE_LABEL: TRUE } });
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         spec["nodeSelector"]["topology.kubernetes.io/zone"] = json!(zone);
     }
     let expression = |key: &str, operator: &str, values: Value| json!({ "key": key, "operator": operator, "values": values });
@@ -182,7 +182,7 @@ fn wish(number: usize) -> Wish {
         spec,
         tolerations: vec![
             json!({ "key": "gpu", "operator": "Exists" });
-            usize::from(number % 2 == 0)
+            usize::from(number.is_multiple_of(2))
         ],
         features: features.collect(),
         forbidden: Vec::new(),
