@@ -118,18 +118,19 @@ async fn want(client: &Client, images: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until there is a DataImportCron for each architecture of each image, and a DataSource that
-/// points at the right one; the others are made by whoever imports.
+/// Waits until there is a DataImportCron and a DataSource for each architecture of each image, and a
+/// DataSource that points at the right one.
 async fn until(manager: &Manager, images: usize) -> anyhow::Result<()> {
     let crons = manager.cache::<DataImportCron>();
     let sources = manager.cache::<DataSource>();
     let all = images * ARCHITECTURE.len();
+    let named = all + images;
     wait_until("everything is there", LIMIT, async || {
-        Ok((crons.len() >= all && sources.len() >= images).then_some(()))
+        Ok((crons.len() >= all && sources.len() >= named).then_some(()))
     })
     .await?;
     anyhow::ensure!(crons.len() == all, "{} DataImportCrons", crons.len());
-    anyhow::ensure!(sources.len() == images, "{} DataSources", sources.len());
+    anyhow::ensure!(sources.len() == named, "{} DataSources", sources.len());
     Ok(())
 }
 
