@@ -3,6 +3,8 @@
 //!
 //! Everywhere somebody watches: an instance that was handed over without its model is a failure.
 
+#[path = "common/jobs.rs"]
+mod jobs;
 #[path = "common/ours.rs"]
 mod ours;
 #[path = "cpu/stage.rs"]

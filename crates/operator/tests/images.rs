@@ -14,6 +14,8 @@ mod faults;
 mod files;
 #[path = "images/imports.rs"]
 mod imports;
+#[path = "common/jobs.rs"]
+mod jobs;
 #[path = "images/library.rs"]
 mod library;
 #[path = "images/nodes.rs"]

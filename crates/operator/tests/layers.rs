@@ -3,6 +3,8 @@
 
 #[path = "layers/importer.rs"]
 mod importer;
+#[path = "common/jobs.rs"]
+mod jobs;
 #[path = "common/ours.rs"]
 mod ours;
 #[path = "layers/stage.rs"]

@@ -15,7 +15,6 @@ use cpumodel::names::BEST_MATCH_MODEL;
 use fleet::operators::{Installed, names};
 use fleet::{Fleet, Options};
 use futures::StreamExt as _;
-use governance::Registry;
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -23,7 +22,6 @@ use kube::core::NamespaceResourceScope;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use operator::Job;
-use operator::images::cdi::Imports;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -130,20 +128,8 @@ impl Stage {
 
     /// Has our controller work, with the rights that are shipped with it; the one before is stopped.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
-        let jobs = BTreeSet::from([Job::CpuModels]);
-        let registry = Registry::new(Vec::new());
-        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
-        let options = operator::Options {
-            jobs,
-            namespace: NAMESPACE.to_owned(),
-            profiles: Vec::new(),
-            version: "v9".to_owned(),
-            imports: Imports::Pods {
-                image: "nobody imports".to_owned(),
-            },
-        };
-        operator::start(&manager, &options).await?;
-        Ok(())
+        let jobs = [Job::CpuModels];
+        self.ours.work(&self.cluster, &jobs, None).await
     }
 
     /// Stops our controller.

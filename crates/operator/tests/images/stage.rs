@@ -1,7 +1,6 @@
 //! A cluster with the kinds of CDI and simulated storage, and our operator, which imports in the
 //! process of the test.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use api::golden::GoldenImagePolicy;
 use chassis::Manager;
 use fleet::operators::{self, Installed, importer, names};
 use fleet::storage;
-use governance::Registry;
 use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -136,18 +134,7 @@ impl Stage {
 
     /// Has our operator do these jobs, with the rights that are shipped for them.
     pub(crate) async fn work(&self, jobs: &[Job], imports: Imports) -> anyhow::Result<()> {
-        let jobs: BTreeSet<Job> = jobs.iter().copied().collect();
-        let profiles = Registry::new(Vec::new());
-        let manager = self.ours.next(&self.cluster, &jobs, &profiles).await?;
-        let options = operator::Options {
-            jobs,
-            namespace: ours::NAMESPACE.to_owned(),
-            profiles: Vec::new(),
-            version: "v9".to_owned(),
-            imports,
-        };
-        operator::start(&manager, &options).await?;
-        Ok(())
+        self.ours.work(&self.cluster, jobs, Some(imports)).await
     }
 
     /// Stops our operator.

@@ -1,6 +1,5 @@
 //! A cluster with nodes, a HyperConverged, the kinds of upstream, and some of our layers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +12,10 @@ use chassis::Manager;
 use fleet::operators::{self, HyperConvergedVersion, Installed, hyperconverged, names};
 use fleet::storage;
 use golden::conditions;
-use governance::Registry;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use operator::Job;
-use operator::images::cdi::Imports;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::{TestCluster, until, wait_until};
@@ -109,20 +106,7 @@ impl Stage {
 
     /// Has these layers work, with the rights that are shipped with them; those before are stopped.
     pub(crate) async fn work(&self, jobs: &[Job]) -> anyhow::Result<()> {
-        let jobs: BTreeSet<Job> = jobs.iter().copied().collect();
-        let registry = Registry::new(Vec::new());
-        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
-        let options = operator::Options {
-            jobs,
-            namespace: NAMESPACE.to_owned(),
-            profiles: Vec::new(),
-            version: "v9".to_owned(),
-            imports: Imports::Pods {
-                image: "nobody imports".to_owned(),
-            },
-        };
-        operator::start(&manager, &options).await?;
-        Ok(())
+        self.ours.work(&self.cluster, jobs, None).await
     }
 
     /// Stops our layers.
