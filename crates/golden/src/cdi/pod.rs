@@ -50,7 +50,7 @@ const CONTAINER: &str = "importer";
 /// The image that the node pulls, among the volumes.
 const IMAGE: &str = "image";
 /// Who owns disks: qemu, in the images of KubeVirt.
-pub(super) const USER: i64 = 107;
+const USER: i64 = 107;
 
 /// Names of what the pod is told by its environment.
 pub mod environment {
@@ -139,11 +139,7 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
             "limits": { "cpu": "750m", "memory": "600M" },
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": { "drop": ["ALL"] },
-            "readOnlyRootFilesystem": true,
-        },
+        "securityContext": restricted(),
     });
     let mut volumes = vec![json!({
         "name": "data", "persistentVolumeClaim": { "claimName": claim },
@@ -178,12 +174,11 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
         mounts.push(json!({ "name": name, "mountPath": path, "readOnly": true }));
     }
     container["volumeMounts"] = json!(mounts);
-    let mut selector = json!({ "kubernetes.io/os": "linux" });
-    if let Some(architecture) = making.node {
-        selector["kubernetes.io/arch"] = json!(architecture);
-    }
     let secret = origin.question.secret.as_deref();
-    let secret = secret.filter(|_| by_node.is_some());
+    let mut spec = spec(making.node, secret.filter(|_| by_node.is_some()));
+    spec["securityContext"]["fsGroup"] = json!(USER);
+    spec["containers"] = json!([container]);
+    spec["volumes"] = json!(volumes);
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -206,29 +201,39 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
                 "blockOwnerDeletion": true,
             }],
         },
-        "spec": {
-            "restartPolicy": "Never",
-            "enableServiceLinks": false,
-            "automountServiceAccountToken": false,
-            // What a node knows itself is tried, too.
-            "imagePullSecrets": pull_secrets(secret),
-            "securityContext": {
-                "runAsNonRoot": true,
-                "runAsUser": USER,
-                "fsGroup": USER,
-                "seccompProfile": { "type": "RuntimeDefault" },
-            },
-            "nodeSelector": selector,
-            "containers": [container],
-            "volumes": volumes,
-        },
+        "spec": spec,
     })
 }
 
-/// Secrets that a node takes besides its own.
-pub(super) fn pull_secrets(secret: Option<&str>) -> Value {
-    let all = secret.into_iter().map(|name| json!({ "name": name }));
-    json!(all.collect::<Vec<_>>())
+/// What all pods are that run once, with the rights of nobody: where they may run, and the secret by which
+/// a node pulls besides what it knows itself.
+pub(super) fn spec(architecture: Option<&str>, secret: Option<&str>) -> Value {
+    let mut selector = json!({ "kubernetes.io/os": "linux" });
+    if let Some(architecture) = architecture {
+        selector["kubernetes.io/arch"] = json!(architecture);
+    }
+    let secrets = secret.into_iter().map(|name| json!({ "name": name }));
+    json!({
+        "restartPolicy": "Never",
+        "enableServiceLinks": false,
+        "automountServiceAccountToken": false,
+        "imagePullSecrets": secrets.collect::<Vec<_>>(),
+        "securityContext": {
+            "runAsNonRoot": true,
+            "runAsUser": USER,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        "nodeSelector": selector,
+    })
+}
+
+/// What every container may not do.
+pub(super) fn restricted() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] },
+        "readOnlyRootFilesystem": true,
+    })
 }
 
 fn environment(making: &Making<'_>, origin: &Origin) -> Value {

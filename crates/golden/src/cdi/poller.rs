@@ -14,7 +14,7 @@ use machinery::names::SUBDOMAIN_MAX;
 use serde_json::{Value, json};
 
 use super::failure::{Failure, Reason};
-use super::pod::{USER, pull_secrets, stuck, unschedulable};
+use super::pod::{restricted, spec, stuck, unschedulable};
 use super::poll::Found;
 use crate::names::fnv1a;
 
@@ -58,20 +58,30 @@ pub fn name(cron: &DataImportCron) -> String {
 pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> Option<Value> {
     let image = registry.pulled_by_node()?;
     let meta = &cron.metadata;
-    let mut selector = json!({ "kubernetes.io/os": "linux" });
-    if let Some(architecture) = cron.spec.architecture() {
-        selector["kubernetes.io/arch"] = json!(architecture);
-    }
-    let security = json!({
-        "allowPrivilegeEscalation": false,
-        "capabilities": { "drop": ["ALL"] },
-        "readOnlyRootFilesystem": true,
-    });
     let resources = json!({
         "requests": { "cpu": "10m", "memory": "20M" }, "limits": { "cpu": "100m", "memory": "100M" },
     });
     let shared = json!([{ "name": "shared", "mountPath": "/shared" }]);
     let secret = registry.secret_ref.as_deref().filter(|it| !it.is_empty());
+    let mut spec = spec(cron.spec.architecture(), secret);
+    spec["initContainers"] = json!([{
+        "name": "program",
+        "image": program,
+        "args": ["importer", "--copy-program", PROGRAM],
+        "volumeMounts": shared,
+        "securityContext": restricted(),
+        "resources": resources,
+    }]);
+    spec["containers"] = json!([{
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": "Always",
+        "command": [PROGRAM, "version"],
+        "volumeMounts": shared,
+        "securityContext": restricted(),
+        "resources": resources,
+    }]);
+    spec["volumes"] = json!([{ "name": "shared", "emptyDir": {} }]);
     Some(json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -91,36 +101,7 @@ pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> O
                 "controller": true,
             }],
         },
-        "spec": {
-            "restartPolicy": "Never",
-            "enableServiceLinks": false,
-            "automountServiceAccountToken": false,
-            "imagePullSecrets": pull_secrets(secret),
-            "securityContext": {
-                "runAsNonRoot": true,
-                "runAsUser": USER,
-                "seccompProfile": { "type": "RuntimeDefault" },
-            },
-            "nodeSelector": selector,
-            "initContainers": [{
-                "name": "program",
-                "image": program,
-                "args": ["importer", "--copy-program", PROGRAM],
-                "volumeMounts": shared,
-                "securityContext": security,
-                "resources": resources,
-            }],
-            "containers": [{
-                "name": CONTAINER,
-                "image": image,
-                "imagePullPolicy": "Always",
-                "command": [PROGRAM, "version"],
-                "volumeMounts": shared,
-                "securityContext": security,
-                "resources": resources,
-            }],
-            "volumes": [{ "name": "shared", "emptyDir": {} }],
-        },
+        "spec": spec,
     }))
 }
 

@@ -5,15 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::cdi::DataImportCron;
-use chassis::{Absent as _, Cache, Error, Key, Manager, Queue};
+use chassis::{Cache, Error, Key, Manager, Queue};
 use golden::cdi::failure::Failure;
 use golden::cdi::poller::{self, Seen};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{DeleteParams, Preconditions};
 use parking_lot::Mutex;
 
-use super::executor::pods::{create, owner};
+use super::executor::pods::{create, delete, owner};
 
 /// The pods; clones are the same.
 #[derive(Clone)]
@@ -97,21 +95,7 @@ impl Pollers {
         let Some(found) = self.of(cron) else {
             return Ok(());
         };
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: found.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        let name = found.metadata.name.as_deref().unwrap_or_default();
-        let pods: Api<Pod> = Api::namespaced(self.manager.client(), &key.namespace);
-        pods.delete(name, &params)
-            .await
-            .or_absent()
-            .map_err(Error::api(format!("deleting the poller pod {name}")))?;
-        self.there.saw_deletion(&found.metadata).await;
-        Ok(())
+        delete(&self.manager, &self.there, &found).await
     }
 
     pub(super) fn forget(&self, key: &Key) {

@@ -77,6 +77,29 @@ pub(in crate::images::cdi) async fn create(
     }
 }
 
+/// Removes a pod, and no other that has come to bear its name.
+pub(in crate::images::cdi) async fn delete(
+    manager: &Manager,
+    there: &Cache<Pod>,
+    pod: &Pod,
+) -> Result<(), Error> {
+    let key = Key::of(&pod.metadata);
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: pod.metadata.uid.clone(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let pods: Api<Pod> = Api::namespaced(manager.client(), &key.namespace);
+    pods.delete(&key.name, &params)
+        .await
+        .or_absent()
+        .map_err(Error::api(format!("deleting the pod {key}")))?;
+    there.saw_deletion(&pod.metadata).await;
+    Ok(())
+}
+
 impl Pods {
     pub(super) fn new(manager: &Manager, world: World, image: &str, volumes: &Queue<Key>) -> Self {
         let pods = manager.cache::<Pod>();
@@ -126,11 +149,6 @@ impl Pods {
         Some(importer)
     }
 
-    fn api(&self, volume: &DataVolume) -> Api<Pod> {
-        let namespace = volume.metadata.namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.world.manager.client(), namespace)
-    }
-
     pub(super) async fn start(&self, task: &Task) -> Result<(), Error> {
         let making = Making {
             volume: &task.volume,
@@ -171,20 +189,7 @@ impl Pods {
         if kept && matches!(pod::read(&found).state, State::Succeeded(_)) {
             return Ok(false);
         }
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: found.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        let name = found.metadata.name.as_deref().unwrap_or_default();
-        self.api(volume)
-            .delete(name, &params)
-            .await
-            .or_absent()
-            .map_err(Error::api(format!("deleting the importer pod {name}")))?;
-        self.there.saw_deletion(&found.metadata).await;
+        delete(&self.world.manager, &self.there, &found).await?;
         Ok(true)
     }
 }
