@@ -36,7 +36,11 @@ pub struct Model {
 }
 
 /// The families that are built in, by name.
-static FAMILIES: LazyLock<BTreeMap<&'static str, &'static Family>> = LazyLock::new(|| {
+static FAMILIES: LazyLock<BTreeMap<&'static str, &'static Family>> =
+    LazyLock::new(|| listed().map(|family| (family.name, family)).collect());
+
+/// What the tables list, in their order.
+fn listed() -> impl Iterator<Item = &'static Family> {
     [
         x86::FAMILIES,
         s390x::FAMILIES,
@@ -45,9 +49,7 @@ static FAMILIES: LazyLock<BTreeMap<&'static str, &'static Family>> = LazyLock::n
     ]
     .into_iter()
     .flatten()
-    .map(|family| (family.name, family))
-    .collect()
-});
+}
 
 /// Looks a name up in the built-in table: as it is, then without its variant.
 pub fn lookup(name: &str) -> Option<Model> {
