@@ -23,6 +23,10 @@ use step::{Step, step};
 const BOOT: Duration = Duration::from_secs(2);
 /// How long a guest takes to shut down.
 const SHUTDOWN: Duration = Duration::from_secs(2);
+/// What is said of a guest that has ended by itself.
+const SHUT_DOWN: &str = "The VirtualMachineInstance was shut down.";
+/// What is said of one that has not.
+const CRASHED: &str = "The VirtualMachineInstance crashed.";
 
 pub(super) struct Handler {
     context: Context,
@@ -65,32 +69,10 @@ impl Reconcile for Handler {
                     if let Some(left) = context.pace.left(&format!("stop {uid}"), SHUTDOWN) {
                         return Ok(Next::After(left));
                     }
-                    self.end(
-                        &instance,
-                        "Succeeded",
-                        "",
-                        "The VirtualMachineInstance was shut down.",
-                    )
-                    .await?;
+                    self.end(&instance, "Succeeded", "", SHUT_DOWN).await?;
                 }
-                Step::Ended => {
-                    self.end(
-                        &instance,
-                        "Succeeded",
-                        "",
-                        "The VirtualMachineInstance was shut down.",
-                    )
-                    .await?;
-                }
-                Step::Crashed => {
-                    self.end(
-                        &instance,
-                        "Failed",
-                        "",
-                        "The VirtualMachineInstance crashed.",
-                    )
-                    .await?;
-                }
+                Step::Ended => self.end(&instance, "Succeeded", "", SHUT_DOWN).await?,
+                Step::Crashed => self.end(&instance, "Failed", "", CRASHED).await?,
                 Step::Refused(why) => self.refuse(&instance, &why).await?,
             }
         }
@@ -183,12 +165,6 @@ impl Handler {
             &now,
         );
         let failed = Arc::new(changed);
-        self.end(
-            &failed,
-            "Failed",
-            why,
-            "The VirtualMachineInstance crashed.",
-        )
-        .await
+        self.end(&failed, "Failed", why, CRASHED).await
     }
 }
