@@ -10,8 +10,9 @@ mod tls;
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +34,7 @@ use tracing::{debug, warn};
 pub use hyper::body::Incoming;
 pub use tls::{TlsError, tls_settings};
 
-/// How long a client may take to shake hands, or to send its headers.
+/// How long a client may take to shake hands, to ask for something, or to send its headers.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How clients are kept in bounds.
@@ -132,7 +133,7 @@ async fn client<A, F, B>(
         debug!(%error, "setting TCP_NODELAY failed");
     }
     let Some(tls) = tls else {
-        return converse(stream, streams, answer, stopped).await;
+        return converse(stream, streams, answer, stopped, PATIENCE).await;
     };
     let stream = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -153,7 +154,7 @@ async fn client<A, F, B>(
         }
         answer(request)
     };
-    converse(stream, streams, answer, stopped).await;
+    converse(stream, streams, answer, stopped, PATIENCE).await;
 }
 
 async fn converse<A, F, B>(
@@ -161,6 +162,7 @@ async fn converse<A, F, B>(
     streams: Option<u32>,
     answer: A,
     mut stopped: watch::Receiver<bool>,
+    patience: Duration,
 ) where
     A: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -175,21 +177,37 @@ async fn converse<A, F, B>(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE);
+        .header_read_timeout(patience);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(streams)
         .keep_alive_interval(Some(Duration::from_secs(30)));
+    let asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&asked);
     let service = service_fn(move |request| {
+        asks.store(true, Ordering::Relaxed);
         let answered = answer(request);
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let conversation = builder.serve_connection(TokioIo::new(stream), service);
+    // Nothing else looks after those who do not even say which HTTP they speak.
+    let silent = async {
+        tokio::time::sleep(patience).await;
+        if asked.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+    };
     tokio::pin!(conversation);
+    let enough = async {
+        tokio::select! {
+            () = self::stopped(&mut stopped) => {}
+            () = silent => {}
+        }
+    };
     let outcome = tokio::select! {
         outcome = conversation.as_mut() => outcome,
-        () = self::stopped(&mut stopped) => {
+        () = enough => {
             conversation.as_mut().graceful_shutdown();
             conversation.await
         }

@@ -147,3 +147,20 @@ async fn http_2_is_spoken_where_it_is_allowed() -> anyhow::Result<()> {
     assert!(answer.is_empty(), "{answer:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
+    for beginning in [&b""[..], b"PRI * HT", HTTP2] {
+        let (mut theirs, ours) = tokio::io::duplex(1024);
+        let (_stopping, stopped) = watch::channel(false);
+        let answer = async |_| text(StatusCode::OK, "here");
+        let patience = Duration::from_millis(1);
+        let conversation = tokio::spawn(converse(ours, Some(10), answer, stopped, patience));
+        theirs.write_all(beginning).await?;
+        let mut said = Vec::new();
+        // A reset is as good.
+        let _ = theirs.read_to_end(&mut said).await;
+        conversation.await?;
+    }
+    Ok(())
+}
