@@ -142,8 +142,7 @@ impl Stage {
         let mut cost = Cost::default();
         let mut command = self.medley(&words);
         // Were there scratch space, it would be there or beside the target.
-        cost.add(command.env("TMPDIR", folder.path()), folder.path())?;
-        cost.settle(&target)?;
+        cost.add(command.env("TMPDIR", folder.path()), &target)?;
         let same = Command::new("cmp").arg(&target).arg(raw).status();
         anyhow::ensure!(same.context("starting cmp")?.success(), "another disk");
         Ok(cost)
@@ -152,6 +151,7 @@ impl Stage {
     fn convert(&self, name: &str) -> anyhow::Result<Cost> {
         let folder = TempDir::new_in(self.folder.path()).context("making a folder")?;
         let path = |name: &str| folder.path().join(name);
+        let target = path("disk.raw");
         let mut cost = Cost::default();
         let mut skopeo = Command::new("skopeo");
         skopeo
@@ -159,21 +159,18 @@ impl Stage {
             .args(["--quiet", "--src-tls-verify=false", &self.reference(name)])
             .arg(format!("dir:{}", path("image").display()))
             .env("TMPDIR", folder.path());
-        cost.add(&mut skopeo, folder.path())?;
+        cost.add(&mut skopeo, &target)?;
         let manifest = std::fs::read(path("image/manifest.json")).context("reading a manifest")?;
         let manifest: Value = serde_json::from_slice(&manifest).context("reading a manifest")?;
         let digest = manifest["layers"][0]["digest"].as_str().unwrap_or_default();
         let blob = digest.rsplit(':').next().unwrap_or_default();
         let mut tar = Command::new("tar");
         tar.arg("-xf").arg(path("image").join(blob));
-        cost.add(tar.arg("-C").arg(folder.path()), folder.path())?;
+        cost.add(tar.arg("-C").arg(folder.path()), &target)?;
         let mut qemu = Command::new("qemu-img");
         qemu.args(["convert", "-f", "qcow2", "-O", "raw", "-t", "writeback"]);
-        cost.add(
-            qemu.args([path("disk/disk.img"), path("disk.raw")]),
-            folder.path(),
-        )?;
-        cost.settle(&path("disk.raw"))?;
+        qemu.arg(path("disk/disk.img")).arg(&target);
+        cost.add(&mut qemu, &target)?;
         Ok(cost)
     }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ pub(super) struct Cost {
     pub(super) seconds: f64,
     /// The most memory of any, in MiB.
     pub(super) memory: f64,
-    /// The most that was in the folder, in MiB; without the result once it is known.
+    /// The most that was in the folder besides the result, in MiB.
     pub(super) scratch: f64,
 }
 
 impl Cost {
-    /// Runs a program that works in a folder.
-    pub(super) fn add(&mut self, command: &mut Command, folder: &Path) -> anyhow::Result<()> {
+    /// Runs a program on the way to a result; it may use the folder that it is in.
+    pub(super) fn add(&mut self, command: &mut Command, result: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
         let (mut child, log) = start(command)?;
         loop {
@@ -35,21 +35,13 @@ impl Cost {
             if let Some(status) = ended {
                 self.seconds += started.elapsed().as_secs_f64();
                 ensure!(status.success(), "{}", failed(command, status, log));
-                self.scratch = self.scratch.max(allocated(folder));
+                self.scratch = self.scratch.max(beside(result));
                 return Ok(());
             }
             self.memory = self.memory.max(highest(child.id()));
-            self.scratch = self.scratch.max(allocated(folder));
+            self.scratch = self.scratch.max(beside(result));
             std::thread::sleep(EVERY);
         }
-    }
-
-    /// What is left is the result, and no scratch space.
-    pub(super) fn settle(&mut self, result: &Path) -> anyhow::Result<()> {
-        let about = std::fs::metadata(result)
-            .with_context(|| format!("looking at {}", result.display()))?;
-        self.scratch = (self.scratch - mebibytes(about.blocks() * 512)).max(0.0);
-        Ok(())
     }
 
     /// The shortest time and the most of everything else.
@@ -104,13 +96,15 @@ fn highest(id: u32) -> f64 {
     number.and_then(|it| it.parse().ok()).unwrap_or(0.0) / 1024.0
 }
 
-/// What files in a folder and below take, in MiB. Files may go while it is looked.
-fn allocated(folder: &Path) -> f64 {
+/// What files beside a result and below take, in MiB. Files may go while it is looked. The result is left
+/// out, whether finished or not: how much room it has while it is written is up to the file system.
+fn beside(result: &Path) -> f64 {
     let mut bytes = 0;
-    let mut folders = vec![folder.to_owned()];
+    let mut folders: Vec<PathBuf> = result.parent().map(Path::to_owned).into_iter().collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.metadata() {
+                _ if is_of(result, &entry.path()) => {}
                 Ok(about) if about.is_dir() => folders.push(entry.path()),
                 Ok(about) => bytes += about.blocks() * 512,
                 Err(_) => {}
@@ -118,6 +112,11 @@ fn allocated(folder: &Path) -> f64 {
         }
     }
     mebibytes(bytes)
+}
+
+/// Whether a file is the result, or what there is of it so far.
+fn is_of(result: &Path, path: &Path) -> bool {
+    path == result || path.with_extension("") == result
 }
 
 /// Exact for less than 4 TiB, which nothing here is.
