@@ -76,6 +76,19 @@ impl Condition {
     }
 }
 
+/// Releases that a cluster keeps as ConfigMaps, for those who cannot open an image: the keys of `data` are
+/// the names of the files of `/release-manifests`.
+pub mod payloads {
+    /// Where they are.
+    pub const NAMESPACE: &str = "openshift-cluster-version";
+    /// The label that they have, with the value [`LABELLED`].
+    pub const LABEL: &str = "medley.dev/release-payload";
+    /// The value of [`LABEL`].
+    pub const LABELLED: &str = "true";
+    /// The annotation with the pull specification of the release.
+    pub const IMAGE: &str = "medley.dev/release-image";
+}
+
 /// Annotations.
 pub mod annotations {
     /// Before the name of a cluster profile: `"true"` puts a manifest into clusters of that profile.
