@@ -59,7 +59,7 @@ impl fmt::Display for Workload {
 }
 
 /// What was seen, and what came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// How far the workload is.
     pub rollout: Rollout,

@@ -8,6 +8,8 @@ use std::fmt;
 
 use api::openshift::{ClusterOperatorStatus, OperandVersion};
 
+use crate::write::listed;
+
 /// The name of the version of the operator.
 pub const OPERATOR: &str = "operator";
 /// The name of the image of the operator.
@@ -140,10 +142,6 @@ impl Versions {
 /// As operators tell it: `[{operator 4.18.0} {operator-image quay.io/...}]`.
 impl fmt::Display for Versions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> = self
-            .iter()
-            .map(|(name, version)| format!("{{{name} {version}}}"))
-            .collect();
-        write!(f, "[{}]", all.join(" "))
+        f.write_str(&listed(&self.over(&[])))
     }
 }

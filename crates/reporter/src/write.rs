@@ -20,26 +20,46 @@ pub struct Reporter {
 }
 
 /// What came of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Written {
     /// It was said already.
     Unchanged,
     /// It is said now.
     Changed {
-        /// The versions before.
+        /// The versions before; often those of now.
         from: Vec<OperandVersion>,
-        /// The versions now; often the same.
-        to: Vec<OperandVersion>,
+        /// The ClusterOperator as it is now.
+        object: Box<ClusterOperator>,
     },
     /// The cluster has no ClusterOperators.
     NotInstalled,
 }
 
 impl Written {
-    /// Whether other versions are reported than before.
-    pub fn changed_versions(&self) -> bool {
-        matches!(self, Self::Changed { from, to } if from != to)
+    /// What an event is to say if other versions are reported than before: its reason is usually
+    /// `OperatorVersionChanged`.
+    pub fn event(&self, name: &str) -> Option<String> {
+        let Self::Changed { from, object } = self else {
+            return None;
+        };
+        let to = object.versions();
+        (from != to).then(|| {
+            format!(
+                "clusteroperator/{name} version changed from {} to {}",
+                listed(from),
+                listed(to)
+            )
+        })
     }
+}
+
+/// As operators tell it: `[{operator 4.18.0}]`.
+pub(crate) fn listed(versions: &[OperandVersion]) -> String {
+    let all = versions.iter();
+    let all: Vec<String> = all
+        .map(|it| format!("{{{} {}}}", it.name, it.version))
+        .collect();
+    format!("[{}]", all.join(" "))
 }
 
 /// Why nothing was said.
@@ -103,14 +123,17 @@ impl Reporter {
             if wanted == old {
                 return Ok(Written::Unchanged);
             }
-            let (from, to) = (old.versions, wanted.versions.clone());
+            let from = old.versions;
             object.status = Some(wanted);
             let written = api
                 .replace_status(&self.name, &PostParams::default(), &object)
                 .await;
             tries += 1;
             match written {
-                Ok(_) => return Ok(Written::Changed { from, to }),
+                Ok(object) => {
+                    let object = Box::new(object);
+                    return Ok(Written::Changed { from, object });
+                }
                 // Somebody else was faster, or took the object away: what is there now counts.
                 Err(error) if matches!(code(&error), Some(404 | 409)) && tries < TRIES => {}
                 Err(error) => return Err(self.failed("writing the status of", error)),
