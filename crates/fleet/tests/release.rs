@@ -168,7 +168,9 @@ async fn listen(manager: &Manager) -> (Cache<ClusterOperator>, Arc<Mutex<Said>>)
     let to = Arc::clone(&said);
     cache.on_change(move |change| {
         if let Some(operator) = &change.new {
-            let degraded = operator.condition("Degraded").is_some_and(Condition::is_true);
+            let degraded = operator
+                .condition("Degraded")
+                .is_some_and(Condition::is_true);
             let versions = operator.versions().to_vec();
             let mut said = to.lock();
             let of = said.entry(operator.name_any()).or_default();
@@ -196,7 +198,9 @@ async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place(
     let world = World::start().await?;
     let [single, multi] = world.releases().await?;
     world.until_arrived(&single, Phase::Initializing).await?;
-    let nodes: BTreeSet<String> = ["master-1", "master-2", "worker-1"].map(str::to_owned).into();
+    let nodes: BTreeSet<String> = ["master-1", "master-2", "worker-1"]
+        .map(str::to_owned)
+        .into();
     wait_until("daemons run", PATIENCE, async || {
         Ok((world.daemons().await? == nodes).then_some(()))
     })
@@ -229,7 +233,9 @@ async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place(
                 }
             } else if manifest.kind() == "Deployment" {
                 let image = |object: &serde_json::Value| {
-                    object.pointer("/spec/template/spec/containers/0/image").cloned()
+                    object
+                        .pointer("/spec/template/spec/containers/0/image")
+                        .cloned()
                 };
                 let found = rolled.iter().find(|it| it.name_any() == manifest.name());
                 let found = found.and_then(|it| image(&json!(it)));
@@ -255,7 +261,8 @@ async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place(
     let heard = wait_until("all is heard", PATIENCE, async || {
         let said = said.lock().clone();
         let all = said.iter().all(|(name, of)| {
-            of.last().is_some_and(|(versions, _)| *versions == expected(&multi, name))
+            of.last()
+                .is_some_and(|(versions, _)| *versions == expected(&multi, name))
         });
         Ok((all && said.len() == 13).then_some(said))
     })
@@ -302,8 +309,11 @@ async fn what_of_a_release_is_taken_away_comes_back() -> anyhow::Result<()> {
     world.until_arrived(&single, Phase::Initializing).await?;
     let api: Api<Deployment> = Api::namespaced(world.client(), "openshift-dns-operator");
     let old = api.get("cluster-dns-operator").await?;
-    api.delete("cluster-dns-operator", &kube::api::DeleteParams::background())
-        .await?;
+    api.delete(
+        "cluster-dns-operator",
+        &kube::api::DeleteParams::background(),
+    )
+    .await?;
     wait_until("it is there again", PATIENCE, async || {
         let found = api.get_opt("cluster-dns-operator").await?;
         Ok(found.filter(|it| it.uid() != old.uid()))
@@ -335,7 +345,10 @@ async fn a_report_is_written_at_once_by_however_many_and_not_twice() -> anyhow::
         written.event("mine").as_deref(),
         Some("clusteroperator/mine version changed from [] to [{operator 4.18.0}]")
     );
-    assert_eq!(reporter.report(&versions, &state).await?, Written::Unchanged);
+    assert_eq!(
+        reporter.report(&versions, &state).await?,
+        Written::Unchanged
+    );
 
     // Several write at the same time, each under its own name: none is lost.
     let reports = (0..6).map(|number| {

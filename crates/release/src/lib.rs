@@ -35,3 +35,4 @@ pub mod preflight;
 pub mod replace;
 pub mod report;
 pub mod target;
+pub mod verify;

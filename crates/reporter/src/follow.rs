@@ -165,7 +165,8 @@ impl Follow {
             namespace,
             name,
         } = &self.workload;
-        let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let named =
+            |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         let workload = match kind {
             WorkloadKind::Deployment => Either::Left(follow::<Deployment>(
                 Api::namespaced(self.client.clone(), namespace),
@@ -180,10 +181,8 @@ impl Follow {
             Api::namespaced(self.client.clone(), namespace),
             watcher::Config::default().labels_from(selector),
         );
-        let operator = follow::<ClusterOperator>(
-            Api::all(self.client.clone()),
-            named(self.reporter.name()),
-        );
+        let operator =
+            follow::<ClusterOperator>(Api::all(self.client.clone()), named(self.reporter.name()));
         stream::select_all([workload.boxed(), pods.boxed(), operator.boxed()]).boxed()
     }
 
@@ -197,7 +196,10 @@ impl Follow {
             workload: self.workload.clone(),
             cause: Box::new(cause),
         };
-        let (client, pods) = (self.client.clone(), Api::namespaced(self.client.clone(), namespace));
+        let (client, pods) = (
+            self.client.clone(),
+            Api::namespaced(self.client.clone(), namespace),
+        );
         match kind {
             WorkloadKind::Deployment => {
                 let api: Api<Deployment> = Api::namespaced(client, namespace);

@@ -58,13 +58,13 @@ impl Rollout {
             return Self::Stuck { why, available };
         }
         if updated < wanted {
-            return Self::underway(
-                format!("{updated} of {wanted} pods are updated"),
-                available,
-            );
+            return Self::underway(format!("{updated} of {wanted} pods are updated"), available);
         }
         if all > updated {
-            return Self::underway(format!("{} old pods are still there", all - updated), available);
+            return Self::underway(
+                format!("{} old pods are still there", all - updated),
+                available,
+            );
         }
         if usable < updated {
             return Self::underway(
@@ -88,10 +88,7 @@ impl Rollout {
             return Self::unseen(available);
         }
         if updated < wanted {
-            return Self::underway(
-                format!("{updated} of {wanted} pods are updated"),
-                available,
-            );
+            return Self::underway(format!("{updated} of {wanted} pods are updated"), available);
         }
         if usable < wanted {
             return Self::underway(
@@ -139,7 +136,10 @@ impl Rollout {
     }
 
     fn unseen(available: bool) -> Self {
-        Self::underway("the last change has not been seen yet".to_owned(), available)
+        Self::underway(
+            "the last change has not been seen yet".to_owned(),
+            available,
+        )
     }
 
     fn underway(why: String, available: bool) -> Self {

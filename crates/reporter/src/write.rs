@@ -146,17 +146,19 @@ impl Reporter {
         &self,
         api: &Api<ClusterOperator>,
     ) -> Result<Option<ClusterOperator>, WriteError> {
-        match api.get_opt(&self.name).await {
-            Ok(Some(found)) => return Ok(Some(found)),
-            Ok(None) => {}
+        // A kind that nobody serves is answered with 404 as well, but not as an object is.
+        match api.get(&self.name).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) if code(&error) == Some(404) => {}
             Err(error) => return Err(self.failed("reading", error)),
         }
         let object = ClusterOperator::new(&self.name, ClusterOperatorSpec::default());
         match api.create(&PostParams::default(), &object).await {
             Ok(made) => Ok(Some(made)),
             Err(error) if code(&error) == Some(404) => Ok(None),
-            Err(error) if code(&error) == Some(409) => match api.get_opt(&self.name).await {
-                Ok(found) => Ok(found),
+            // Somebody else was faster.
+            Err(error) if code(&error) == Some(409) => match api.get(&self.name).await {
+                Ok(found) => Ok(Some(found)),
                 Err(error) => Err(self.failed("reading", error)),
             },
             Err(error) => Err(self.failed("creating", error)),

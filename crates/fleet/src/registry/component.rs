@@ -9,8 +9,8 @@ use platform::document::Schema2;
 use platform::{Descriptor, Digest, Index, Manifest, MediaType, Platform};
 use serde_json::json;
 
-use super::image::{EPOCH, Published, Types, descriptor};
 use super::catalog::Form;
+use super::image::{EPOCH, Published, Types, descriptor};
 use super::tar;
 
 /// An image that is the same for as long as the registry runs.

@@ -7,16 +7,16 @@ use ::release::eta::Past;
 use ::release::evaluate::Plan;
 use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
 use ::release::history::KnownPayloads;
-use ::release::payload::{Payload, Selection};
+use ::release::payload::{Architecture, Files, Payload, Selection};
 use ::release::report::{Cluster, Report};
 use anyhow::{Context as _, bail};
 use api::openshift::{
-    CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, annotations,
+    CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, annotations, payloads,
 };
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -39,7 +39,8 @@ const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
 pub(super) struct ReleaseArguments {
     /// The release that the cluster is on its way to: a folder with its manifests, or an image of it. With it
     /// all is known that operators have to report, and what their pods have to run; without it only what
-    /// versions and machine-config tell.
+    /// versions and machine-config tell. A cluster that keeps its releases as ConfigMaps, as one of `medley
+    /// up` does, need not be told.
     #[arg(long, value_name = "RELEASE")]
     release: Option<String>,
 
@@ -66,14 +67,23 @@ pub(super) struct Read {
 }
 
 impl ReleaseArguments {
+    /// A client for the cluster.
+    pub(super) async fn client(&self) -> anyhow::Result<Client> {
+        self.cluster.client().await
+    }
+
     /// Reads the release, if one is given, and the cluster.
     pub(super) async fn read(&self) -> anyhow::Result<Read> {
-        let payload = match &self.release {
+        let given = match &self.release {
             Some(from) => Some(source::read(from, &self.registry).await?.payload()?),
             None => None,
         };
-        let client = self.cluster.client().await?;
+        let client = self.client().await?;
         let version = version(&client).await?;
+        let payload = match given {
+            Some(given) => Some(given),
+            None => kept(&client, &version).await?,
+        };
         let payload = payload.map(|it| selected(it, &version));
         let mut known = KnownPayloads::of(&version);
         if let (Some(payload), Some(status)) = (&payload, &version.status) {
@@ -101,6 +111,13 @@ impl ReleaseArguments {
 }
 
 impl Read {
+    /// Whether the release is known to be for one architecture.
+    pub(super) fn is_for_one(&self) -> bool {
+        let image = self.version.status.as_ref().map(|it| &it.desired.image);
+        let known = image.and_then(|it| self.known.architecture(it));
+        matches!(known, Some(Architecture::Single(_)))
+    }
+
     /// What the pods of an operator run.
     pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<Running> {
         running(operator, &self.pods)
@@ -195,8 +212,34 @@ pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
     }
 }
 
+/// The release that a cluster is on its way to, if the cluster keeps it.
+async fn kept(client: &Client, version: &ClusterVersion) -> anyhow::Result<Option<Payload>> {
+    let Some(status) = &version.status else {
+        return Ok(None);
+    };
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
+    let labelled = format!("{}={}", payloads::LABEL, payloads::LABELLED);
+    let found = match api.list(&ListParams::default().labels(&labelled)).await {
+        Ok(found) => found.items,
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
+        Err(error) => {
+            return Err(said(error).context("listing the releases that the cluster keeps"));
+        }
+    };
+    let is_it = |map: &ConfigMap| {
+        let image = map.annotations().get(payloads::IMAGE);
+        image.is_some_and(|it| *it == status.desired.image)
+    };
+    let Some(map) = found.into_iter().find(is_it) else {
+        return Ok(None);
+    };
+    let name = format!("ConfigMap {}/{}", payloads::NAMESPACE, map.name_any());
+    let files: Files = map.data.unwrap_or_default();
+    Ok(Some(Payload::read(&name, &files)?))
+}
+
 /// All objects of a kind; none if nobody serves it. Whoever may not see them is told.
-async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
+pub(super) async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {

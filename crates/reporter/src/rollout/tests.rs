@@ -36,11 +36,23 @@ fn status(seen: i64, all: i32, updated: i32, usable: i32) -> Value {
 #[test]
 fn a_deployment_is_done_when_all_of_its_pods_are_new_and_usable() {
     for (status, why, available) in [
-        (status(1, 2, 2, 2), "the last change has not been seen yet", true),
+        (
+            status(1, 2, 2, 2),
+            "the last change has not been seen yet",
+            true,
+        ),
         (status(2, 3, 1, 2), "1 of 2 pods are updated", true),
         (status(2, 3, 2, 2), "1 old pods are still there", true),
-        (status(2, 2, 2, 1), "1 of 2 updated pods are available", true),
-        (status(2, 2, 2, 0), "0 of 2 updated pods are available", false),
+        (
+            status(2, 2, 2, 1),
+            "1 of 2 updated pods are available",
+            true,
+        ),
+        (
+            status(2, 2, 2, 0),
+            "0 of 2 updated pods are available",
+            false,
+        ),
     ] {
         let found = Rollout::of_deployment::<Pod>(&deployment(&status), &[]);
         assert_eq!(found.why(), Some(why), "{status}");

@@ -104,7 +104,12 @@ fn what_others_say_stays() {
     }))
     .unwrap();
     let versions = versions("a");
-    let status = next(&old, &versions, &State::of(&Rollout::Done, &versions), at(1));
+    let status = next(
+        &old,
+        &versions,
+        &State::of(&Rollout::Done, &versions),
+        at(1),
+    );
     assert_eq!(status.conditions[0].kind, "Upgradeable");
     assert_eq!(status.related_objects, old.related_objects);
     assert_eq!(status.rest, old.rest);

@@ -28,7 +28,10 @@ fn variables_become_versions_in_the_order_of_their_names() {
 
 #[test]
 fn an_operator_that_does_not_adopt_reports_its_version_alone() {
-    let versions = read(&[("RELEASE_VERSION", "4.18.0"), ("OPERATOR_IMAGE", "")], &[]);
+    let versions = read(
+        &[("RELEASE_VERSION", "4.18.0"), ("OPERATOR_IMAGE", "")],
+        &[],
+    );
     assert_eq!(versions.unwrap().to_string(), "[{operator 4.18.0}]");
 }
 

@@ -88,10 +88,7 @@ fn versions() -> Value {
         release(),
         object([
             ("acceptedRisks", text()),
-            (
-                "completionTime",
-                with(time(), json!({ "nullable": true })),
-            ),
+            ("completionTime", with(time(), json!({ "nullable": true }))),
             ("startedTime", time()),
             ("state", text()),
             ("verified", boolean()),

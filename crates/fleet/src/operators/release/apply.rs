@@ -133,7 +133,11 @@ impl Applier {
     fn payload(&self, image: &str) -> Option<Arc<Payload>> {
         let maps = self.maps.in_namespace(payloads::NAMESPACE);
         let map = maps.into_iter().find(|it| {
-            is_payload(it) && it.annotations().get(payloads::IMAGE).is_some_and(|it| it == image)
+            is_payload(it)
+                && it
+                    .annotations()
+                    .get(payloads::IMAGE)
+                    .is_some_and(|it| it == image)
         })?;
         let from = (map.name_any(), map.resource_version());
         let mut applied = self.applied.lock();
@@ -206,7 +210,13 @@ impl Applier {
         }
         let (group, version) = match manifest.group() {
             "" => ("", text(manifest, "apiVersion")),
-            group => (group, text(manifest, "apiVersion").rsplit('/').next().unwrap_or_default()),
+            group => (
+                group,
+                text(manifest, "apiVersion")
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or_default(),
+            ),
         };
         let kind = match manifest.kind() {
             // Not all plurals are as simple.
@@ -253,7 +263,9 @@ impl Applier {
         let written = api
             .patch_status(&name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .map_err(Error::api(format!("patch status of ClusterOperator {name}")))?;
+            .map_err(Error::api(format!(
+                "patch status of ClusterOperator {name}"
+            )))?;
         self.operators.saw(&written).await;
         Ok(())
     }

@@ -163,12 +163,7 @@ pub(crate) static OPERATORS: [About; 13] = [
     About {
         manner: Manner::Troubled,
         operands: &[operand("coredns", "coredns")],
-        ..operator(
-            "dns",
-            70,
-            "openshift-dns-operator",
-            "cluster-dns-operator",
-        )
+        ..operator("dns", 70, "openshift-dns-operator", "cluster-dns-operator")
     },
     About {
         adopts: false,

@@ -139,9 +139,7 @@ impl Operators {
     fn deployment(&self, about: &About) -> Option<Arc<Deployment>> {
         let found = self.deployments.get(about.namespace, about.image)?;
         let labelled = found.labels().get(OPERATOR_LABEL);
-        labelled
-            .is_some_and(|it| it == about.name)
-            .then_some(found)
+        labelled.is_some_and(|it| it == about.name).then_some(found)
     }
 
     fn own_pods(&self, about: &About) -> Vec<Arc<Pod>> {
@@ -160,7 +158,10 @@ impl Operators {
     ) -> Result<(State, Next), Error> {
         let before = self.reported.get("", about.name);
         let before = before.and_then(|it| it.status.clone()).unwrap_or_default();
-        let (work, trouble) = (format!("{} {versions}", about.name), format!("{} trouble", about.name));
+        let (work, trouble) = (
+            format!("{} {versions}", about.name),
+            format!("{} trouble", about.name),
+        );
         if versions.are_in(&before) && about.manner != Manner::Machines {
             self.pace.forget(&work);
             self.pace.forget(&trouble);
@@ -207,12 +208,7 @@ impl Operators {
         })
     }
 
-    async fn report(
-        &self,
-        about: &About,
-        versions: &Versions,
-        state: &State,
-    ) -> Result<(), Error> {
+    async fn report(&self, about: &About, versions: &Versions, state: &State) -> Result<(), Error> {
         let reporter = Reporter::new(self.client.clone(), about.name);
         let written = reporter.report(versions, state).await;
         let written = written.map_err(|error| Error::Invalid(error.to_string()))?;

@@ -56,12 +56,14 @@ fn most_operators_report_images_and_machines_come_last() {
     let plan = Plan::new(&read(&offer.multi));
     let names: Vec<&str> = plan.operators().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names.last(), Some(&"machine-config"));
-    let reports = |it: &&release::payload::Operator| {
-        it.expected.version("operator-image").is_some()
-    };
+    let reports =
+        |it: &&release::payload::Operator| it.expected.version("operator-image").is_some();
     let adopting = plan.operators().iter().filter(reports).count();
     assert_eq!((adopting, names.len()), (10, 13));
-    let expected = &plan.operators().iter().find(|it| it.name == "kube-apiserver");
+    let expected = &plan
+        .operators()
+        .iter()
+        .find(|it| it.name == "kube-apiserver");
     let expected = &expected.unwrap().expected;
     assert_eq!(expected.version("kube-apiserver"), Some("1.31.3"));
     let image = expected.version("kube-apiserver-image").unwrap();
