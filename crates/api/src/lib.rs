@@ -21,6 +21,7 @@ pub mod kubevirt;
 pub mod monitoring;
 pub mod openshift;
 pub mod rbac;
+pub mod release;
 pub mod ssp;
 
 /// Fields of somebody else's kind that Medley does not look at, as they were read.

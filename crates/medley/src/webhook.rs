@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     register: Option<Reach>,
 
     /// What to register the check for, separated by commas, as `medley run` names it.
-    /// [default: governance, cpu-models]
+    /// [default: governance, cpu-models, release]
     #[arg(
         long,
         value_name = "NAMES",
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 /// What is checked for jobs, besides approvals.
 pub(crate) fn checks(jobs: &BTreeSet<Job>) -> Checks {
     let layer = |job: &Job| match job {
-        Job::Governance | Job::CpuModels => None,
+        Job::Governance | Job::CpuModels | Job::Release => None,
         Job::ImagesHco => Some(Layer::Hco),
         Job::ImagesSsp => Some(Layer::Ssp),
         Job::ImagesCdi => Some(Layer::Cdi),

@@ -11,7 +11,7 @@ use governance::profile::Profile;
 use governance::{Registry, alerts, roles};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use operator::{ACCOUNT as OPERATOR, Job};
+use operator::{ACCOUNT as OPERATOR, Job, RELEASE_OWNER};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -35,6 +35,10 @@ fn main() -> Result<(), Failure> {
             &[definition(&api::golden::definition())?],
         )?,
         file(
+            "crds/releasepolicies.yaml",
+            &[definition(&api::release::definition())?],
+        )?,
+        file(
             "crds/virtplatformconfigs.yaml",
             &[definition(&api::advisor::definition())?],
         )?,
@@ -51,6 +55,10 @@ fn main() -> Result<(), Failure> {
             &[golden::alerts::prometheus_rule(NAMESPACE)],
         )?,
         file("monitoring/metrics.yaml", &[metrics()])?,
+        file(
+            "monitoring/release.yaml",
+            &[release::alerts::prometheus_rule(NAMESPACE)],
+        )?,
         file("operator.yaml", &installation())?,
         file("rbac/operator.yaml", &operator()?)?,
         file("rbac/users.yaml", &users()?)?,
@@ -73,6 +81,8 @@ fn main() -> Result<(), Failure> {
         &cluster_operator()?,
     )?);
     files.push(file("optional/images-webhook.yaml", &check_of_images()?)?);
+    let owner = granted(RELEASE_OWNER, OPERATOR, release::roles::owner_rules())?;
+    files.push(file("optional/release-owner.yaml", &owner)?);
     std::io::stdout().write_all(files.concat().as_bytes())?;
     Ok(())
 }
@@ -278,7 +288,8 @@ fn users() -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     let people = roles::user_roles().into_iter();
     let people = people.chain(golden::roles::user_roles());
-    for role in people.chain(cpumodel::roles::user_roles()) {
+    let people = people.chain(cpumodel::roles::user_roles());
+    for role in people.chain(release::roles::user_roles()) {
         objects.push(serde_json::to_value(role)?);
     }
     objects.push(serde_json::to_value(roles::history_role(NAMESPACE))?);

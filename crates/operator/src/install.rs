@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api::release::{Mode, ReleasePolicy, ReleasePolicySpec};
 use chassis::{Error, until_served};
 use governance::{Registry, roles};
 use k8s_openapi::api::core::v1::Namespace;
@@ -20,6 +21,9 @@ use crate::Job;
 
 /// The account that the controllers run under, and the name of its roles.
 pub const ACCOUNT: &str = "medley-operator";
+
+/// The role of the controllers where they keep the ClusterVersion.
+pub const RELEASE_OWNER: &str = "medley-operator-release-owner";
 
 /// Who owns what is installed.
 const MANAGER: &str = "medley";
@@ -45,6 +49,7 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         api::advisor::definition(),
         api::cpu::definition(),
         api::golden::definition(),
+        api::release::definition(),
     ] {
         let name = definition.name_any();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -96,7 +101,8 @@ pub async fn grant(
     .await?;
     let people = roles::user_roles().into_iter();
     let people = people.chain(golden::roles::user_roles());
-    for role in people.chain(cpumodel::roles::user_roles()) {
+    let people = people.chain(cpumodel::roles::user_roles());
+    for role in people.chain(release::roles::user_roles()) {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
     }
@@ -108,6 +114,31 @@ pub async fn grant(
         object,
     )
     .await
+}
+
+/// Has Medley keep the ClusterVersion, unless somebody has said otherwise: gives [`ACCOUNT`] the right, and
+/// makes the policy that says so. Only for clusters where no cluster version operator does.
+pub async fn own_release(client: &Client, namespace: &str) -> Result<(), Error> {
+    let rules = json!({ "rules": release::roles::owner_rules() });
+    apply::<ClusterRole>(&Api::all(client.clone()), RELEASE_OWNER, rules).await?;
+    let bound = json!({
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": RELEASE_OWNER,
+        },
+        "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
+    });
+    apply::<ClusterRoleBinding>(&Api::all(client.clone()), RELEASE_OWNER, bound).await?;
+    let policies: Api<ReleasePolicy> = Api::all(client.clone());
+    let spec = ReleasePolicySpec {
+        mode: Mode::Own,
+        ..ReleasePolicySpec::default()
+    };
+    let policy = ReleasePolicy::new(api::release::NAME, spec);
+    match policies.create(&PostParams::default(), &policy).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(Error::api("creating the ReleasePolicy")(error)),
+    }
 }
 
 fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(

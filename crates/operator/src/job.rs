@@ -7,7 +7,7 @@ use ::governance::Registry;
 use chassis::{Error, Manager};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, cpu, governance, images};
+use crate::{Options, cpu, governance, images, release};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,8 @@ pub enum Job {
     ImagesVm,
     /// How virtual machines fare whose CPU models are chosen, and what slipped through.
     CpuModels,
+    /// Whether the cluster has truly arrived at its release.
+    Release,
 }
 
 impl Job {
@@ -35,11 +37,12 @@ impl Job {
         Self::ImagesCdi,
         Self::ImagesVm,
         Self::CpuModels,
+        Self::Release,
     ];
 
     /// Those that are on unless somebody names others. The layers of images do what operators do that
     /// most clusters have: two would fight.
-    pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels];
+    pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels, Self::Release];
 
     /// How it is called on the command line.
     pub fn name(self) -> &'static str {
@@ -50,6 +53,7 @@ impl Job {
             Self::ImagesCdi => "images-cdi",
             Self::ImagesVm => "images-vm",
             Self::CpuModels => "cpu-models",
+            Self::Release => "release",
         }
     }
 
@@ -67,6 +71,7 @@ impl Job {
             }
             Self::ImagesVm => images::vm::start(manager).await,
             Self::CpuModels => cpu::start(manager).await,
+            Self::Release => release::start(manager).await,
         }
     }
 
@@ -79,6 +84,7 @@ impl Job {
             Self::ImagesCdi => golden::cdi::roles::rules(),
             Self::ImagesVm => golden::roles::vm_rules(),
             Self::CpuModels => cpumodel::roles::operator_rules(),
+            Self::Release => ::release::roles::operator_rules(),
         }
     }
 }

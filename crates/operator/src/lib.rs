@@ -8,6 +8,7 @@ pub mod health;
 pub mod images;
 mod install;
 mod job;
+pub mod release;
 mod status;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use chassis::{Error, Manager};
 
 pub use health::Health;
-pub use install::{ACCOUNT, grant, install};
+pub use install::{ACCOUNT, RELEASE_OWNER, grant, install, own_release};
 pub use job::Job;
 
 /// What the controllers have to be told.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::evaluate::{Evaluation, Phase};
 use crate::failure::{Effect, Failure};
+use crate::target::INVALID;
 
 /// The operator that takes longest, as it restarts every machine.
 pub const MACHINE_CONFIG: &str = "machine-config";
@@ -43,6 +44,26 @@ impl Waits {
         }
     }
 
+    /// What is known from before.
+    pub fn restored<'a>(known: impl IntoIterator<Item = (&'a str, Timestamp)>) -> Self {
+        let known = known.into_iter();
+        Self(known.map(|(name, at)| (name.to_owned(), at)).collect())
+    }
+
+    /// When the next one of those who are waited for has been for longer than it should.
+    pub fn next_limit(&self, now: Timestamp) -> Option<Timestamp> {
+        let limits = self.0.iter().flat_map(|(name, since)| {
+            let slow = if name == MACHINE_CONFIG {
+                SLOW_MACHINE_CONFIG
+            } else {
+                SLOW
+            };
+            // Limits have to be exceeded.
+            [slow, DEGRADED].map(|limit| *since + limit + SignedDuration::from_secs(1))
+        });
+        limits.filter(|at| *at > now).min()
+    }
+
     /// Since when an operator is waited for.
     pub fn since(&self, name: &str) -> Option<Timestamp> {
         self.0.get(name).copied()
@@ -64,6 +85,8 @@ pub struct Facts<'a> {
     pub version: &'a str,
     /// The payload of the release.
     pub image: &'a str,
+    /// Whether what is asked of the cluster makes no sense.
+    pub invalid: bool,
     /// What holds it up.
     pub failure: Option<&'a Failure>,
     /// Manifests that are done.
@@ -112,6 +135,32 @@ pub fn accepted(version: &str, image: &str, architecture: &str) -> Claim {
             "Payload loaded version={version} image={image} architecture={architecture}"
         ),
     }
+}
+
+/// What `ReleaseAccepted` says when a release could not be read or is not what was asked for.
+pub fn refused(step: Step, version: &str, image: &str, why: &str) -> Claim {
+    let [version, image] = [version, image].map(go_quote);
+    let (reason, begin) = match step {
+        Step::Retrieve => ("RetrievePayload", "Retrieving"),
+        Step::Load => ("LoadPayload", "Loading"),
+        Step::Verify => ("VerifyPayloadVersion", "Verifying"),
+    };
+    Claim {
+        status: "False",
+        reason,
+        message: format!("{begin} payload failed version={version} image={image} failure={why}"),
+    }
+}
+
+/// What is done with a release before it is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Its files are fetched.
+    Retrieve,
+    /// They are read.
+    Load,
+    /// They are held against what was asked for.
+    Verify,
 }
 
 /// What a failure means while a release is on its way.
@@ -190,11 +239,23 @@ fn progressing(facts: &Facts<'_>, release: &str, tail: Option<&Tail>) -> Claim {
             message: format!("{begin} {release}: {why}"),
         };
     }
+    let reason = if facts.invalid { INVALID } else { "" };
     if arrived {
         return Claim {
             status: "False",
-            reason: "",
-            message: format!("Cluster version is {release}"),
+            reason,
+            message: if facts.invalid {
+                format!("Stopped at {release}: the cluster version is invalid")
+            } else {
+                format!("Cluster version is {release}")
+            },
+        };
+    }
+    if facts.invalid {
+        return Claim {
+            status: "True",
+            reason,
+            message: format!("Reconciling {release}: the cluster version is invalid"),
         };
     }
     let percent = (facts.done * 100).checked_div(facts.total).unwrap_or(0);

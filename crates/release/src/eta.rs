@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use api::release::OperatorHistory;
 use jiff::SignedDuration;
 use serde::Serialize;
 
@@ -22,6 +23,17 @@ const MACHINE: SignedDuration = SignedDuration::from_mins(10);
 pub struct Past(BTreeMap<String, Vec<SignedDuration>>);
 
 impl Past {
+    /// What the operator took note of.
+    pub fn of(history: &[OperatorHistory]) -> Self {
+        let mut past = Self::default();
+        for it in history {
+            for took in &it.took_seconds {
+                past.add(&it.operator, SignedDuration::from_secs(*took));
+            }
+        }
+        past
+    }
+
     /// Takes note of how long an operator was waited for.
     pub fn add(&mut self, name: &str, took: SignedDuration) {
         self.0.entry(name.to_owned()).or_default().push(took);

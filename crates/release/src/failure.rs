@@ -33,6 +33,8 @@ pub enum Reason {
     Degraded,
     /// An operator has not arrived.
     Updating,
+    /// Machines of a pool have not arrived, and are to be waited for.
+    Pool,
     /// An object that has to be there is not.
     NotFound,
     /// Several of these.
@@ -51,6 +53,8 @@ impl Reason {
             (Self::Degraded, true) => "ClusterOperatorsDegraded",
             (Self::Updating, false) => "ClusterOperatorUpdating",
             (Self::Updating, true) => "ClusterOperatorsUpdating",
+            (Self::Pool, false) => "MachineConfigPoolUpdating",
+            (Self::Pool, true) => "MachineConfigPoolsUpdating",
             (Self::NotFound, _) => "UpdatePayloadResourceNotFound",
             (Self::Multiple, _) => "MultipleErrors",
         }
@@ -67,7 +71,7 @@ impl Reason {
             (Self::Degraded, true) => "are degraded",
             (Self::Updating, false) => "is updating versions",
             (Self::Updating, true) => "are updating versions",
-            (Self::NotFound | Self::Multiple, _) => "",
+            (Self::Pool | Self::NotFound | Self::Multiple, _) => "",
         }
     }
 }
@@ -106,6 +110,25 @@ impl Failure {
             ),
             parts: Vec::new(),
         }
+    }
+
+    /// Of pools of machines, by name. None, if there are none.
+    pub fn of_pools(names: &[&str]) -> Option<Self> {
+        if names.is_empty() {
+            return None;
+        }
+        let names: Vec<String> = names
+            .iter()
+            .map(|name| format!("machine config pool {name}"))
+            .collect();
+        let verb = if names.len() > 1 { "are" } else { "is" };
+        Some(Self {
+            reason: Reason::Pool,
+            message: format!("{} {verb} updating", names.join(", ")),
+            names,
+            effect: Effect::None,
+            parts: Vec::new(),
+        })
     }
 
     /// Why.

@@ -8,6 +8,8 @@
 //! images + what registries said --preflight--> whether a migration may start
 //! history --history--> what each change was
 //! pods --evidence--> who has arrived without saying so, and who has said so without having arrived
+//! all of it, and what was said before --control--> what is said now: of a ReleasePolicy and, where nobody
+//!                                                  else does, of the ClusterVersion
 //! ```
 //!
 //! A cluster that becomes multi-arch is updated to the same version with other images. Whoever looks at
@@ -18,8 +20,10 @@
 //! Nothing here reads a file, a cluster, a registry or a clock.
 
 pub mod adoption;
+pub mod alerts;
 pub mod build;
 pub mod conditions;
+pub mod control;
 pub mod diagnose;
 pub mod eta;
 pub mod evaluate;
@@ -34,5 +38,6 @@ pub mod payload;
 pub mod preflight;
 pub mod replace;
 pub mod report;
+pub mod roles;
 pub mod target;
 pub mod verify;

@@ -6,6 +6,8 @@
 //! 0000_NN_component_* objects, applied in the order of the names            -> Manifest
 //! ```
 
+mod hash;
+mod kept;
 mod manifest;
 mod metadata;
 mod order;
@@ -19,6 +21,7 @@ use api::openshift::{ClusterOperator, ImageStream};
 use machinery::json::decode_yaml;
 use serde::Serialize;
 
+pub use kept::{files_of, image_of, is_kept};
 pub use manifest::{Manifest, ManifestError, is_manifest};
 pub use metadata::{Architecture, Metadata, MetadataError};
 pub use order::{FileName, Part, Step, steps};
@@ -170,6 +173,21 @@ impl Payload {
             .manifests
             .retain(|manifest| selection.check(manifest).is_ok());
         payload
+    }
+
+    /// The same, and what is odd about it. A release of which a cluster gets no operator was not made for
+    /// profiles: then all of it counts.
+    #[must_use]
+    pub fn for_cluster(&self, selection: &Selection) -> (Self, Option<String>) {
+        let selected = self.selected(selection);
+        if selected.operators().is_empty() && !self.operators().is_empty() {
+            let warning = format!(
+                "no operator of the release is for clusters of profile {}; all of them are waited for",
+                selection.profile
+            );
+            return (self.clone(), Some(warning));
+        }
+        (selected, None)
     }
 
     /// The operators, in the order in which they are waited for.

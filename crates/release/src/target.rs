@@ -55,6 +55,18 @@ pub enum Invalid {
     Ambiguous,
 }
 
+impl Invalid {
+    /// The field that is wrong.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::ArchitectureAndImage | Self::ArchitectureWithoutVersion | Self::Empty => {
+                "spec.desiredUpdate"
+            }
+            Self::NotAvailable | Self::Ambiguous => "spec.desiredUpdate.version",
+        }
+    }
+}
+
 /// Decides which release a cluster is to run. `current` is for what machines the one is that it runs.
 ///
 /// An image always wins. A version without one is looked for among the available updates. `Multi` is

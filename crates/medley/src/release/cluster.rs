@@ -7,12 +7,13 @@ use ::release::eta::Past;
 use ::release::evaluate::Plan;
 use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
 use ::release::history::KnownPayloads;
-use ::release::payload::{Architecture, Files, Payload, Selection};
+use ::release::payload::{Architecture, Payload, Selection, files_of, image_of};
 use ::release::report::{Cluster, Report};
 use anyhow::{Context as _, bail};
 use api::openshift::{
     CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, annotations, payloads,
 };
+use api::release::ReleasePolicy;
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -39,8 +40,7 @@ const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
 pub(super) struct ReleaseArguments {
     /// The release that the cluster is on its way to: a folder with its manifests, or an image of it. With it
     /// all is known that operators have to report, and what their pods have to run; without it only what
-    /// versions and machine-config tell. A cluster that keeps its releases as ConfigMaps, as one of `medley
-    /// up` does, need not be told.
+    /// versions and machine-config tell. Not needed where the cluster keeps it in a ConfigMap.
     #[arg(long, value_name = "RELEASE")]
     release: Option<String>,
 
@@ -64,6 +64,7 @@ pub(super) struct Read {
     configurations: BTreeMap<String, String>,
     machine_config_image: Option<String>,
     known: KnownPayloads,
+    past: Past,
 }
 
 impl ReleaseArguments {
@@ -80,11 +81,15 @@ impl ReleaseArguments {
         };
         let client = self.client().await?;
         let version = version(&client).await?;
+        let policy = policy(&client).await?;
         let payload = match given {
             Some(given) => Some(given),
-            None => kept(&client, &version).await?,
+            None => kept(&client, &version, policy.as_ref()).await?,
         };
-        let payload = payload.map(|it| selected(it, &version));
+        let payload = payload.map(|it| selected(&it, &version));
+        let past = policy
+            .and_then(|it| it.status)
+            .map(|it| Past::of(&it.history));
         let mut known = KnownPayloads::of(&version);
         if let (Some(payload), Some(status)) = (&payload, &version.status) {
             known.add(&status.desired.image, payload.metadata.architecture());
@@ -104,6 +109,7 @@ impl ReleaseArguments {
             configurations: configurations(&client).await?,
             machine_config_image: machine_config_image(&client).await?,
             known,
+            past: past.unwrap_or_default(),
             now: Timestamp::now(),
             version,
         })
@@ -149,7 +155,7 @@ impl Read {
             machine_config_image: self.machine_config_image.as_deref(),
             evidence: &evidence,
             known: &self.known,
-            past: &Past::default(),
+            past: &self.past,
             now: self.now,
         })
     }
@@ -157,7 +163,7 @@ impl Read {
 
 /// What of a release a cluster gets. Says so if the release is another than the one that the cluster is on
 /// its way to, or is for other clusters.
-fn selected(payload: Payload, version: &ClusterVersion) -> Payload {
+fn selected(payload: &Payload, version: &ClusterVersion) -> Payload {
     let desired = version
         .status
         .as_ref()
@@ -169,33 +175,71 @@ fn selected(payload: Payload, version: &ClusterVersion) -> Payload {
             desired.unwrap_or_default()
         ));
     }
-    let selection = selection(version);
-    let selected = payload.selected(&selection);
-    if selected.operators().is_empty() && !payload.operators().is_empty() {
-        remark(&format!(
-            "warning: no operator of the release is for clusters of profile {}; all of them are waited for",
-            selection.profile
-        ));
-        return payload;
+    let (selected, odd) = payload.for_cluster(&Selection::of(version));
+    if let Some(odd) = odd {
+        remark(&format!("warning: {odd}"));
     }
     selected
 }
 
-/// What a cluster is, as far as that decides about manifests.
-fn selection(version: &ClusterVersion) -> Selection {
+/// The policy, where Medley looks on; none where it does not, or where it may not be seen.
+async fn policy(client: &Client) -> anyhow::Result<Option<ReleasePolicy>> {
+    let api: Api<ReleasePolicy> = Api::all(client.clone());
+    match api.get(api::release::NAME).await {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
+        Err(error) => Err(said(error).context("reading the ReleasePolicy")),
+    }
+}
+
+/// The release that the cluster is on its way to, if the cluster keeps it in a ConfigMap: in one that the
+/// policy names, or in one that bears its image.
+async fn kept(
+    client: &Client,
+    version: &ClusterVersion,
+    policy: Option<&ReleasePolicy>,
+) -> anyhow::Result<Option<Payload>> {
     let status = version.status.as_ref();
-    let capabilities = status
-        .and_then(|it| it.rest.get("capabilities"))
-        .and_then(|it| it.get("enabledCapabilities"))
-        .and_then(serde_json::Value::as_array);
-    let capabilities = capabilities.map(|all| {
-        let names = all.iter().filter_map(serde_json::Value::as_str);
-        names.map(str::to_owned).collect()
-    });
-    Selection {
-        capabilities,
-        overrides: version.spec.overrides.clone(),
-        ..Selection::default()
+    let image = status.map_or("", |it| it.desired.image.as_str());
+    let named = policy.and_then(|it| it.spec.payload.clone()?.config_map);
+    let read = match &named {
+        Some(it) => {
+            let api: Api<ConfigMap> = Api::namespaced(client.clone(), &it.namespace);
+            let found = api.get_opt(&it.name).await;
+            found.map(|it| it.into_iter().collect())
+        }
+        None => {
+            let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
+            let labels = format!("{}={}", payloads::LABEL, payloads::LABELLED);
+            let found = api.list(&ListParams::default().labels(&labels)).await;
+            found.map(|it| it.items)
+        }
+    };
+    let maps = match read {
+        Ok(maps) => maps,
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
+        Err(error) => {
+            return Err(said(error).context("reading the releases that the cluster keeps"));
+        }
+    };
+    let is_it = |map: &&ConfigMap| {
+        let of = image_of(map);
+        of == Some(image) || (named.is_some() && of.is_none())
+    };
+    let Some(map) = maps.iter().find(is_it) else {
+        return Ok(None);
+    };
+    let name = format!(
+        "ConfigMap {}/{}",
+        map.namespace().unwrap_or_default(),
+        map.name_any()
+    );
+    match Payload::read(&name, &files_of(map)) {
+        Ok(payload) => Ok(Some(payload)),
+        Err(error) => {
+            remark(&format!("warning: {error}"));
+            Ok(None)
+        }
     }
 }
 
@@ -210,32 +254,6 @@ pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
         ),
         Err(error) => Err(said(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}"))),
     }
-}
-
-/// The release that a cluster is on its way to, if the cluster keeps it.
-async fn kept(client: &Client, version: &ClusterVersion) -> anyhow::Result<Option<Payload>> {
-    let Some(status) = &version.status else {
-        return Ok(None);
-    };
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
-    let labelled = format!("{}={}", payloads::LABEL, payloads::LABELLED);
-    let found = match api.list(&ListParams::default().labels(&labelled)).await {
-        Ok(found) => found.items,
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
-        Err(error) => {
-            return Err(said(error).context("listing the releases that the cluster keeps"));
-        }
-    };
-    let is_it = |map: &ConfigMap| {
-        let image = map.annotations().get(payloads::IMAGE);
-        image.is_some_and(|it| *it == status.desired.image)
-    };
-    let Some(map) = found.into_iter().find(is_it) else {
-        return Ok(None);
-    };
-    let name = format!("ConfigMap {}/{}", payloads::NAMESPACE, map.name_any());
-    let files: Files = map.data.unwrap_or_default();
-    Ok(Some(Payload::read(&name, &files)?))
 }
 
 /// All objects of a kind; none if nobody serves it. Whoever may not see them is told.

@@ -7,10 +7,10 @@ use ::release::lint;
 use ::release::payload::read_references;
 use anyhow::{Context as _, bail};
 use clap::Args;
+use operator::release::source::files_in;
 use serde_json::json;
 
 use super::output::OutputArguments;
-use super::source::folder;
 use crate::exit;
 use crate::governance::output::remark;
 
@@ -106,7 +106,7 @@ fn operators(path: &Path) -> anyhow::Result<Vec<OperatorFolder>> {
         let from = if manifests.is_dir() { manifests } else { inner };
         operators.push(OperatorFolder {
             name: entry.file_name().to_string_lossy().into_owned(),
-            files: folder(&from)?,
+            files: files_in(&from)?,
         });
     }
     if operators.is_empty() {

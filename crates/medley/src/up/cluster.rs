@@ -123,6 +123,9 @@ async fn work(
     operator::grant(admin, NAMESPACE, &registry, &options.jobs)
         .await
         .context("granting the operator its rights")?;
+    operator::own_release(admin, NAMESPACE)
+        .await
+        .context("having the operator keep the release")?;
     let check = ::webhook::start(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use api::openshift::{ComponentOverride, annotations};
+use api::openshift::{ClusterVersion, ComponentOverride, annotations};
+use serde_json::Value;
 
 use super::Manifest;
 
@@ -69,6 +70,24 @@ pub enum Excluded {
 }
 
 impl Selection {
+    /// What a cluster is, by what its ClusterVersion says.
+    pub fn of(version: &ClusterVersion) -> Self {
+        let status = version.status.as_ref();
+        let capabilities = status
+            .and_then(|it| it.rest.get("capabilities"))
+            .and_then(|it| it.get("enabledCapabilities"))
+            .and_then(Value::as_array);
+        let capabilities = capabilities.map(|all| {
+            let names = all.iter().filter_map(Value::as_str);
+            names.map(str::to_owned).collect()
+        });
+        Self {
+            capabilities,
+            overrides: version.spec.overrides.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Whether a cluster gets a manifest, or why not.
     pub fn check(&self, manifest: &Manifest) -> Result<(), Excluded> {
         let says = |key: &str, value: &str| manifest.annotation(key) == Some(value);

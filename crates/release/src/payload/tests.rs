@@ -261,3 +261,22 @@ fn names_give_the_order() {
         assert_eq!(FileName::read(name), None, "{name}");
     }
 }
+
+/// Values of FNV-1 with 64 bits from elsewhere.
+#[test]
+fn a_hash_stands_for_all_manifests() {
+    let of = |values: &[u8]| {
+        let manifests = values.iter().map(|value| Manifest {
+            file: String::new(),
+            object: json!(value),
+        });
+        let payload = Payload {
+            manifests: manifests.collect(),
+            ..Payload::default()
+        };
+        payload.version_hash()
+    };
+    assert_eq!(of(&[]), "y_Kc5IQiIyU=");
+    assert_eq!(of(&[1]), "r2O9TIYBt-4=");
+    assert_eq!(of(&[1, 2]), "CDKXB7TriVg=");
+}

@@ -1,0 +1,54 @@
+//! Pools of machines, and whether they hold completion up.
+
+use api::openshift::{Condition, MachineConfigPool};
+use api::release::PoolState;
+use kube_core::ResourceExt as _;
+
+/// How every pool gets on, by name.
+///
+/// That its machines run what it wants says nothing of what it should want. By the time that machine-config
+/// has arrived it has told every pool: pools are asked after all operators are there.
+pub(super) fn states(pools: &[MachineConfigPool]) -> Vec<PoolState> {
+    let mut states: Vec<PoolState> = pools.iter().map(state).collect();
+    states.sort_by(|one, other| one.name.cmp(&other.name));
+    states
+}
+
+fn state(pool: &MachineConfigPool) -> PoolState {
+    let status = pool.status.clone().unwrap_or_default();
+    let says = |kind: &str| {
+        let found = Condition::find(&status.conditions, kind);
+        found.is_some_and(Condition::is_true)
+    };
+    let has = status.configuration.as_ref().map(|it| it.name.as_str());
+    let machines = status.machine_count;
+    let message = if machines == 0 {
+        None
+    } else if status.updated_machine_count < machines || has != pool.wanted() {
+        let what = format!(
+            "{} of {machines} machines are updated",
+            status.updated_machine_count
+        );
+        Some(if pool.spec.paused {
+            format!("{what}, and the pool is paused")
+        } else if says("Degraded") || status.degraded_machine_count > 0 {
+            format!("{what}, and {} are degraded", status.degraded_machine_count)
+        } else {
+            what
+        })
+    } else if status.ready_machine_count < machines {
+        Some(format!(
+            "{} of {machines} machines are ready",
+            status.ready_machine_count
+        ))
+    } else {
+        None
+    };
+    PoolState {
+        name: pool.name_any(),
+        machines,
+        updated: status.updated_machine_count,
+        done: message.is_none(),
+        message: message.unwrap_or_default(),
+    }
+}

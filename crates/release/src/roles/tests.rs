@@ -1,0 +1,24 @@
+use super::*;
+
+#[test]
+fn who_looks_on_writes_nothing_of_openshift() {
+    for rule in operator_rules() {
+        let groups = rule.api_groups.unwrap_or_default();
+        if groups.iter().any(|it| it.ends_with("openshift.io")) {
+            assert_eq!(rule.verbs, READ);
+        }
+        let resources = rule.resources.unwrap_or_default();
+        assert!(!resources.iter().any(|it| it == "secrets"));
+    }
+}
+
+#[test]
+fn who_keeps_a_cluster_version_writes_its_status_alone() {
+    let [rule] = owner_rules().try_into().unwrap();
+    assert_eq!(
+        rule.resources.unwrap_or_default(),
+        ["clusterversions/status"]
+    );
+    assert_eq!(rule.resource_names.unwrap_or_default(), ["version"]);
+    assert_eq!(rule.verbs, ["patch"]);
+}
