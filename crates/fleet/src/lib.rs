@@ -7,7 +7,7 @@
 //!                                     \--kubelet--> statuses of pods, deletions
 //! claims ----------------storage--> volumes, snapshots
 //! configurations -------operators--> nodes that take them on, conditions
-//! revisions --------------registry--> images of boot disks
+//! revisions, releases ---registry--> images of boot disks and operators
 //! ```
 //!
 //! Everything is said through the API: nodes and pods live in the cluster, and what is simulated
@@ -64,14 +64,15 @@ pub struct Options {
     pub runtime: Arc<dyn Runtime>,
     /// The other people's operators to install and run.
     pub operators: Option<operators::Installed>,
-    /// Whether to run a registry on this machine, with images of boot disks.
+    /// Whether to run a registry on this machine, with images of boot disks. With releases there is one in
+    /// any case, with their images.
     pub registry: bool,
 }
 
 /// What runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Started {
-    /// Where the registry is.
+    /// Where the registry with boot images is.
     pub registry: Option<SocketAddr>,
 }
 
@@ -118,8 +119,16 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
     storage::start(manager, storage).await?;
     scheduler::start(manager, scheduler).await;
     kubelet::start(manager, kubelet, options.speed, options.runtime).await;
+    let releases = options.operators.is_some_and(|it| it.release);
+    let opened = if options.registry || releases {
+        Some(registry::Opened::new(&operators).await?)
+    } else {
+        None
+    };
+    let place = opened.as_ref().map(|it| it.address.to_string());
+    let place = place.unwrap_or_else(|| operators::release::USUAL_REGISTRY.to_owned());
     if let Some(installed) = &options.operators {
-        operators::install(&operators, installed).await?;
+        operators::install_from(&operators, installed, &place).await?;
         if installed.virtual_machines
             && let Some(fleet) = &options.fleet
         {
@@ -127,10 +136,19 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
         }
         operators::start(manager, operators.clone(), options.speed).await;
     }
-    let registry = if options.registry {
-        Some(registry::start(manager, &operators).await?)
-    } else {
-        None
+    let Some(opened) = opened else {
+        return Ok(Started { registry: None });
     };
-    Ok(Started { registry })
+    let address = opened.address;
+    let shelf = if releases {
+        operators::release::Offer::new(&place)?.shelf()
+    } else {
+        Vec::new()
+    };
+    opened
+        .start(manager, &operators, shelf, options.registry)
+        .await?;
+    Ok(Started {
+        registry: options.registry.then_some(address),
+    })
 }

@@ -5,6 +5,7 @@
 //! KubeDescheduler/cluster --> accepted, or refused while worker nodes lack PSI
 //! HyperConverged, NodeHealthCheck --> conditions
 //! StorageClass --> StorageProfile: how its volumes are best claimed and kept
+//! ClusterVersion --> Deployments of cluster operators --> ClusterOperators, in the order of a release
 //! VirtualMachine --> VirtualMachineInstance --> launcher pod, running, migrating; labels of nodes
 //! ```
 //!
@@ -23,12 +24,13 @@ mod kubevirt;
 mod machine_config;
 pub mod names;
 mod node_health;
+pub(crate) mod release;
 mod report;
 mod start;
 
 pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
-pub use install::install;
 pub(crate) use install::namespace;
+pub use install::{install, install_from};
 pub use kinds::{
     MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
     MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, importer,
@@ -61,6 +63,9 @@ pub struct Installed {
     pub templates: bool,
     /// KubeVirt: virtual machines, and what runs them.
     pub virtual_machines: bool,
+    /// The cluster-version operator, cluster operators, and a release for one architecture that they
+    /// begin with beside one for several. Needs the machine-config operator.
+    pub release: bool,
 }
 
 impl Installed {
@@ -75,6 +80,7 @@ impl Installed {
             ssp: true,
             templates: true,
             virtual_machines: true,
+            release: true,
         }
     }
 }

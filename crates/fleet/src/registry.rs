@@ -1,5 +1,6 @@
 //! A registry on this machine with images that are made here: boot disks for three architectures, so
-//! that imports, updates and roll-backs can be seen without any network.
+//! that imports, updates and roll-backs can be seen without any network; and the images of releases, so
+//! that it can be asked what they are for.
 //!
 //! ```text
 //! ConfigMap kube-system/medley-registry --holdings--> revisions of images --library--> layers,
@@ -12,6 +13,7 @@
 
 mod answer;
 mod catalog;
+mod component;
 mod disk;
 mod holdings;
 mod image;
@@ -21,6 +23,7 @@ mod qcow2;
 mod range;
 mod serve;
 mod state;
+mod tar;
 mod templates;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -38,25 +41,63 @@ pub use machines::machine_templates;
 pub use state::{CONFIG_MAP, NAMESPACE, publish};
 pub use templates::templates;
 
+pub(crate) use component::Shelved;
+pub(crate) use image::Published as Component;
+
 use holdings::Holdings;
 use library::Library;
 
-/// Starts the registry, which runs until the manager stops, and tells the cluster where it is:
-/// templates of boot images point to it, and importers are told that it has no TLS. Says its address,
-/// which is the same as last time if nobody else has taken it.
+/// A registry that has a place, but does not answer yet.
+pub(crate) struct Opened {
+    before: Option<ConfigMap>,
+    listener: TcpListener,
+    /// Where it is.
+    pub(crate) address: SocketAddr,
+}
+
+impl Opened {
+    /// Takes a place: the same as last time, if nobody else has taken it.
+    pub(crate) async fn new(client: &Client) -> Result<Self, Error> {
+        let before = state::read(client).await?;
+        let listener = bind(before.as_ref().and_then(state::address)).await?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::Invalid(format!("asking for the own address: {error}")))?;
+        Ok(Self {
+            before,
+            listener,
+            address,
+        })
+    }
+
+    /// Answers until the manager stops, also with what is on the shelf. With boot images the cluster is
+    /// told where they are: templates of them point here, and importers are told that there is no TLS.
+    pub(crate) async fn start(
+        self,
+        manager: &Manager,
+        client: &Client,
+        shelf: Vec<Shelved>,
+        boot_images: bool,
+    ) -> Result<(), Error> {
+        let old = self.before.as_ref().and_then(state::address);
+        let map = state::begin(client, self.before, self.address).await?;
+        let library = Arc::new(Library::new(read(&map, None), shelf));
+        follow(manager, &library);
+        manager.spawn(serve::listen(self.listener, library));
+        if boot_images {
+            templates::offer(client, self.address).await?;
+            state::trust(client, old, self.address).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Starts a registry of boot images, which runs until the manager stops. Says its address, which is the
+/// same as last time if nobody else has taken it.
 pub async fn start(manager: &Manager, client: &Client) -> Result<SocketAddr, Error> {
-    let before = state::read(client).await?;
-    let listener = bind(before.as_ref().and_then(state::address)).await?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| Error::Invalid(format!("asking for the own address: {error}")))?;
-    let old = before.as_ref().and_then(state::address);
-    let map = state::begin(client, before, address).await?;
-    let library = Arc::new(Library::new(read(&map, None)));
-    follow(manager, &library);
-    manager.spawn(serve::listen(listener, library));
-    templates::offer(client, address).await?;
-    state::trust(client, old, address).await?;
+    let opened = Opened::new(client).await?;
+    let address = opened.address;
+    opened.start(manager, client, Vec::new(), true).await?;
     Ok(address)
 }
 

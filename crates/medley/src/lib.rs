@@ -58,7 +58,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
         Command::Plan(arguments) => governance::plan::run(&arguments),
-        // The only one whose code tells more than whether it worked.
+        // Its code tells more than whether it worked.
         Command::Diff(arguments) => return governance::diff::run(&arguments),
         Command::Approve(arguments) => governance::approve::run(&arguments),
         Command::Reject(arguments) => governance::reject::run(&arguments),
@@ -70,7 +70,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
         Command::Cpu(arguments) => cpu::run(&arguments),
-        Command::Release(arguments) => release::run(&arguments),
+        Command::Release(arguments) => return release::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),

@@ -8,10 +8,16 @@ mod mirror;
 mod output;
 mod preflight;
 mod render;
+mod report;
 mod source;
 mod status;
+mod verify;
+
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+
+use crate::exit;
 
 /// Build, rewrite and check releases, make a cluster multi-arch, and see whether it truly is.
 #[derive(Debug, Args)]
@@ -26,20 +32,26 @@ enum Command {
     Explain(explain::Arguments),
     Preflight(preflight::Arguments),
     Migrate(migrate::Arguments),
+    Verify(verify::Arguments),
+    Report(report::Arguments),
     Lint(lint::Arguments),
     Render(render::Arguments),
     Mirror(mirror::Arguments),
 }
 
 /// Runs `medley release ...`.
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    match &arguments.command {
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let outcome = match &arguments.command {
         Command::Status(arguments) => status::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
+        // Its code tells more than whether it worked.
+        Command::Verify(arguments) => return verify::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
         Command::Lint(arguments) => lint::run(arguments),
         Command::Render(arguments) => render::run(arguments),
         Command::Mirror(arguments) => mirror::run(arguments),
-    }
+    };
+    exit::outcome(outcome)
 }

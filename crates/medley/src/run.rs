@@ -1,5 +1,7 @@
 //! `medley run`: the operator, in a cluster or beside one.
 
+mod own;
+
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
@@ -12,6 +14,7 @@ use clap::{ArgAction, Args};
 use operator::health::Phase;
 use operator::images::cdi::Imports;
 use operator::{Health, Job, Options};
+use reporter::Follow;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
@@ -67,6 +70,9 @@ pub(crate) struct Arguments {
     )]
     leader_elect: bool,
 
+    #[command(flatten)]
+    own: own::OwnArguments,
+
     /// Address for /healthz, /readyz and /metrics.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8081")]
     health_address: SocketAddr,
@@ -112,7 +118,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
                 () = &mut stop => return Ok(()),
             },
         };
-        work(&manager, &options, &health, leading, stop).await
+        let own = arguments.own.follow(manager.client(), &options.namespace);
+        work(&manager, &options, &health, leading, own, stop).await
     })
 }
 
@@ -122,6 +129,7 @@ async fn work(
     options: &Options,
     health: &Health,
     mut leading: Option<Leadership>,
+    own: Option<Follow>,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     health.enter(Phase::Starting);
@@ -139,6 +147,9 @@ async fn work(
     let working = async {
         operator::start(manager, options).await?;
         health.enter(Phase::Working);
+        if let Some(own) = own {
+            manager.spawn(own::report(own));
+        }
         exit::print("ready\n")?;
         pending::<anyhow::Result<Infallible>>().await
     };
@@ -175,7 +186,7 @@ fn identity() -> String {
 }
 
 /// The namespace this process belongs to.
-fn own_namespace() -> String {
+pub(crate) fn own_namespace() -> String {
     let account = || std::fs::read_to_string(Path::new(ACCOUNT_NAMESPACE)).ok();
     let named = std::env::var("POD_NAMESPACE").ok();
     first_named([named, account()]).unwrap_or_else(|| NAMESPACE.to_owned())

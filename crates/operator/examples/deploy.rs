@@ -76,6 +76,10 @@ fn main() -> Result<(), Failure> {
     for job in Job::ALL.iter().filter(|job| !Job::STANDARD.contains(job)) {
         files.push(file(&format!("optional/{job}.yaml"), &layer(*job)?)?);
     }
+    files.push(file(
+        "optional/cluster-operator.yaml",
+        &cluster_operator()?,
+    )?);
     files.push(file("optional/images-webhook.yaml", &check_of_images()?)?);
     let owner = granted(RELEASE_OWNER, OPERATOR, release::roles::owner_rules())?;
     files.push(file("optional/release-owner.yaml", &owner)?);
@@ -252,6 +256,32 @@ fn layer(job: Job) -> Result<Vec<Value>, Failure> {
 fn check_of_images() -> Result<Vec<Value>, Failure> {
     let name = format!("{WEBHOOK}-images");
     granted(&name, WEBHOOK, golden::roles::webhook_rules())
+}
+
+/// For clusters whose releases have Medley among their operators: what it reports, with what stands for it
+/// until a release is built, and what the operator may do besides to report it.
+fn cluster_operator() -> Result<Vec<Value>, Failure> {
+    let placeholder = "placeholder.url.oc.will.replace.this.org/placeholdernamespace:medley";
+    let manifest = json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "ClusterOperator",
+        "metadata": {
+            "name": "medley",
+            "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" },
+        },
+        "spec": {},
+        "status": {
+            "versions": [
+                { "name": reporter::OPERATOR, "version": "0.0.1-snapshot" },
+                { "name": reporter::OPERATOR_IMAGE, "version": placeholder },
+            ],
+            "relatedObjects": [{ "group": "", "resource": "namespaces", "name": NAMESPACE }],
+        },
+    });
+    let name = format!("{OPERATOR}-cluster-operator");
+    let mut objects = granted(&name, OPERATOR, reporter::roles::rules())?;
+    objects.push(manifest);
+    Ok(objects)
 }
 
 fn users() -> Result<Vec<Value>, Failure> {

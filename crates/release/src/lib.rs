@@ -40,3 +40,4 @@ pub mod replace;
 pub mod report;
 pub mod roles;
 pub mod target;
+pub mod verify;

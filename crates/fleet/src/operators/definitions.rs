@@ -8,6 +8,7 @@ mod hyperconverged;
 mod kubevirt;
 mod machine_config;
 mod node_health;
+mod release;
 mod schema;
 mod templates;
 
@@ -46,6 +47,9 @@ pub fn definitions(installed: &Installed) -> Result<Vec<CustomResourceDefinition
     }
     if installed.virtual_machines {
         all.extend(kubevirt::definitions());
+    }
+    if installed.release {
+        all.extend(release::definitions());
     }
     all.into_iter().map(typed).collect()
 }

@@ -1,5 +1,7 @@
 //! What has to be in the cluster before other people's operators work, and what they bring with them.
 
+use api::openshift::annotations::RELEASE_VERSION;
+use api::openshift::payloads;
 use chassis::{Error, until_served};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
@@ -9,13 +11,15 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::kinds::{hyperconverged, importer, kubevirt, machine_configuration, resource};
+use super::kinds::{
+    cluster_version, hyperconverged, importer, kubevirt, machine_configuration, resource,
+};
 use super::names::{
     AVAILABILITY_NAMESPACE, BOOT_IMAGE_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
     IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL,
     TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
 };
-use super::{Installed, definitions};
+use super::{Installed, definitions, release};
 use crate::names::{ROLE, SIMULATED, says_yes};
 
 /// Who applies definitions.
@@ -27,6 +31,16 @@ const IGNITION: &str = "3.5.0";
 /// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
 /// upgrade. Definitions that somebody else made are left alone, and nothing is made of them.
 pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
+    install_from(client, installed, release::USUAL_REGISTRY).await
+}
+
+/// The same, with the images of the releases at another registry than the usual one: a host, perhaps
+/// with a port.
+pub async fn install_from(
+    client: &Client,
+    installed: &Installed,
+    registry: &str,
+) -> Result<(), Error> {
     try_join_all(
         namespaces(*installed)
             .into_iter()
@@ -40,8 +54,24 @@ pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error
             .map(|definition| define(client, definition)),
     )
     .await?;
-    for (kind, namespace, object) in objects(*installed) {
-        if ours.contains(&Some(format!("{}.{}", kind.plural, kind.group))) {
+    let offer = if installed.release {
+        Some(release::Offer::new(registry)?)
+    } else {
+        None
+    };
+    let is_ours = |kind: &ApiResource| {
+        let name = format!("{}.{}", kind.plural, kind.group);
+        ours.contains(&Some(name))
+    };
+    for (kind, namespace, object) in objects(*installed, offer.as_ref()) {
+        if is_ours(&kind) {
+            create(client, &kind, namespace, object).await?;
+        }
+    }
+    if let Some(offer) = offer
+        && is_ours(&cluster_version())
+    {
+        for (kind, namespace, object) in offer.objects() {
             create(client, &kind, namespace, object).await?;
         }
     }
@@ -57,6 +87,7 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
         (installed.ssp, BOOT_IMAGE_NAMESPACE),
         (installed.templates, TEMPLATE_NAMESPACE),
         (installed.virtual_machines, KUBEVIRT_NAMESPACE),
+        (installed.release, payloads::NAMESPACE),
     ];
     wanted
         .into_iter()
@@ -101,12 +132,16 @@ async fn define(
 }
 
 /// The objects that come with the operators.
-fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Value)> {
+fn objects(
+    installed: Installed,
+    offer: Option<&release::Offer>,
+) -> Vec<(ApiResource, Option<&'static str>, Value)> {
     let mut all = Vec::new();
     if installed.machine_config {
         let group = "machineconfiguration.openshift.io";
         for role in ["master", "worker"] {
-            all.push((resource(group, "v1", "MachineConfig"), None, base(role)));
+            let base = base(role, offer);
+            all.push((resource(group, "v1", "MachineConfig"), None, base));
         }
         for role in ["master", "worker"] {
             all.push((resource(group, "v1", "MachineConfigPool"), None, pool(role)));
@@ -163,9 +198,10 @@ fn objects(installed: Installed) -> Vec<(ApiResource, Option<&'static str>, Valu
     all
 }
 
-/// What every machine of a role begins with.
-fn base(role: &str) -> Value {
-    json!({
+/// What every machine of a role begins with. With a release that is the operating system of it: nobody
+/// has to be updated to what it was installed with.
+fn base(role: &str, offer: Option<&release::Offer>) -> Value {
+    let mut base = json!({
         "metadata": { "name": format!("00-{role}"), "labels": { ROLE_LABEL: role } },
         "spec": {
             "config": {
@@ -178,11 +214,16 @@ fn base(role: &str) -> Value {
                 }] },
             },
         },
-    })
+    });
+    if let Some(offer) = offer {
+        base["metadata"]["annotations"] = json!({ RELEASE_VERSION: release::VERSION });
+        base["spec"]["osImageURL"] = json!(offer.machine_image());
+    }
+    base
 }
 
 fn pool(role: &str) -> Value {
-    json!({
+    let mut pool = json!({
         "metadata": {
             "name": role,
             "labels": {
@@ -195,7 +236,12 @@ fn pool(role: &str) -> Value {
             "nodeSelector": { "matchLabels": { format!("{ROLE}{role}"): "" } },
             "paused": false,
         },
-    })
+    });
+    // Updates wait for the control plane, and not for workers.
+    if role == "master" {
+        pool["metadata"]["labels"][api::openshift::MachineConfigPool::REQUIRED] = json!("");
+    }
+    pool
 }
 
 /// Creates an object unless one of its name is there.

@@ -158,6 +158,11 @@ pub fn template() -> ApiResource {
     resource("template.openshift.io", "v1", "Template")
 }
 
+/// OpenShift's `ClusterVersion`.
+pub(super) fn cluster_version() -> ApiResource {
+    resource("config.openshift.io", "v1", "ClusterVersion")
+}
+
 /// KubeVirt's `VirtualMachine`.
 pub fn virtual_machine() -> ApiResource {
     kubevirt("VirtualMachine")

@@ -10,7 +10,9 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 
 use super::kinds::resource;
-use super::{descheduler, hyperconverged, importer, kubevirt, machine_config, node_health};
+use super::{
+    descheduler, hyperconverged, importer, kubevirt, machine_config, node_health, release,
+};
 
 /// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,15 +23,17 @@ enum Operator {
     NodeHealth,
     Importer,
     KubeVirt,
+    Release,
 }
 
-const ALL: [Operator; 6] = [
+const ALL: [Operator; 7] = [
     Operator::MachineConfig,
     Operator::Descheduler,
     Operator::HyperConverged,
     Operator::NodeHealth,
     Operator::Importer,
     Operator::KubeVirt,
+    Operator::Release,
 ];
 const HYPERCONVERGED: &str = "hyperconvergeds.hco.kubevirt.io";
 
@@ -55,6 +59,12 @@ impl Operator {
                 "virtualmachineinstances.kubevirt.io",
                 "virtualmachineinstancemigrations.kubevirt.io",
                 "kubevirts.kubevirt.io",
+            ],
+            Self::Release => &[
+                "clusterversions.config.openshift.io",
+                "clusteroperators.config.openshift.io",
+                "machineconfigs.machineconfiguration.openshift.io",
+                "machineconfigpools.machineconfiguration.openshift.io",
             ],
         }
     }
@@ -124,6 +134,7 @@ impl Reconcile<Operator> for Starter {
             Operator::NodeHealth => node_health::start(manager, client).await,
             Operator::Importer => importer::start(manager, client).await,
             Operator::KubeVirt => kubevirt::start(manager, client, self.speed).await,
+            Operator::Release => release::start(manager, client, self.speed).await,
             Operator::HyperConverged => {
                 if let Some(kind) = self.hyperconverged() {
                     hyperconverged::start(manager, client, kind).await;

@@ -66,7 +66,7 @@ fn route<B>(library: &Library, request: &Request<B>) -> Answer {
         return with_json(&json!({}));
     }
     if path == "_catalog" {
-        let all = Library::repositories();
+        let all = library.repositories();
         let all = all.into_iter().map(str::to_owned).collect();
         return paged(
             "/v2/_catalog",
@@ -96,7 +96,7 @@ fn route<B>(library: &Library, request: &Request<B>) -> Answer {
 }
 
 /// What is wrong with the name of a repository.
-fn wrong(repository: &str) -> Option<Answer> {
+fn wrong(library: &Library, repository: &str) -> Option<Answer> {
     if repository.parse::<Repository>().is_err() {
         return Some(refuse(
             StatusCode::BAD_REQUEST,
@@ -104,7 +104,7 @@ fn wrong(repository: &str) -> Option<Answer> {
             "repositories have words of lower-case letters and digits, with slashes between them",
         ));
     }
-    if Library::repositories().contains(&repository) {
+    if library.repositories().contains(&repository) {
         return None;
     }
     Some(refuse(
@@ -115,7 +115,7 @@ fn wrong(repository: &str) -> Option<Answer> {
 }
 
 fn tags(library: &Library, repository: &str, query: &str) -> Answer {
-    if let Some(refusal) = wrong(repository) {
+    if let Some(refusal) = wrong(library, repository) {
         return refusal;
     }
     let all = library.tags(repository).unwrap_or_default();
@@ -163,7 +163,7 @@ fn paged(
 }
 
 fn manifest(library: &Library, repository: &str, name: &str, headers: &HeaderMap) -> Answer {
-    if let Some(refusal) = wrong(repository) {
+    if let Some(refusal) = wrong(library, repository) {
         return refusal;
     }
     let wanted = if name.contains(':') {
@@ -235,7 +235,7 @@ fn accepts(headers: &HeaderMap, media_type: &MediaType) -> bool {
 }
 
 fn blob(library: &Library, repository: &str, name: &str, headers: &HeaderMap) -> Answer {
-    if let Some(refusal) = wrong(repository) {
+    if let Some(refusal) = wrong(library, repository) {
         return refusal;
     }
     let digest = match name.parse::<Digest>() {

@@ -1,7 +1,5 @@
 //! Images as registries keep them: a layer with a disk, a config, a manifest, and an index of manifests.
 
-mod tar;
-
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
@@ -14,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::catalog::{Architecture, Form, Image};
 use super::holdings::{Revision, Version};
-use super::{disk, qcow2};
+use super::{disk, qcow2, tar};
 
 /// When the first version of everything was made: 2026-01-01.
-const EPOCH: i64 = 1_767_225_600;
+pub(super) const EPOCH: i64 = 1_767_225_600;
 /// How long it takes to the next.
 const DAY: i64 = 86_400;
 
@@ -80,9 +78,9 @@ impl Recipe {
 
 /// Everything of a revision but the layers.
 #[derive(Debug, Default)]
-pub(super) struct Published {
+pub(crate) struct Published {
     /// What the tag means.
-    pub(super) root: Option<Digest>,
+    pub(crate) root: Option<Digest>,
     /// Indexes and manifests.
     pub(super) documents: Vec<(Digest, MediaType, Bytes)>,
     /// Configs and attestations.
@@ -155,14 +153,14 @@ pub(super) fn publish(
 }
 
 /// The media types of an image.
-struct Types {
-    manifest: MediaType,
-    config: MediaType,
-    layer: MediaType,
+pub(super) struct Types {
+    pub(super) manifest: MediaType,
+    pub(super) config: MediaType,
+    pub(super) layer: MediaType,
 }
 
 impl Types {
-    fn of(form: Form) -> Self {
+    pub(super) fn of(form: Form) -> Self {
         match form {
             Form::Index => Self {
                 manifest: MediaType::OciManifest,
@@ -179,7 +177,7 @@ impl Types {
 }
 
 impl Published {
-    fn blob(&mut self, bytes: &[u8]) -> (Digest, u64) {
+    pub(super) fn blob(&mut self, bytes: &[u8]) -> (Digest, u64) {
         let bytes = Bytes::copy_from_slice(bytes);
         let digest = Digest::sha256(&bytes);
         let size = bytes.len() as u64;
@@ -187,7 +185,7 @@ impl Published {
         (digest, size)
     }
 
-    fn document(
+    pub(super) fn document(
         &mut self,
         media_type: &MediaType,
         document: &impl serde::Serialize,
@@ -243,7 +241,7 @@ impl Published {
     }
 }
 
-fn descriptor(media_type: MediaType, (digest, size): (Digest, u64)) -> Descriptor {
+pub(super) fn descriptor(media_type: MediaType, (digest, size): (Digest, u64)) -> Descriptor {
     Descriptor {
         media_type,
         digest,

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use platform::{Digest, MediaType};
 
 use super::catalog::{IMAGES, Image, repository};
+use super::component::Shelved;
 use super::holdings::{Holdings, Revision, Revisions};
 use super::image::{Facts, Layer, Published, Recipe, publish};
 
@@ -34,6 +35,8 @@ pub(super) enum Name {
 
 /// Everything the registry can serve.
 pub(super) struct Library {
+    /// What never changes.
+    shelf: Vec<Shelved>,
     holdings: Mutex<Arc<Holdings>>,
     made: Mutex<Made>,
 }
@@ -48,8 +51,9 @@ struct Made {
 }
 
 impl Library {
-    pub(super) fn new(holdings: Holdings) -> Self {
+    pub(super) fn new(holdings: Holdings, shelf: Vec<Shelved>) -> Self {
         Self {
+            shelf,
             holdings: Mutex::new(Arc::new(holdings)),
             made: Mutex::default(),
         }
@@ -66,8 +70,9 @@ impl Library {
     }
 
     /// All repositories, in order.
-    pub(super) fn repositories() -> Vec<&'static str> {
+    pub(super) fn repositories(&self) -> Vec<&'static str> {
         let mut all: Vec<&str> = IMAGES.iter().map(|image| image.repository).collect();
+        all.extend(self.shelf.iter().map(|it| it.repository));
         all.sort_unstable();
         all.dedup();
         all
@@ -83,12 +88,41 @@ impl Library {
             let revisions = holdings.of(image)?.newest_first();
             tags.extend(revisions.map(|it| revision_tag(image, it)));
         }
+        let shelved = self.shelved(name).filter_map(|it| it.tag.clone());
+        tags.extend(shelved);
         tags.sort_unstable();
         (!tags.is_empty()).then_some(tags)
     }
 
+    /// What a repository has that never changes.
+    fn shelved(&self, of: &str) -> impl Iterator<Item = &Shelved> {
+        self.shelf.iter().filter(move |it| it.repository == of)
+    }
+
+    fn shelved_document(&self, of: &str, name: &Name) -> Option<Document> {
+        self.shelved(of).find_map(|shelved| {
+            let wanted = match name {
+                Name::Digest(digest) => digest,
+                Name::Tag(tag) if shelved.tag.as_ref() == Some(tag) => {
+                    shelved.image.root.as_ref()?
+                }
+                Name::Tag(_) => return None,
+            };
+            let mut documents = shelved.image.documents.iter();
+            let (digest, media_type, bytes) = documents.find(|(digest, ..)| digest == wanted)?;
+            Some(Document {
+                digest: digest.clone(),
+                media_type: media_type.clone(),
+                bytes: bytes.clone(),
+            })
+        })
+    }
+
     /// A document. It may have to be made, which takes a moment.
     pub(super) fn document(&self, of: &str, name: &Name) -> std::io::Result<Option<Document>> {
+        if let Some(shelved) = self.shelved_document(of, name) {
+            return Ok(Some(shelved));
+        }
         let holdings = self.holdings();
         for image in repository(of) {
             let Some(revisions) = holdings.of(image) else {
@@ -124,6 +158,10 @@ impl Library {
 
     /// A config, an attestation or a layer. It may have to be made, which takes a moment.
     pub(super) fn blob(&self, of: &str, wanted: &Digest) -> std::io::Result<Option<Bytes>> {
+        let mut shelved = self.shelved(of).flat_map(|it| &it.image.blobs);
+        if let Some((_, bytes)) = shelved.find(|(digest, _)| digest == wanted) {
+            return Ok(Some(bytes.clone()));
+        }
         let holdings = self.holdings();
         for image in repository(of) {
             let revisions = holdings.of(image).map(Revisions::newest_first);

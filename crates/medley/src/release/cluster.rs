@@ -7,7 +7,7 @@ use ::release::eta::Past;
 use ::release::evaluate::Plan;
 use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
 use ::release::history::KnownPayloads;
-use ::release::payload::{Payload, Selection, files_of, image_of};
+use ::release::payload::{Architecture, Payload, Selection, files_of, image_of};
 use ::release::report::{Cluster, Report};
 use anyhow::{Context as _, bail};
 use api::openshift::{
@@ -68,13 +68,18 @@ pub(super) struct Read {
 }
 
 impl ReleaseArguments {
+    /// A client for the cluster.
+    pub(super) async fn client(&self) -> anyhow::Result<Client> {
+        self.cluster.client().await
+    }
+
     /// Reads the release, if one is given, and the cluster.
     pub(super) async fn read(&self) -> anyhow::Result<Read> {
         let given = match &self.release {
             Some(from) => Some(source::read(from, &self.registry).await?.payload()?),
             None => None,
         };
-        let client = self.cluster.client().await?;
+        let client = self.client().await?;
         let version = version(&client).await?;
         let policy = policy(&client).await?;
         let payload = match given {
@@ -112,6 +117,13 @@ impl ReleaseArguments {
 }
 
 impl Read {
+    /// Whether the release is known to be for one architecture.
+    pub(super) fn is_for_one(&self) -> bool {
+        let image = self.version.status.as_ref().map(|it| &it.desired.image);
+        let known = image.and_then(|it| self.known.architecture(it));
+        matches!(known, Some(Architecture::Single(_)))
+    }
+
     /// What the pods of an operator run.
     pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<Running> {
         running(operator, &self.pods)
@@ -245,7 +257,7 @@ pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
 }
 
 /// All objects of a kind; none if nobody serves it. Whoever may not see them is told.
-async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
+pub(super) async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {

@@ -1,8 +1,10 @@
 //! Looks after pools: renders, chooses who is next, reports.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use api::openshift::annotations::RELEASE_VERSION;
 use chassis::{Error, Events, Next, Reconcile};
 use futures::{TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Node;
@@ -115,9 +117,13 @@ impl PoolController {
 
     async fn keep(&self, pool: &MachineConfigPool, rendered: &Rendered) -> Result<(), Error> {
         let mut config = MachineConfig::new(&rendered.name, rendered.spec.clone());
+        let mut annotations = BTreeMap::from([(SIMULATED.to_owned(), "true".to_owned())]);
+        if let Some(release) = &rendered.release {
+            annotations.insert(RELEASE_VERSION.to_owned(), release.clone());
+        }
         config.metadata = ObjectMeta {
             name: Some(rendered.name.clone()),
-            annotations: Some([(SIMULATED.to_owned(), "true".to_owned())].into()),
+            annotations: Some(annotations),
             owner_references: pool.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::openshift::annotations::RELEASE_VERSION;
 use k8s_openapi::api::core::v1::ObjectReference;
 use machinery::selector::LabelSelector;
 use serde_json::{Map, Value, json};
@@ -25,6 +26,8 @@ pub(super) struct Rendered {
     pub(super) spec: MachineConfigSpec,
     /// What it was made of, in the order it was put together.
     pub(super) source: Vec<ObjectReference>,
+    /// The release that the operating system came with, if a part says so.
+    pub(super) release: Option<String>,
 }
 
 /// Renders the configurations a pool selects, or says why that cannot be.
@@ -63,6 +66,10 @@ pub(super) fn render(
         name: format!("rendered-{pool_name}-{:032x}", hash::of(content.as_bytes())),
         spec,
         source: selected.iter().map(|part| reference(part)).collect(),
+        release: selected.iter().rev().find_map(|part| {
+            let annotations = part.metadata.annotations.as_ref()?;
+            annotations.get(RELEASE_VERSION).cloned()
+        }),
     })
 }
 

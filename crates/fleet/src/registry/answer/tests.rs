@@ -10,9 +10,8 @@ use super::*;
 use crate::registry::holdings::Holdings;
 
 fn library() -> Library {
-    Library::new(Holdings::read(&BTreeMap::new(), None, |error| {
-        panic!("{error}")
-    }))
+    let holdings = Holdings::read(&BTreeMap::new(), None, |error| panic!("{error}"));
+    Library::new(holdings, Vec::new())
 }
 
 fn ask(library: &Library, path: &str, headers: &[(&str, &str)]) -> Answer {

@@ -21,7 +21,7 @@ fn tag(library: &Library, name: &str) -> Option<Document> {
 fn old_revisions_are_there_until_they_are_forgotten() {
     let fedora = image("fedora").unwrap();
     let mut revisions = Revisions::first(fedora);
-    let library = Library::new(holdings("fedora", &revisions));
+    let library = Library::new(holdings("fedora", &revisions), Vec::new());
     let first = tag(&library, "latest").unwrap();
     assert_eq!(tag(&library, "latest-1"), Some(first.clone()));
     revisions
@@ -58,15 +58,15 @@ fn old_revisions_are_there_until_they_are_forgotten() {
 #[test]
 fn a_restart_changes_no_digest() {
     let revisions = Revisions::first(image("fedora").unwrap());
-    let one = Library::new(holdings("fedora", &revisions));
-    let other = Library::new(holdings("fedora", &revisions));
+    let one = Library::new(holdings("fedora", &revisions), Vec::new());
+    let other = Library::new(holdings("fedora", &revisions), Vec::new());
     assert_eq!(tag(&one, "latest"), tag(&other, "latest"));
 }
 
 #[test]
 fn things_are_in_their_repository_and_nowhere_else() {
     let revisions = Revisions::first(image("fedora").unwrap());
-    let library = Library::new(holdings("fedora", &revisions));
+    let library = Library::new(holdings("fedora", &revisions), Vec::new());
     let found = tag(&library, "latest").unwrap();
     let name = Name::Digest(found.digest);
     let other = "containerdisks/debian";

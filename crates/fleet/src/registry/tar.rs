@@ -1,4 +1,6 @@
-//! The archive of a layer: the folder `disk/`, and in it the disk.
+//! The archive of a layer: the folder `disk/`, and in it the disk; or a few files.
+
+use std::collections::BTreeMap;
 
 /// How many bytes a block has.
 const BLOCK: usize = 512;
@@ -14,6 +16,19 @@ pub(super) fn write(disk: &[u8], made: i64) -> Vec<u8> {
     archive.extend(header("disk/disk.img", 0o444, disk.len() as u64, 0, b'0'));
     archive.extend_from_slice(disk);
     archive.resize(archive.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
+    archive
+}
+
+/// Writes an archive of files by their paths, all made at a time. Folders are made by whoever unpacks it.
+pub(super) fn files(files: &BTreeMap<String, String>, made: i64) -> Vec<u8> {
+    let made = u64::try_from(made).unwrap_or_default();
+    let mut archive = Vec::new();
+    for (name, text) in files {
+        archive.extend(header(name, 0o444, text.len() as u64, made, b'0'));
+        archive.extend_from_slice(text.as_bytes());
+        archive.resize(archive.len().next_multiple_of(BLOCK), 0);
+    }
+    archive.resize(archive.len() + 2 * BLOCK, 0);
     archive
 }
 

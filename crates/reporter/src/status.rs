@@ -1,0 +1,152 @@
+//! What a ClusterOperator says next.
+
+#[cfg(test)]
+mod tests;
+
+use api::openshift::{ClusterOperatorStatus, Condition};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::rollout::Rollout;
+use crate::versions::{OPERATOR, Versions};
+
+/// The word for what is as it should be.
+const AS_EXPECTED: &str = "AsExpected";
+
+/// What a condition is to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why, in a word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+impl Claim {
+    /// Something holds or not, and why.
+    pub fn new(holds: bool, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            holds,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// What an operator knows of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Whether it can be used.
+    pub available: Claim,
+    /// Whether it is on its way.
+    pub progressing: Claim,
+    /// Whether something is wrong.
+    pub degraded: Claim,
+}
+
+impl State {
+    /// All that a rollout tells. An operator with more to look after adds it with [`State::working`] and
+    /// [`State::degraded`].
+    pub fn of(rollout: &Rollout, versions: &Versions) -> Self {
+        let release = versions.get(OPERATOR).unwrap_or_default();
+        let available = if rollout.is_available() {
+            let message = format!("Cluster has deployed {versions}");
+            Claim::new(true, AS_EXPECTED, message)
+        } else {
+            Claim::new(false, "NoPodsAvailable", "No pod can be used")
+        };
+        let fine = Claim::new(false, AS_EXPECTED, "");
+        match rollout {
+            Rollout::Done => Self {
+                available,
+                progressing: Claim::new(
+                    false,
+                    AS_EXPECTED,
+                    format!("Cluster version is {release}"),
+                ),
+                degraded: fine,
+            },
+            Rollout::Underway { why, .. } => Self {
+                available,
+                progressing: working(release, why),
+                degraded: fine,
+            },
+            Rollout::Stuck { why, .. } => Self {
+                available,
+                progressing: working(release, why),
+                degraded: Claim::new(true, "RolloutStuck", why.clone()),
+            },
+        }
+    }
+
+    /// The same, but on its way: there is more to do than the rollout of the operator itself.
+    #[must_use]
+    pub fn working(mut self, versions: &Versions, on: &str) -> Self {
+        self.progressing = working(versions.get(OPERATOR).unwrap_or_default(), on);
+        self
+    }
+
+    /// The same, but something is wrong.
+    #[must_use]
+    pub fn degraded(mut self, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        self.degraded = Claim::new(true, reason, message);
+        self
+    }
+
+    /// Whether new versions may be reported. Old ones stay as long as anything is on its way or wrong.
+    pub fn has_arrived(&self) -> bool {
+        self.available.holds && !self.progressing.holds && !self.degraded.holds
+    }
+}
+
+fn working(release: &str, on: &str) -> Claim {
+    let message = if on.is_empty() {
+        format!("Working towards {release}")
+    } else {
+        format!("Working towards {release}: {on}")
+    };
+    Claim::new(true, "Progressing", message)
+}
+
+/// What a ClusterOperator says next, all at once: versions only when the operator has arrived, and until
+/// then those from before. A condition has the time at which it came to hold or not; what others say stays.
+pub fn next(
+    old: &ClusterOperatorStatus,
+    versions: &Versions,
+    state: &State,
+    now: Timestamp,
+) -> ClusterOperatorStatus {
+    let mut status = old.clone();
+    for (kind, claim) in [
+        ("Available", &state.available),
+        ("Progressing", &state.progressing),
+        ("Degraded", &state.degraded),
+    ] {
+        settle(&mut status.conditions, kind, claim, now);
+    }
+    if state.has_arrived() && !versions.are_in(old) {
+        status.versions = versions.over(&old.versions);
+    }
+    status
+}
+
+fn settle(conditions: &mut Vec<Condition>, kind: &str, claim: &Claim, now: Timestamp) {
+    let status = if claim.holds { "True" } else { "False" };
+    let place = conditions.iter().position(|it| it.kind == kind);
+    let place = place.unwrap_or_else(|| {
+        conditions.push(Condition {
+            kind: kind.to_owned(),
+            ..Condition::default()
+        });
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[place];
+    if condition.status != status || condition.last_transition_time.is_none() {
+        condition.last_transition_time = Some(Time(now));
+    }
+    status.clone_into(&mut condition.status);
+    condition.reason.clone_from(&claim.reason);
+    condition.message.clone_from(&claim.message);
+}
