@@ -20,6 +20,7 @@ pub mod hco;
 pub mod kubevirt;
 pub mod monitoring;
 pub mod openshift;
+pub mod placement;
 pub mod rbac;
 pub mod ssp;
 
