@@ -13,6 +13,7 @@
 
 pub mod advisor;
 pub mod cdi;
+pub mod condition;
 pub mod cpu;
 mod definition;
 pub mod golden;
