@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use crate::cluster::ClusterArguments;
+use crate::images::registry::RegistryArguments;
 use crate::{exit, host, runtime, version};
 
 /// The lease that replicas agree by on who works.
@@ -35,9 +36,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
 
+    #[command(flatten)]
+    registry: RegistryArguments,
+
     /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
-    /// images-cdi, images-vm, cpu-models. Those of images do what upstream operators do, so name them only
-    /// where the others do not run.
+    /// images-cdi, images-vm, cpu-models, placement. Those of images do what upstream operators do, so name
+    /// them only where the others do not run. That of placement needs `medley webhook` to be told of it, too.
     /// [default: governance, cpu-models]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
@@ -85,6 +89,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         imports: Imports::Pods {
             image: arguments.importer_image,
         },
+        registries: arguments.registry.registries()?,
     };
     let election = arguments.leader_elect.then(|| Election {
         namespace: options.namespace.clone(),

@@ -35,6 +35,10 @@ fn main() -> Result<(), Failure> {
             &[definition(&api::golden::definition())?],
         )?,
         file(
+            "crds/placementpolicies.yaml",
+            &[definition(&api::placement::definition())?],
+        )?,
+        file(
             "crds/virtplatformconfigs.yaml",
             &[definition(&api::advisor::definition())?],
         )?,
@@ -51,6 +55,10 @@ fn main() -> Result<(), Failure> {
             &[golden::alerts::prometheus_rule(NAMESPACE)],
         )?,
         file("monitoring/metrics.yaml", &[metrics()])?,
+        file(
+            "monitoring/placement.yaml",
+            &[placement::alerts::prometheus_rule(NAMESPACE)],
+        )?,
         file("operator.yaml", &installation())?,
         file("rbac/operator.yaml", &operator()?)?,
         file("rbac/users.yaml", &users()?)?,
@@ -69,6 +77,7 @@ fn main() -> Result<(), Failure> {
         files.push(file(&format!("optional/{job}.yaml"), &layer(*job)?)?);
     }
     files.push(file("optional/images-webhook.yaml", &check_of_images()?)?);
+    files.push(file("optional/placement-webhook.yaml", &check_of_pods()?)?);
     std::io::stdout().write_all(files.concat().as_bytes())?;
     Ok(())
 }
@@ -244,11 +253,18 @@ fn check_of_images() -> Result<Vec<Value>, Failure> {
     granted(&name, WEBHOOK, golden::roles::webhook_rules())
 }
 
+/// What the check may do besides, for pods.
+fn check_of_pods() -> Result<Vec<Value>, Failure> {
+    let name = format!("{WEBHOOK}-placement");
+    granted(&name, WEBHOOK, placement::roles::webhook_rules())
+}
+
 fn users() -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     let people = roles::user_roles().into_iter();
     let people = people.chain(golden::roles::user_roles());
-    for role in people.chain(cpumodel::roles::user_roles()) {
+    let people = people.chain(cpumodel::roles::user_roles());
+    for role in people.chain(placement::roles::user_roles()) {
         objects.push(serde_json::to_value(role)?);
     }
     objects.push(serde_json::to_value(roles::history_role(NAMESPACE))?);

@@ -7,7 +7,7 @@ use ::governance::Registry;
 use chassis::{Error, Manager};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, cpu, governance, images};
+use crate::{Options, cpu, governance, images, placement};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,8 @@ pub enum Job {
     ImagesVm,
     /// How virtual machines fare whose CPU models are chosen, and what slipped through.
     CpuModels,
+    /// Pods at the gate, until somebody knows where their images run.
+    Placement,
 }
 
 impl Job {
@@ -35,10 +37,11 @@ impl Job {
         Self::ImagesCdi,
         Self::ImagesVm,
         Self::CpuModels,
+        Self::Placement,
     ];
 
     /// Those that are on unless somebody names others. The layers of images do what operators do that
-    /// most clusters have: two would fight.
+    /// most clusters have: two would fight. Placement is about every pod, and reads pull secrets.
     pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels];
 
     /// How it is called on the command line.
@@ -50,6 +53,7 @@ impl Job {
             Self::ImagesCdi => "images-cdi",
             Self::ImagesVm => "images-vm",
             Self::CpuModels => "cpu-models",
+            Self::Placement => "placement",
         }
     }
 
@@ -67,6 +71,7 @@ impl Job {
             }
             Self::ImagesVm => images::vm::start(manager).await,
             Self::CpuModels => cpu::start(manager).await,
+            Self::Placement => placement::start(manager, &options.registries).await,
         }
     }
 
@@ -79,6 +84,7 @@ impl Job {
             Self::ImagesCdi => golden::cdi::roles::rules(),
             Self::ImagesVm => golden::roles::vm_rules(),
             Self::CpuModels => cpumodel::roles::operator_rules(),
+            Self::Placement => ::placement::roles::operator_rules(),
         }
     }
 }

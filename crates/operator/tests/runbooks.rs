@@ -13,6 +13,7 @@ fn every_alert_has_a_page_and_every_page_an_alert() {
         &governance::alerts::ALERTS[..],
         &golden::alerts::ALERTS,
         &cpumodel::alerts::ALERTS,
+        &placement::alerts::ALERTS,
     ]
     .concat();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks");

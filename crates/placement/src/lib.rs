@@ -45,7 +45,7 @@ pub use explain::{Explanation, PlaceExplained, explain};
 pub use fit::{Demand, Product};
 pub use gated::{NOT_INSPECTED, Notice, Settled, changes, is_gated, settle};
 pub use images::{Knowledge, Uninspectable, Use, Used, images};
-pub use no_fit::{NoFit, Shortfall};
+pub use no_fit::{NoFit, Shortfall, is_shortfall};
 pub use policy::{Passed, Policies, Policy};
 pub use settings::{RuntimeClass, Settings};
 pub use status::{Facts, status};

@@ -145,6 +145,7 @@ impl Stage {
             profiles: Vec::new(),
             version: "v9".to_owned(),
             imports,
+            registries: operator::Registries::default(),
         };
         operator::start(&manager, &options).await?;
         Ok(())
