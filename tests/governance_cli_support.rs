@@ -76,6 +76,7 @@ impl World {
             imports: operator::images::cdi::Imports::Pods {
                 image: String::new(),
             },
+            registries: operator::Registries::default(),
         };
         operator::start(&self.manager, &options).await?;
         Ok(())

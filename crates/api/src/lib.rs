@@ -13,6 +13,7 @@
 
 pub mod advisor;
 pub mod cdi;
+pub mod condition;
 pub mod cpu;
 mod definition;
 pub mod golden;
@@ -20,6 +21,7 @@ pub mod hco;
 pub mod kubevirt;
 pub mod monitoring;
 pub mod openshift;
+pub mod placement;
 pub mod rbac;
 pub mod release;
 pub mod ssp;

@@ -107,6 +107,16 @@ impl<K: Kind> Cache<K> {
         })
     }
 
+    /// The same for the objects that a field selector selects.
+    pub fn follow_matching(
+        api: Api<K>,
+        fields: &str,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::follow_selected(api, Some(fields.to_owned()), |object| {
+            object.meta_mut().managed_fields = None;
+        })
+    }
+
     /// The same, with a say in what is kept of an object.
     pub(crate) fn follow_with(
         api: Api<K>,

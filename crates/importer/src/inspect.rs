@@ -88,16 +88,30 @@ struct Created {
 
 /// Looks at all of an image. `name` is how it was asked for.
 pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
-    look(image, name, Depth::Details).await
+    look(image, name, Depth::Details, Freshness::Now).await
 }
 
 /// The same, but asks for no more than it takes to know the platforms: one request for an index.
 pub async fn platforms(image: &Image, name: &str) -> Result<Inspection, Error> {
-    look(image, name, Depth::Platforms).await
+    platforms_within(image, name, Freshness::Now).await
 }
 
-async fn look(image: &Image, name: &str, depth: Depth) -> Result<Inspection, Error> {
-    let content = image.resolve(Freshness::Now).await?;
+/// The same, where what was read a while ago will do.
+pub async fn platforms_within(
+    image: &Image,
+    name: &str,
+    freshness: Freshness,
+) -> Result<Inspection, Error> {
+    look(image, name, Depth::Platforms, freshness).await
+}
+
+async fn look(
+    image: &Image,
+    name: &str,
+    depth: Depth,
+    freshness: Freshness,
+) -> Result<Inspection, Error> {
+    let content = image.resolve(freshness).await?;
     let document = read(name, &content)?;
     let (media_type, is_index) = match &document {
         Document::Index(index) => (index.media_type.clone(), true),

@@ -28,7 +28,7 @@ pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use folder::folder;
 pub use import::{Imported, Request, Unfinished, Watch, import};
-pub use inspect::{Details, Entry, Inspection, inspect, platforms};
+pub use inspect::{Details, Entry, Inspection, inspect, platforms, platforms_within};
 pub use mounted::Mounted;
 pub use pipeline::{boots_on, own_architecture, told, usual_architecture};
 pub use web::{Found, WebOptions, look};

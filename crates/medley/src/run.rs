@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use crate::cluster::ClusterArguments;
+use crate::images::registry::RegistryArguments;
 use crate::{exit, host, runtime, version};
 
 /// The lease that replicas agree by on who works.
@@ -38,9 +39,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
 
+    #[command(flatten)]
+    registry: RegistryArguments,
+
     /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
-    /// images-cdi, images-vm, cpu-models, release. Those of images do what upstream operators do, so name them
-    /// only where the others do not run.
+    /// images-cdi, images-vm, cpu-models, release, placement. Those of images do what upstream operators do, so
+    /// name them only where the others do not run. That of placement needs `medley webhook` to be told of it,
+    /// too.
     /// [default: governance, cpu-models, release]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
@@ -91,6 +96,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         imports: Imports::Pods {
             image: arguments.importer_image,
         },
+        registries: arguments.registry.registries()?,
     };
     let election = arguments.leader_elect.then(|| Election {
         namespace: options.namespace.clone(),

@@ -8,25 +8,31 @@ use std::time::Duration;
 use ::webhook::{Certificates, Checks, Layer, Reach, SelfMade};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use operator::Job;
+use operator::{Job, Registries};
 
 use crate::cluster::ClusterArguments;
+use crate::images::registry::RegistryArguments;
 use crate::{exit, runtime};
 
 /// How often certificates are looked at; whoever renews them does so long before they expire.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Check who may approve plans, and record who did; check what images are made of; choose CPU models.
+/// Check who may approve plans, and record who did; check what images are made of; choose CPU models;
+/// say where pods go.
 ///
 /// The API server asks before every change of a VirtPlatformConfig. With --register it is told to;
 /// while this does not run, it then refuses such changes. It also asks when virtual machines start that
 /// leave the choice of their CPU model to Medley; while this does not run, those wait. About images it
-/// asks where --controllers names their layers, and goes on if nobody answers. Certificates are made anew
+/// asks where --controllers names their layers, and about pods where it names placement; it goes on if
+/// nobody answers. Certificates are made anew
 /// at every start unless files are named; several replicas need files.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
 
     /// Address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9443")]
@@ -60,9 +66,9 @@ pub(crate) struct Arguments {
 }
 
 /// What is checked for jobs, besides approvals.
-pub(crate) fn checks(jobs: &BTreeSet<Job>) -> Checks {
+pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
     let layer = |job: &Job| match job {
-        Job::Governance | Job::CpuModels | Job::Release => None,
+        Job::Governance | Job::CpuModels | Job::Release | Job::Placement => None,
         Job::ImagesHco => Some(Layer::Hco),
         Job::ImagesSsp => Some(Layer::Ssp),
         Job::ImagesCdi => Some(Layer::Cdi),
@@ -71,16 +77,19 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>) -> Checks {
     Checks {
         layers: jobs.iter().filter_map(layer).collect(),
         cpu_models: jobs.contains(&Job::CpuModels),
+        placement: jobs.contains(&Job::Placement).then(|| registries.clone()),
     }
 }
 
 /// Checks until it is asked to stop.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (certificates, authority) = certificates(arguments)?;
+    let registries = arguments.registry.registries()?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         let client = arguments.cluster.client().await?;
         let running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
+        running.use_registries(registries.clone());
         if let Some(reach) = &arguments.register {
             let standard = || Job::STANDARD.to_vec();
             let jobs = arguments.controllers.clone().unwrap_or_else(standard);
@@ -88,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             if jobs.contains(&Job::Governance) {
                 ::webhook::register(&client, &authority, reach).await?;
             }
-            let checks = checks(&jobs);
+            let checks = checks(&jobs, &registries);
             ::webhook::register_checks(&client, &authority, reach, &checks, &running).await?;
         }
         exit::print("ready\n")?;

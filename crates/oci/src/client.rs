@@ -201,6 +201,20 @@ impl Client {
             .await
     }
 
+    /// The same, if it is known well enough to be told without asking anybody. What was read as
+    /// somebody else is not known.
+    pub fn known(
+        &self,
+        reference: &Reference,
+        keyring: &Keyring,
+        freshness: Freshness,
+    ) -> Option<Arc<Content>> {
+        let inner = &self.inner;
+        let seats = inner.seats(reference, keyring, Operation::Manifest).ok()?;
+        let mut seats = seats.iter();
+        seats.find_map(|seat| inner.known(seat, reference, freshness))
+    }
+
     /// The digest that a tag has, without reading what it names. Costs no quota where reading does.
     pub async fn check(
         &self,

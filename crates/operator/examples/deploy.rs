@@ -35,6 +35,10 @@ fn main() -> Result<(), Failure> {
             &[definition(&api::golden::definition())?],
         )?,
         file(
+            "crds/placementpolicies.yaml",
+            &[definition(&api::placement::definition())?],
+        )?,
+        file(
             "crds/releasepolicies.yaml",
             &[definition(&api::release::definition())?],
         )?,
@@ -55,6 +59,10 @@ fn main() -> Result<(), Failure> {
             &[golden::alerts::prometheus_rule(NAMESPACE)],
         )?,
         file("monitoring/metrics.yaml", &[metrics()])?,
+        file(
+            "monitoring/placement.yaml",
+            &[placement::alerts::prometheus_rule(NAMESPACE)],
+        )?,
         file(
             "monitoring/release.yaml",
             &[release::alerts::prometheus_rule(NAMESPACE)],
@@ -81,6 +89,7 @@ fn main() -> Result<(), Failure> {
         &cluster_operator()?,
     )?);
     files.push(file("optional/images-webhook.yaml", &check_of_images()?)?);
+    files.push(file("optional/placement-webhook.yaml", &check_of_pods()?)?);
     let owner = granted(RELEASE_OWNER, OPERATOR, release::roles::owner_rules())?;
     files.push(file("optional/release-owner.yaml", &owner)?);
     std::io::stdout().write_all(files.concat().as_bytes())?;
@@ -258,6 +267,12 @@ fn check_of_images() -> Result<Vec<Value>, Failure> {
     granted(&name, WEBHOOK, golden::roles::webhook_rules())
 }
 
+/// What the check may do besides, for pods.
+fn check_of_pods() -> Result<Vec<Value>, Failure> {
+    let name = format!("{WEBHOOK}-placement");
+    granted(&name, WEBHOOK, placement::roles::webhook_rules())
+}
+
 /// For clusters whose releases have Medley among their operators: what it reports, with what stands for it
 /// until a release is built, and what the operator may do besides to report it.
 fn cluster_operator() -> Result<Vec<Value>, Failure> {
@@ -289,6 +304,7 @@ fn users() -> Result<Vec<Value>, Failure> {
     let people = roles::user_roles().into_iter();
     let people = people.chain(golden::roles::user_roles());
     let people = people.chain(cpumodel::roles::user_roles());
+    let people = people.chain(placement::roles::user_roles());
     for role in people.chain(release::roles::user_roles()) {
         objects.push(serde_json::to_value(role)?);
     }

@@ -49,6 +49,7 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         api::advisor::definition(),
         api::cpu::definition(),
         api::golden::definition(),
+        api::placement::definition(),
         api::release::definition(),
     ] {
         let name = definition.name_any();
@@ -102,6 +103,7 @@ pub async fn grant(
     let people = roles::user_roles().into_iter();
     let people = people.chain(golden::roles::user_roles());
     let people = people.chain(cpumodel::roles::user_roles());
+    let people = people.chain(placement::roles::user_roles());
     for role in people.chain(release::roles::user_roles()) {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;

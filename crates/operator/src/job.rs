@@ -7,7 +7,7 @@ use ::governance::Registry;
 use chassis::{Error, Manager};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, cpu, governance, images, release};
+use crate::{Options, cpu, governance, images, placement, release};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +26,8 @@ pub enum Job {
     CpuModels,
     /// Whether the cluster has truly arrived at its release.
     Release,
+    /// Pods at the gate, until somebody knows where their images run.
+    Placement,
 }
 
 impl Job {
@@ -38,10 +40,11 @@ impl Job {
         Self::ImagesVm,
         Self::CpuModels,
         Self::Release,
+        Self::Placement,
     ];
 
     /// Those that are on unless somebody names others. The layers of images do what operators do that
-    /// most clusters have: two would fight.
+    /// most clusters have: two would fight. Placement is about every pod, and reads pull secrets.
     pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels, Self::Release];
 
     /// How it is called on the command line.
@@ -54,6 +57,7 @@ impl Job {
             Self::ImagesVm => "images-vm",
             Self::CpuModels => "cpu-models",
             Self::Release => "release",
+            Self::Placement => "placement",
         }
     }
 
@@ -72,6 +76,7 @@ impl Job {
             Self::ImagesVm => images::vm::start(manager).await,
             Self::CpuModels => cpu::start(manager).await,
             Self::Release => release::start(manager).await,
+            Self::Placement => placement::start(manager, &options.registries).await,
         }
     }
 
@@ -85,6 +90,7 @@ impl Job {
             Self::ImagesVm => golden::roles::vm_rules(),
             Self::CpuModels => cpumodel::roles::operator_rules(),
             Self::Release => ::release::roles::operator_rules(),
+            Self::Placement => ::placement::roles::operator_rules(),
         }
     }
 }

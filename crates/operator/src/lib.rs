@@ -8,6 +8,7 @@ pub mod health;
 pub mod images;
 mod install;
 mod job;
+pub mod placement;
 pub mod release;
 mod status;
 
@@ -18,6 +19,7 @@ use chassis::{Error, Manager};
 pub use health::Health;
 pub use install::{ACCOUNT, RELEASE_OWNER, grant, install, own_release};
 pub use job::Job;
+pub use placewatch::Registries;
 
 /// What the controllers have to be told.
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub struct Options {
     pub version: String,
     /// Who imports golden images.
     pub imports: images::cdi::Imports,
+    /// Where the images of pods are looked at.
+    pub registries: Registries,
 }
 
 /// Starts the controllers asked for; they run until the manager stops.

@@ -14,6 +14,7 @@ fn every_alert_has_a_page_and_every_page_an_alert() {
         &golden::alerts::ALERTS,
         &cpumodel::alerts::ALERTS,
         &release::alerts::ALERTS,
+        &placement::alerts::ALERTS,
     ]
     .concat();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks");

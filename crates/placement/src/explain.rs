@@ -126,7 +126,8 @@ fn told(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, String
     }
 }
 
-fn left(why: Leave) -> &'static str {
+/// Why a pod is left alone, in a sentence.
+pub(crate) fn left(why: Leave) -> &'static str {
     match why {
         Leave::HasNode => "it has a node already",
         Leave::Mirror => "a kubelet made it from a file",

@@ -8,31 +8,45 @@
 //! pod + Knowledge + Cluster + Settings --decide--> Decision: leave alone, ask first, place, or no fit
 //!                                                      |
 //!                                        Placement --change--> the pod, narrowed
+//!
+//! PlacementPolicies --Policies::select--> the Policy of a pod
+//! pod that is made + Policy --admit--> Answer: pass, changed or not; refuse; ask first
+//! pod at the gate + Policy --settle--> Settled: release, hold, ask first
 //! ```
 //!
 //! Nothing here reads a cluster or a registry. What a user wrote is only ever narrowed: whatever is
 //! added to a pod is one more condition, and a pod that was placed is left alone when it comes again.
 
+mod admit;
+pub mod alerts;
 mod change;
 mod cluster;
 mod decide;
 mod explain;
 mod fit;
+mod gated;
 mod images;
 pub mod names;
 mod no_fit;
+mod policy;
+pub mod roles;
 mod settings;
+mod status;
 mod survey;
 
 #[cfg(test)]
 mod test_values;
 
+pub use admit::{Answer, Pass, admit, gated, remarked};
 pub use change::Moment;
 pub use cluster::{Cluster, Node, Place, Runtime};
 pub use decide::{Decision, Leave, Placement, decide};
 pub use explain::{Explanation, PlaceExplained, explain};
 pub use fit::{Demand, Product};
+pub use gated::{NOT_INSPECTED, Notice, Settled, changes, is_gated, settle};
 pub use images::{Knowledge, Uninspectable, Use, Used, images};
-pub use no_fit::{NoFit, Shortfall};
+pub use no_fit::{NoFit, Shortfall, is_shortfall};
+pub use policy::{Passed, Policies, Policy};
 pub use settings::{RuntimeClass, Settings};
+pub use status::{Facts, status};
 pub use survey::{Coverage, Stuck, Survey, survey};

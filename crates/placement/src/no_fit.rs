@@ -49,6 +49,11 @@ pub enum Shortfall {
     },
 }
 
+/// Says whether this is a word of [`Shortfall::reason`].
+pub fn is_shortfall(word: &str) -> bool {
+    ["NoCommonPlatform", "NoMatchingNode", "NodesExcluded"].contains(&word)
+}
+
 impl Shortfall {
     /// A word for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {

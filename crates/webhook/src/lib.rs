@@ -5,6 +5,7 @@
 //! AdmissionReview --review--> Admission + may the user approve? (SubjectAccessReview)
 //!       |                          |
 //!       |        governance::admission::admit --> allowed with a patch, or denied with a reason
+//!       |-pods---> placement::admit --> the same
 //!       `-images-> golden::{hco, ssp, cdi}::admission, golden::vm --> the same
 //! ```
 //!
@@ -17,6 +18,7 @@ mod certificates;
 mod cpu;
 mod error;
 mod images;
+mod placement;
 mod register;
 mod review;
 mod serve;
@@ -24,6 +26,7 @@ mod serve;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use kube::Client;
+use placewatch::Registries;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -75,6 +78,12 @@ impl Running {
         }
     }
 
+    /// Has images of pods looked at in these registries. Without it, it is all that can be reached with
+    /// what pods bring along. The first choice counts, before anybody asks.
+    pub fn use_registries(&self, registries: Registries) {
+        self.reviewer.placements.use_registries(registries);
+    }
+
     /// Takes no more questions, and answers those that were asked.
     pub async fn stop(mut self) {
         // Nobody listens any more: then it has stopped already.
@@ -124,16 +133,23 @@ pub async fn register_checks(
         running.follow_nodes().await;
         register_cpu_models(client, authority, reach).await?;
     }
+    if let Some(registries) = &checks.placement {
+        let placements = &running.reviewer.placements;
+        placements.use_registries(registries.clone());
+        placements.register(client, authority, reach).await?;
+    }
     Ok(())
 }
 
 /// What is checked besides approvals.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Checks {
     /// What these layers of images are made of.
     pub layers: Vec<Layer>,
     /// What CPU models depend on.
     pub cpu_models: bool,
+    /// Where pods go, by what these registries say of their images.
+    pub placement: Option<Registries>,
 }
 
 /// Answers reviews of a cluster that runs on this machine, and has it ask: serves with certificates of

@@ -12,10 +12,13 @@ use url::Url;
 
 use crate::error::Error;
 use crate::images::{Kind, Layer};
-use crate::{PATH, cpu};
+use crate::{PATH, cpu, placement};
 
 /// Who owns the fields of the registration.
 const FIELD_MANAGER: &str = "medley-webhook";
+
+/// The namespace that Medley is in if nobody says another.
+const HOME: &str = "medley-system";
 
 /// Where the API server asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +53,14 @@ impl Reach {
                 format!("{name}.{namespace}.svc"),
                 format!("{name}.{namespace}.svc.cluster.local"),
             ],
+        }
+    }
+
+    /// The namespace of those who answer.
+    fn home(&self) -> &str {
+        match self {
+            Self::Url(_) => HOME,
+            Self::Service { namespace, .. } => namespace,
         }
     }
 
@@ -167,6 +178,18 @@ pub(crate) async fn register_cpu_models(
     apply(client, api::cpu::WEBHOOK, checks.collect()).await
 }
 
+/// Registers the check of pods. `failure_policy` is what the API server does while nobody answers.
+pub(crate) async fn register_placement(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+    failure_policy: &'static str,
+) -> Result<(), Error> {
+    let check = placement::check(failure_policy, reach.home());
+    let check = check.webhook(authority, reach);
+    apply(client, api::placement::WEBHOOK, vec![check]).await
+}
+
 /// What the check of a layer is called after.
 fn name_of(kind: &Kind) -> &'static str {
     kind.plurals.first().copied().unwrap_or_default()
@@ -183,8 +206,12 @@ pub(crate) struct Check {
     pub(crate) operations: &'static [&'static str],
     /// Of objects with these labels: all, if null.
     pub(crate) objects: Value,
+    /// Of objects in namespaces with these labels: all, if null.
+    pub(crate) namespaces: Value,
     /// Only if all of this holds.
     pub(crate) conditions: Vec<Value>,
+    /// Whether it asks again if somebody else has changed the object since.
+    pub(crate) again: bool,
     pub(crate) failure_policy: &'static str,
     pub(crate) seconds: u8,
 }
@@ -198,13 +225,16 @@ impl Check {
             rule: Value::Null,
             operations: &["CREATE", "UPDATE"],
             objects: Value::Null,
+            namespaces: Value::Null,
             conditions: Vec::new(),
+            again: false,
             failure_policy,
             seconds,
         }
     }
 
-    /// No reinvocation: what the user asked for is seen once, before it has been turned into a record.
+    /// Mostly no reinvocation: what the user asked for is seen once, before it has been turned into a
+    /// record.
     fn webhook(mut self, authority: &str, reach: &Reach) -> Value {
         self.rule["operations"] = json!(self.operations);
         let mut webhook = json!({
@@ -213,13 +243,16 @@ impl Check {
             "rules": [self.rule],
             "failurePolicy": self.failure_policy,
             "matchPolicy": "Equivalent",
-            "reinvocationPolicy": "Never",
+            "reinvocationPolicy": if self.again { "IfNeeded" } else { "Never" },
             "sideEffects": "None",
             "timeoutSeconds": self.seconds,
             "admissionReviewVersions": ["v1"],
         });
         if !self.objects.is_null() {
             webhook["objectSelector"] = self.objects;
+        }
+        if !self.namespaces.is_null() {
+            webhook["namespaceSelector"] = self.namespaces;
         }
         if !self.conditions.is_empty() {
             webhook["matchConditions"] = self.conditions.into();

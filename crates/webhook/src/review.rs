@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use crate::cpu::{self, CpuModels};
 use crate::images::{self, Layer};
+use crate::placement::{self, Placements};
 use crate::{PATH, access};
 
 /// What the API server speaks.
@@ -65,6 +66,8 @@ pub(crate) enum Door {
     Admit,
     /// CPU models.
     CpuModels,
+    /// Where pods go.
+    Placement,
 }
 
 impl Door {
@@ -73,6 +76,7 @@ impl Door {
         match path {
             PATH => Some(Self::Admit),
             cpu::PATH => Some(Self::CpuModels),
+            placement::PATH => Some(Self::Placement),
             _ => None,
         }
     }
@@ -83,6 +87,7 @@ impl Door {
 pub(crate) struct Reviewer {
     client: Client,
     pub(crate) cpu_models: CpuModels,
+    pub(crate) placements: Placements,
 }
 
 impl fmt::Debug for Reviewer {
@@ -95,6 +100,7 @@ impl Reviewer {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             cpu_models: CpuModels::new(client.clone()),
+            placements: Placements::new(client.clone()),
             client,
         }
     }
@@ -144,21 +150,26 @@ pub(crate) fn read_object<K: DeserializeOwned>(object: &Value) -> Result<K, Refu
 
 /// Answers a review of approvals or images with a review, whatever it is.
 pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
-    answer_at(&Reviewer::new(client.clone()), Door::Admit, body, now).await
+    let reviewer = Reviewer::new(client.clone());
+    match answer_at(&reviewer, Door::Admit, body, now).await {
+        Ok(review) => review,
+        Err(refusal) => wrap("", refused(&refusal)),
+    }
 }
 
-/// Answers a review with a review, whatever it is.
+/// Answers a review with a review, whatever it is. There is none if the API server is to go on as its
+/// registration says for when nobody answers.
 pub(crate) async fn answer_at(
     reviewer: &Reviewer,
     door: Door,
     body: &[u8],
     now: Timestamp,
-) -> Value {
+) -> Result<Value, Refusal> {
     let review: Value = match serde_json::from_slice(body) {
         Ok(review) => review,
         Err(error) => {
             let refusal = Refusal::bad(format!("The body is not JSON: {error}"));
-            return wrap("", refused(&refusal));
+            return Ok(wrap("", refused(&refusal)));
         }
     };
     let uid = review["request"]["uid"]
@@ -169,16 +180,23 @@ pub(crate) async fn answer_at(
         (Err(refusal), _) => Err(refusal),
         (Ok(question), Door::Admit) => consider(&reviewer.client, question, now).await,
         (Ok(question), Door::CpuModels) => cpu::review(&reviewer.cpu_models, question).await,
+        (Ok(question), Door::Placement) => placement::review(&reviewer.placements, question).await,
     };
     match considered {
-        Ok(response) => wrap(&uid, response),
+        Ok(response) => Ok(wrap(&uid, response)),
+        // Nobody is to be kept from making pods because nobody can say where they go, unless that is
+        // what the registration says.
+        Err(refusal) if door == Door::Placement && refusal.code >= 500 => {
+            warn!(message = refusal.message, "cannot answer about a pod");
+            Err(refusal)
+        }
         Err(refusal) => {
             warn!(
                 code = refusal.code,
                 message = refusal.message,
                 "refused a review"
             );
-            wrap(&uid, refused(&refusal))
+            Ok(wrap(&uid, refused(&refusal)))
         }
     }
 }

@@ -24,6 +24,9 @@ const LIMITS: Limits = Limits {
 /// The largest review: what fits in etcd twice, before and after.
 const LARGEST: usize = 3 << 20;
 
+/// Where the numbers are.
+const METRICS: &str = "/metrics";
+
 /// Answers until it is stopped, then lets running answers end.
 pub(crate) async fn listen(
     listener: TcpListener,
@@ -43,11 +46,11 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
     let door = Door::at(request.uri().path());
     let needed = match (&door, request.uri().path()) {
         (Some(_), _) => Method::POST,
-        (None, "/healthz" | "/readyz") => Method::GET,
+        (None, "/healthz" | "/readyz" | METRICS) => Method::GET,
         _ => {
             return text(
                 StatusCode::NOT_FOUND,
-                "there are /admit, /cpu-models, /healthz and /readyz\n",
+                "there are /admit, /cpu-models, /placement, /healthz, /readyz and /metrics\n",
             );
         }
     };
@@ -59,7 +62,12 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
         return refusal;
     }
     let Some(door) = door else {
-        return text(StatusCode::OK, "ok");
+        return if request.uri().path() == METRICS {
+            let text = reviewer.placements.metrics();
+            typed(text, chassis::metrics::CONTENT_TYPE)
+        } else {
+            text(StatusCode::OK, "ok")
+        };
     };
     let body = Limited::new(request.into_body(), LARGEST).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {
@@ -73,9 +81,15 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
         Ok(Err(_)) => return text(StatusCode::BAD_REQUEST, "the body ends early\n"),
         Ok(Ok(body)) => body.to_bytes(),
     };
-    let review = review::answer_at(reviewer, door, &body, Timestamp::now()).await;
-    let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
-    let kind = HeaderValue::from_static("application/json");
+    match review::answer_at(reviewer, door, &body, Timestamp::now()).await {
+        Ok(review) => typed(review.to_string(), "application/json"),
+        Err(refusal) => text(StatusCode::SERVICE_UNAVAILABLE, refusal.message),
+    }
+}
+
+fn typed(body: String, kind: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

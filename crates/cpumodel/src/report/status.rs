@@ -1,8 +1,8 @@
 //! The status of the policy.
 
+use api::condition::Said;
 use api::cpu::{CpuModelPolicy, CpuModelPolicyStatus, Machines, NodeGroup};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::Tally;
 use crate::groups::{Group, groups, unknown_models};
@@ -78,52 +78,16 @@ fn outline(group: Group) -> NodeGroup {
     }
 }
 
-/// What a condition says.
-struct Said {
-    kind: &'static str,
-    holds: bool,
-    reason: &'static str,
-    message: String,
-}
-
-impl Said {
-    fn condition(self, known: &[Condition], now: Timestamp, generation: Option<i64>) -> Condition {
-        let status = if self.holds { "True" } else { "False" };
-        let mut known = known.iter();
-        let same = known.find(|known| known.type_ == self.kind && known.status == status);
-        // The API keeps no parts of seconds; a time that has some would never be what was written.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        Condition {
-            type_: self.kind.to_owned(),
-            status: status.to_owned(),
-            reason: self.reason.to_owned(),
-            message: self.message,
-            last_transition_time: same
-                .map_or_else(|| Time(now), |same| same.last_transition_time.clone()),
-            observed_generation: generation,
-        }
-    }
-}
-
-fn said(kind: &'static str, holds: bool, reason: &'static str, message: impl Into<String>) -> Said {
-    Said {
-        kind,
-        holds,
-        reason,
-        message: message.into(),
-    }
-}
-
 fn ready(facts: &Facts<'_>) -> Said {
     if !facts.kubevirt_installed {
         let message = "the kinds of kubevirt.io are not installed: there are no machines to choose models for; they are picked up when they come";
-        return said("Ready", false, "KubeVirtNotInstalled", message);
+        return Said::new("Ready", false, "KubeVirtNotInstalled", message);
     }
     if !facts.complaints.is_empty() {
         let all: Vec<String> = facts.complaints.iter().map(ToString::to_string).collect();
-        return said("Ready", false, "InvalidPolicy", all.join("; "));
+        return Said::new("Ready", false, "InvalidPolicy", all.join("; "));
     }
-    said(
+    Said::new(
         "Ready",
         true,
         "Choosing",
@@ -134,7 +98,7 @@ fn ready(facts: &Facts<'_>) -> Said {
 fn admission(facts: &Facts<'_>) -> Said {
     let kind = "AdmissionReady";
     if facts.admission_registered {
-        return said(
+        return Said::new(
             kind,
             true,
             "Registered",
@@ -145,14 +109,14 @@ fn admission(facts: &Facts<'_>) -> Said {
         "there is no MutatingWebhookConfiguration {}: machines that ask for best-match-model do not start; `medley webhook --register` makes it",
         api::cpu::WEBHOOK
     );
-    said(kind, false, "NotRegistered", message)
+    Said::new(kind, false, "NotRegistered", message)
 }
 
 fn targets(facts: &Facts<'_>) -> Said {
     let kind = "TargetsRemain";
     let count = facts.tally.no_target;
     if count == 0 {
-        return said(
+        return Said::new(
             kind,
             true,
             "EveryMachineCanMove",
@@ -171,5 +135,5 @@ fn targets(facts: &Facts<'_>) -> Said {
         "no node could take {count} of the machines: {}{more}",
         names.join(", ")
     );
-    said(kind, false, "NoMigrationTarget", message)
+    Said::new(kind, false, "NoMigrationTarget", message)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
+use operator::Registries;
 use platform::Source;
 
 /// No file of credentials or certificates is larger.
@@ -69,6 +70,13 @@ impl RegistryArguments {
             routes = routes.with_insecure(host);
         }
         Ok(Client::new(Settings::new(roots), routes))
+    }
+
+    /// Registries where the images of pods are looked at. The credentials are those of nodes: for every
+    /// pod, besides what it brings along.
+    pub(crate) fn registries(&self) -> anyhow::Result<Registries> {
+        let keyring = self.keyring()?;
+        Ok(Registries::new(self.open()?, Keyring::clone(&keyring)))
     }
 
     /// All credentials there are.

@@ -11,6 +11,8 @@ use anyhow::Context as _;
 use chassis::Manager;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::Client;
+use oci::{Keyring, Roots, Routes, Settings};
+use operator::Registries;
 use operator::images::cdi::{Folder, Imports};
 use parking_lot::Mutex;
 use tower::ServiceExt as _;
@@ -72,7 +74,8 @@ impl Cluster {
         let started = ::fleet::start(&manager, options)
             .await
             .context("starting the fleet")?;
-        let (medley, check) = work(server, &manager.client(), imports).await?;
+        let registries = registries(started.registry);
+        let (medley, check) = work(server, &manager.client(), imports, registries).await?;
         Ok(Self {
             manager,
             medley,
@@ -102,12 +105,24 @@ impl Cluster {
     }
 }
 
+/// Where the images of pods are looked at: everywhere, and in the registry of the demo, which needs no
+/// TLS.
+fn registries(demo: Option<SocketAddr>) -> Registries {
+    let routes = match demo {
+        Some(address) => Routes::direct().with_insecure(address.to_string()),
+        None => Routes::direct(),
+    };
+    let client = oci::Client::new(Settings::new(Roots::of_system()), routes);
+    Registries::new(client, Keyring::anonymous())
+}
+
 /// Starts what this is all about: the admission checks, and the controllers, which have the rights that
 /// are shipped with them and no others.
 async fn work(
     server: &ApiServer,
     admin: &Client,
     imports: Imports,
+    registries: Registries,
 ) -> anyhow::Result<(Manager, ::webhook::Running)> {
     let options = operator::Options {
         jobs: operator::Job::ALL.iter().copied().collect(),
@@ -115,6 +130,7 @@ async fn work(
         profiles: Vec::new(),
         version: version::OPERATOR.to_owned(),
         imports,
+        registries,
     };
     let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
     operator::install(admin, NAMESPACE)
@@ -129,7 +145,7 @@ async fn work(
     let check = ::webhook::start(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
-        &crate::webhook::checks(&options.jobs),
+        &crate::webhook::checks(&options.jobs, &options.registries),
     )
     .await
     .context("starting the admission checks")?;

@@ -61,6 +61,15 @@ impl Keyring {
         true
     }
 
+    /// Adds all of another one. Under the same key, what is here already is tried first.
+    pub fn add_keyring(&mut self, other: &Self) {
+        for (Reverse(key), credentials) in &other.entries {
+            for credential in credentials {
+                self.add(key, credential.clone());
+            }
+        }
+    }
+
     /// Adds what is in a `config.json`.
     pub fn add_docker_config(
         &mut self,

@@ -29,6 +29,7 @@ impl Ours {
             imports: imports.unwrap_or_else(|| Imports::Pods {
                 image: "nobody imports".to_owned(),
             }),
+            registries: operator::Registries::default(),
         };
         operator::start(&manager, &options).await?;
         Ok(())

@@ -63,6 +63,7 @@ pub(super) async fn measure(
         imports: Imports::Pods {
             image: "nobody imports".to_owned(),
         },
+        registries: operator::Registries::default(),
     };
     operator::start(&manager, &options).await?;
     let started = Instant::now();

@@ -1,0 +1,150 @@
+//! What becomes of pods at the gate.
+
+use std::collections::BTreeMap;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Settled, changes, is_gated, settle};
+use crate::admit::tests::policy;
+use crate::test_values::{cluster, known, pod};
+use crate::{Knowledge, Uninspectable};
+
+fn waiting(more: &Value) -> Value {
+    let mut spec = json!({ "schedulingGates": [{ "name": "medley.dev/placement" }] });
+    machinery::patch::merge_patch(&mut spec, more).unwrap();
+    pod(&["a"], &spec)
+}
+
+fn released(settled: Settled) -> (Value, &'static str, bool) {
+    match settled {
+        Settled::Release { pod, notice } => (pod, notice.reason, notice.warning),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pod_that_fits_goes_where_its_images_run() {
+    let web = waiting(&json!({}));
+    let images = known(&[("a", &["linux/arm64"])]);
+    let nodes = cluster(&["linux/amd64", "linux/arm64"]);
+    let settled = settle(
+        &web,
+        Some(&policy(&json!({}))),
+        &images,
+        &BTreeMap::new(),
+        &nodes,
+    );
+    let (after, reason, warning) = released(settled);
+    assert_eq!((reason, warning), ("Placed", false));
+    assert!(is_gated(&web) && !is_gated(&after));
+    let patch = changes(&web, &after);
+    let paths: Vec<&str> = patch.iter().filter_map(|it| it["path"].as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "/metadata/annotations",
+            "/spec/affinity",
+            "/spec/schedulingGates"
+        ]
+    );
+    assert_eq!(patch[2]["op"], "remove");
+}
+
+#[rstest]
+#[case("Reject")]
+#[case("Hold")]
+fn a_pod_that_fits_nowhere_is_held_and_never_taken_away(#[case] on_no_match: &str) {
+    let web = waiting(&json!({}));
+    let images = known(&[("a", &["linux/arm64"])]);
+    let policy = policy(&json!({ "onNoMatch": on_no_match }));
+    let nodes = cluster(&["linux/amd64"]);
+    let settled = settle(&web, Some(&policy), &images, &BTreeMap::new(), &nodes);
+    let Settled::Hold { pod, notice } = settled else {
+        panic!("{settled:?}");
+    };
+    assert!(is_gated(&pod));
+    assert_eq!(notice.reason, "NoMatchingNode");
+    // When such a node comes, it goes.
+    let nodes = cluster(&["linux/amd64", "linux/arm64"]);
+    let (after, reason, _) = released(settle(
+        &pod,
+        Some(&policy),
+        &images,
+        &BTreeMap::new(),
+        &nodes,
+    ));
+    assert_eq!(reason, "Placed");
+    assert!(!is_gated(&after));
+}
+
+#[test]
+fn an_image_that_nobody_can_look_at_is_told() {
+    let web = waiting(&json!({}));
+    let dead = Knowledge::Uninspectable(Uninspectable {
+        message: "no answer".to_owned(),
+        passing: true,
+    });
+    let images = BTreeMap::from([("a".to_owned(), dead)]);
+    let nodes = cluster(&["linux/amd64", "linux/arm64"]);
+    let settled = |spec: &Value| {
+        let policy = policy(spec);
+        released(settle(
+            &web,
+            Some(&policy),
+            &images,
+            &BTreeMap::new(),
+            &nodes,
+        ))
+    };
+    let (after, reason, warning) = settled(&json!({}));
+    assert_eq!((reason, warning), ("ImageNotInspected", true));
+    assert_eq!(after["spec"].get("affinity"), None);
+    let (after, reason, _) = settled(&json!({ "fallbackArchitecture": "amd64" }));
+    assert_eq!(reason, "ImageNotInspected");
+    let told = after["metadata"]["annotations"]["medley.dev/placement-reason"]
+        .as_str()
+        .unwrap_or_default();
+    assert_eq!(
+        told,
+        "ImageNotInspected: image a of container \"c0\" cannot be looked at: no answer; it is taken for one of amd64"
+    );
+    assert!(after["spec"]["affinity"].is_object());
+}
+
+#[rstest]
+#[case::no_policy(None)]
+#[case::other_mode(Some(json!({ "mode": "Audit" })))]
+fn who_is_not_to_be_placed_any_more_goes_as_it_is(#[case] spec: Option<Value>) {
+    let web = waiting(&json!({}));
+    let policy = spec.as_ref().map(policy);
+    let settled = settle(
+        &web,
+        policy.as_ref(),
+        &BTreeMap::new(),
+        &BTreeMap::new(),
+        &cluster(&[]),
+    );
+    let (after, reason, _) = released(settled);
+    assert_eq!(reason, "NotPlaced");
+    assert_eq!(after["spec"].get("affinity"), None);
+    assert!(!is_gated(&after));
+}
+
+/// Somebody else's gate stays.
+#[test]
+fn only_our_gate_is_taken_away() {
+    let gates = json!([{ "name": "example.com/quota" }, { "name": "medley.dev/placement" }]);
+    let web = pod(&["a"], &json!({ "schedulingGates": gates }));
+    let (after, ..) = released(settle(
+        &web,
+        None,
+        &BTreeMap::new(),
+        &BTreeMap::new(),
+        &cluster(&[]),
+    ));
+    assert_eq!(
+        after["spec"]["schedulingGates"],
+        json!([{ "name": "example.com/quota" }])
+    );
+}

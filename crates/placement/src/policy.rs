@@ -1,0 +1,260 @@
+//! Which pods are placed, and how: what the PlacementPolicies of a cluster say.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::placement::{FailurePolicy, Mode, NAME, OnMiss, OnNoMatch, PlacementPolicySpec};
+use machinery::selector::LabelSelector;
+use serde_json::{Value, json};
+
+use crate::names;
+use crate::settings::{RuntimeClass, Settings};
+
+/// How long a pod waits at the gate for a registry, unless somebody says otherwise.
+const GATE: Duration = Duration::from_secs(10);
+/// How long whoever makes a pod waits for a registry, unless somebody says otherwise.
+const SYNC: Duration = Duration::from_secs(2);
+
+/// A policy that can be followed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// What it is called; nothing for what is built in.
+    pub name: String,
+    /// Whether pods are changed.
+    pub mode: Mode,
+    /// What becomes of a pod with images that nobody has looked at yet.
+    pub on_miss: OnMiss,
+    /// What becomes of a pod whose images run on no node.
+    pub on_no_match: OnNoMatch,
+    /// How pods are placed as they are made.
+    pub settings: Settings,
+    /// How pods are placed that exist: a class cannot be set on them any more.
+    pub later: Settings,
+    /// How long a pod waits at the gate for a registry.
+    pub gate: Duration,
+    /// How long whoever makes a pod waits for a registry.
+    pub sync: Duration,
+    priority: i32,
+    namespaces: LabelSelector,
+    pods: LabelSelector,
+    ignored_owners: BTreeSet<String>,
+}
+
+impl Default for Policy {
+    /// What is built in.
+    fn default() -> Self {
+        Self::read("", &PlacementPolicySpec::default(), &BTreeMap::new()).0
+    }
+}
+
+impl Policy {
+    /// Reads a policy, and says what in it makes no sense. Selectors that make none select nothing.
+    fn read(
+        name: &str,
+        spec: &PlacementPolicySpec,
+        classes: &BTreeMap<String, RuntimeClass>,
+    ) -> (Self, Vec<String>) {
+        let mut complaints = Vec::new();
+        let mut selector = |field: &str, written: Value| {
+            if written.is_null() {
+                return LabelSelector::everything();
+            }
+            LabelSelector::from_label_selector_object(&written).unwrap_or_else(|why| {
+                complaints.push(format!("spec.{field} selects nothing: {why}"));
+                LabelSelector::nothing()
+            })
+        };
+        let namespaces = selector("namespaceSelector", json!(spec.namespace_selector));
+        let pods = selector("podSelector", json!(spec.pod_selector));
+        let mut offered = Vec::new();
+        for class in &spec.emulation.runtime_classes {
+            match classes.get(class) {
+                Some(class) => offered.push(class.clone()),
+                None => complaints.push(format!(
+                    "spec.emulation.runtimeClasses: there is no RuntimeClass {class}"
+                )),
+            }
+        }
+        let later = later(spec);
+        let policy = Self {
+            name: name.to_owned(),
+            mode: spec.mode,
+            on_miss: spec.on_miss,
+            on_no_match: spec.on_no_match,
+            settings: Settings {
+                offered,
+                ..later.clone()
+            },
+            later,
+            gate: duration(spec.timeouts.gate_seconds, Duration::from_secs, GATE),
+            sync: duration(spec.timeouts.sync_milliseconds, Duration::from_millis, SYNC),
+            priority: spec.priority.unwrap_or_default(),
+            namespaces,
+            pods,
+            ignored_owners: spec.ignored_owners.iter().cloned().collect(),
+        };
+        (policy, complaints)
+    }
+
+    /// Whether images are looked at while whoever makes a pod waits. A class has to be set then or never.
+    pub fn waits(&self) -> bool {
+        self.on_miss == OnMiss::Sync
+            || (self.on_miss == OnMiss::Gate && !self.settings.offered.is_empty())
+    }
+
+    fn selects(&self, namespace: &BTreeMap<String, String>, pod: &Value) -> bool {
+        let namespace = |key: &str| namespace.get(key).map(String::as_str);
+        self.namespaces.matches(namespace) && self.pods.matches_object(pod)
+    }
+}
+
+/// How pods are placed without giving them a class.
+fn later(spec: &PlacementPolicySpec) -> Settings {
+    let usual = Settings::default();
+    let weights = spec.weights.iter().map(|it| {
+        // The definition of the kind lets no other numbers pass.
+        let weight = u8::try_from(it.weight.clamp(1, 100)).unwrap_or(1);
+        (it.architecture.clone(), weight)
+    });
+    Settings {
+        operating_system: spec
+            .operating_system
+            .clone()
+            .unwrap_or(usual.operating_system),
+        weights: weights.collect(),
+        fallback_architecture: spec.fallback_architecture.clone(),
+        tolerated_taints: match &spec.tolerated_taints {
+            Some(keys) => keys.iter().cloned().collect(),
+            None => usual.tolerated_taints,
+        },
+        offered: Vec::new(),
+    }
+}
+
+fn duration(said: Option<i32>, unit: fn(u64) -> Duration, usual: Duration) -> Duration {
+    let said = said.and_then(|number| u64::try_from(number).ok());
+    said.map_or(usual, unit)
+}
+
+/// Why no policy is followed for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Passed {
+    /// Its namespace is one of Kubernetes itself.
+    SystemNamespace,
+    /// It, or its namespace, says so.
+    SwitchedOff,
+    /// The policy does not want pods of such owners.
+    IgnoredOwner,
+    /// No policy is for it.
+    NotSelected,
+}
+
+impl Passed {
+    /// A word for metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SystemNamespace => "SystemNamespace",
+            Self::SwitchedOff => "SwitchedOff",
+            Self::IgnoredOwner => "IgnoredOwner",
+            Self::NotSelected => "NotSelected",
+        }
+    }
+}
+
+/// All policies of a cluster, in the order in which they count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policies {
+    ordered: Vec<Policy>,
+    complaints: BTreeMap<String, Vec<String>>,
+    failure_policy: FailurePolicy,
+}
+
+impl Default for Policies {
+    /// Nobody has written one: what is built in counts.
+    fn default() -> Self {
+        Self::new([], &BTreeMap::new())
+    }
+}
+
+impl Policies {
+    /// Reads all policies, by name. `classes` are the RuntimeClasses of the cluster.
+    pub fn new<'a>(
+        objects: impl IntoIterator<Item = (&'a str, &'a PlacementPolicySpec)>,
+        classes: &BTreeMap<String, RuntimeClass>,
+    ) -> Self {
+        let mut all = Self {
+            ordered: Vec::new(),
+            complaints: BTreeMap::new(),
+            failure_policy: FailurePolicy::default(),
+        };
+        let mut has_default = false;
+        for (name, spec) in objects {
+            let (policy, complaints) = Policy::read(name, spec, classes);
+            all.ordered.push(policy);
+            all.complaints.insert(name.to_owned(), complaints);
+            if name == NAME {
+                has_default = true;
+                all.failure_policy = spec.failure_policy.unwrap_or_default();
+            }
+        }
+        all.ordered.sort_by(|a, b| {
+            let last = |policy: &Policy| policy.name == NAME;
+            let by_priority = b.priority.cmp(&a.priority);
+            last(a)
+                .cmp(&last(b))
+                .then(by_priority)
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        if !has_default {
+            all.ordered.push(Policy::default());
+        }
+        all
+    }
+
+    /// The policy that counts for a pod. `labels` are those of its namespace.
+    pub fn select(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+        pod: &Value,
+    ) -> Result<&Policy, Passed> {
+        if namespace.starts_with("kube-") {
+            return Err(Passed::SystemNamespace);
+        }
+        let off = |value: Option<&str>| value == Some(names::OFF);
+        let label = pod.pointer("/metadata/labels");
+        let label = label.and_then(|labels| labels.get(names::SWITCH));
+        let annotation = pod.pointer("/metadata/annotations");
+        let annotation = annotation.and_then(|all| all.get(names::SWITCH));
+        if off(labels.get(names::SWITCH).map(String::as_str))
+            || off(label.and_then(Value::as_str))
+            || off(annotation.and_then(Value::as_str))
+        {
+            return Err(Passed::SwitchedOff);
+        }
+        let policy = self.ordered.iter().find(|it| it.selects(labels, pod));
+        let policy = policy.ok_or(Passed::NotSelected)?;
+        let owners = pod
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
+        let kinds = owners.into_iter().flatten();
+        let mut kinds = kinds.filter_map(|owner| owner.get("kind").and_then(Value::as_str));
+        if kinds.any(|kind| policy.ignored_owners.contains(kind)) {
+            return Err(Passed::IgnoredOwner);
+        }
+        Ok(policy)
+    }
+
+    /// What in a policy makes no sense.
+    pub fn complaints(&self, name: &str) -> &[String] {
+        self.complaints.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the API server does with pods while nobody answers.
+    pub fn failure_policy(&self) -> FailurePolicy {
+        self.failure_policy
+    }
+}

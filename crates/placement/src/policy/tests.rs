@@ -1,0 +1,138 @@
+//! Which policy counts for a pod.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::placement::{FailurePolicy, Mode, OnMiss, OnNoMatch, PlacementPolicySpec};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Passed, Policies, Policy};
+use crate::RuntimeClass;
+
+fn policies(all: &[(&str, Value)]) -> Policies {
+    let read: Vec<(&str, PlacementPolicySpec)> = all
+        .iter()
+        .map(|(name, spec)| (*name, serde_json::from_value(spec.clone()).unwrap()))
+        .collect();
+    let classes = BTreeMap::from([("emulated".to_owned(), RuntimeClass::default())]);
+    Policies::new(read.iter().map(|(name, spec)| (*name, spec)), &classes)
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn pod(labels: &Value) -> Value {
+    json!({ "metadata": { "name": "web", "labels": labels }, "spec": {} })
+}
+
+fn chosen(policies: &Policies, namespace: &[(&str, &str)], pod: &Value) -> Result<String, Passed> {
+    let found = policies.select("shop", &labels(namespace), pod);
+    found.map(|policy| policy.name.clone())
+}
+
+/// What nobody has said anything about must not break a cluster: pods go on, wherever registries are.
+#[test]
+fn without_policies_what_is_built_in_counts() {
+    let none = policies(&[]);
+    let policy = none
+        .select("shop", &BTreeMap::new(), &pod(&json!({})))
+        .unwrap();
+    assert_eq!(*policy, Policy::default());
+    assert_eq!(policy.mode, Mode::Place);
+    assert_eq!(policy.on_miss, OnMiss::Gate);
+    assert_eq!(policy.on_no_match, OnNoMatch::Warn);
+    assert_eq!(policy.gate, Duration::from_secs(10));
+    assert_eq!(none.failure_policy(), FailurePolicy::Ignore);
+}
+
+#[test]
+fn the_highest_priority_counts_then_the_first_name_and_default_comes_last() {
+    let team = json!({ "matchLabels": { "team": "shop" } });
+    let all = policies(&[
+        (
+            "default",
+            json!({ "priority": 1_000_000, "failurePolicy": "Fail" }),
+        ),
+        ("b", json!({ "namespaceSelector": team })),
+        ("a", json!({ "namespaceSelector": team })),
+        (
+            "web",
+            json!({ "priority": 5, "podSelector": { "matchLabels": { "tier": "web" } } }),
+        ),
+    ]);
+    let shop = [("team", "shop")];
+    let web = pod(&json!({ "tier": "web" }));
+    let plain = pod(&json!({}));
+    assert_eq!(chosen(&all, &shop, &web), Ok("web".to_owned()));
+    assert_eq!(chosen(&all, &shop, &plain), Ok("a".to_owned()));
+    assert_eq!(chosen(&all, &[], &plain), Ok("default".to_owned()));
+    assert_eq!(all.failure_policy(), FailurePolicy::Fail);
+}
+
+/// Who writes a `default` for some namespaces means no others.
+#[test]
+fn a_default_that_selects_leaves_the_rest_alone() {
+    let some = json!({ "namespaceSelector": { "matchLabels": { "team": "shop" } } });
+    let all = policies(&[("default", some.clone())]);
+    let plain = pod(&json!({}));
+    assert_eq!(chosen(&all, &[], &plain), Err(Passed::NotSelected));
+    let other = policies(&[("shop", some)]);
+    assert_eq!(chosen(&other, &[], &plain), Ok(String::new()));
+}
+
+#[rstest]
+#[case::namespace(&[("medley.dev/placement", "off")], json!({ "metadata": {} }))]
+#[case::label(&[], json!({ "metadata": { "labels": { "medley.dev/placement": "off" } } }))]
+#[case::annotation(&[], json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }))]
+fn who_switches_it_off_is_left_alone(#[case] namespace: &[(&str, &str)], #[case] pod: Value) {
+    let all = policies(&[]);
+    assert_eq!(chosen(&all, namespace, &pod), Err(Passed::SwitchedOff));
+}
+
+#[test]
+fn owners_and_namespaces_of_the_system_are_left_alone() {
+    let all = policies(&[("default", json!({ "ignoredOwners": ["DaemonSet"] }))]);
+    let owned = |kind: &str| json!({ "metadata": { "ownerReferences": [{ "kind": kind }] } });
+    let of = |kind: &str| chosen(&all, &[], &owned(kind));
+    assert_eq!(of("DaemonSet"), Err(Passed::IgnoredOwner));
+    assert_eq!(of("ReplicaSet"), Ok("default".to_owned()));
+    let system = all.select("kube-system", &BTreeMap::new(), &owned("ReplicaSet"));
+    assert_eq!(system.unwrap_err(), Passed::SystemNamespace);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_and_selects_nothing() {
+    let all = policies(&[
+        (
+            "wrong",
+            json!({ "podSelector": { "matchLabels": { "a b": "c" } } }),
+        ),
+        (
+            "classes",
+            json!({ "priority": 1, "podSelector": { "matchLabels": { "x": "y" } },
+                "emulation": { "runtimeClasses": ["emulated", "gone"] } }),
+        ),
+    ]);
+    let [complaint] = all.complaints("wrong") else {
+        panic!("{:?}", all.complaints("wrong"));
+    };
+    assert!(
+        complaint.starts_with("spec.podSelector selects nothing"),
+        "{complaint}"
+    );
+    assert_eq!(
+        all.complaints("classes"),
+        ["spec.emulation.runtimeClasses: there is no RuntimeClass gone"]
+    );
+    assert_eq!(chosen(&all, &[], &pod(&json!({}))), Ok(String::new()));
+    let policy = all.select("shop", &BTreeMap::new(), &pod(&json!({ "x": "y" })));
+    let policy = policy.unwrap();
+    assert_eq!(policy.settings.offered.len(), 1);
+    assert!(policy.later.offered.is_empty());
+    assert!(policy.waits(), "a class can be given only as a pod is made");
+}

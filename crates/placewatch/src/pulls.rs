@@ -1,0 +1,137 @@
+//! What pods bring along for registries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chassis::Error;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::{Api, Client};
+use moka::sync::Cache;
+use oci::Keyring;
+use serde_json::Value;
+use tracing::debug;
+
+use crate::registries::Registries;
+
+/// How long a secret is believed to be what it was. One that is taken away counts for that long.
+const LIFE: Duration = Duration::from_secs(10);
+/// Secrets that are remembered.
+const MOST: u64 = 2_000;
+/// The most pull secrets of a pod that are read; a kubelet reads all, one after the other.
+const SECRETS: usize = 32;
+
+/// Reads the credentials of pods; clones share what they remember.
+///
+/// A pod brings its own pull secrets, or those of its service account if it has none, and nodes have
+/// theirs: in that order, as for a kubelet. Nothing of another namespace is ever looked at.
+#[derive(Clone)]
+pub struct Pulls {
+    client: Client,
+    registries: Registries,
+    /// Secrets, by namespace and name; nothing for those that are not there.
+    secrets: Cache<(String, String), Option<Arc<Secret>>>,
+    /// The pull secrets of service accounts, by namespace and name.
+    accounts: Cache<(String, String), Arc<[String]>>,
+    /// What pods have that bring nothing along.
+    usual: Arc<Keyring>,
+}
+
+impl Pulls {
+    /// Nothing is read yet.
+    pub fn new(client: Client, registries: Registries) -> Self {
+        Self {
+            client,
+            usual: Arc::new(registries.nodes().clone()),
+            registries,
+            secrets: Cache::builder()
+                .max_capacity(MOST)
+                .time_to_live(LIFE)
+                .build(),
+            accounts: Cache::builder()
+                .max_capacity(MOST)
+                .time_to_live(LIFE)
+                .build(),
+        }
+    }
+
+    /// The credentials of a pod. A secret that cannot be read does not count: a kubelet says so when it
+    /// pulls.
+    pub async fn keyring(&self, namespace: &str, pod: &Value) -> Result<Arc<Keyring>, Error> {
+        let names = self.secrets_of(namespace, pod).await?;
+        if names.is_empty() {
+            return Ok(Arc::clone(&self.usual));
+        }
+        let mut keyring = Keyring::anonymous();
+        for name in names.iter().take(SECRETS) {
+            let Some(secret) = self.secret(namespace, name).await? else {
+                continue;
+            };
+            let kind = secret.type_.as_deref().unwrap_or_default();
+            if !kind.starts_with("kubernetes.io/dockerc") {
+                continue;
+            }
+            let data = secret.data.iter().flatten();
+            let data: BTreeMap<String, Vec<u8>> = data
+                .map(|(key, value)| (key.clone(), value.0.clone()))
+                .collect();
+            if let Err(error) = keyring.add_secret(kind, &data, "") {
+                debug!(namespace, name, %error, "a pull secret cannot be read");
+            }
+        }
+        keyring.add_keyring(self.registries.nodes());
+        Ok(Arc::new(keyring))
+    }
+
+    /// The names of the pull secrets of a pod.
+    async fn secrets_of(&self, namespace: &str, pod: &Value) -> Result<Arc<[String]>, Error> {
+        let own = pod.pointer("/spec/imagePullSecrets");
+        let own = own.and_then(Value::as_array).into_iter().flatten();
+        let own: Vec<String> = own
+            .filter_map(|it| it.get("name").and_then(Value::as_str))
+            .filter(|name| !name.is_empty())
+            .map(ToOwned::to_owned)
+            .collect();
+        if !own.is_empty() {
+            return Ok(own.into());
+        }
+        // The API server gives a pod those of its account as it is made, unless it is told not to.
+        let account = pod.pointer("/spec/serviceAccountName");
+        let account = account.and_then(Value::as_str).unwrap_or("default");
+        self.secrets_of_account(namespace, account).await
+    }
+
+    async fn secrets_of_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<[String]>, Error> {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(known) = self.accounts.get(&key) {
+            return Ok(known);
+        }
+        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(name).await;
+        let found = found.map_err(Error::api(format!(
+            "reading service account {namespace}/{name}"
+        )))?;
+        let secrets = found.and_then(|account| account.image_pull_secrets);
+        let secrets = secrets.into_iter().flatten().map(|secret| secret.name);
+        let secrets: Arc<[String]> = secrets.filter(|name| !name.is_empty()).collect();
+        self.accounts.insert(key, Arc::clone(&secrets));
+        Ok(secrets)
+    }
+
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, Error> {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(known) = self.secrets.get(&key) {
+            return Ok(known);
+        }
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(name).await;
+        let found = found.map_err(Error::api(format!("reading secret {namespace}/{name}")))?;
+        let found = found.map(Arc::new);
+        self.secrets.insert(key, found.clone());
+        Ok(found)
+    }
+}
