@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::cluster::{Cluster, Node, judge};
 use crate::decide::{Decision, decide};
 use crate::images::{Knowledge, images};
-use crate::no_fit::Shortfall;
 use crate::settings::{RuntimeClass, Settings};
 
 /// What there is.
@@ -111,7 +110,7 @@ fn decided(
     match decide(pod, known, classes, cluster, settings) {
         Decision::NoFit(no_fit) => Some(Stuck {
             pod: name.to_owned(),
-            reason: Shortfall::reason(&no_fit.shortfall),
+            reason: no_fit.shortfall.reason(),
             why: no_fit.to_string(),
         }),
         Decision::Leave(_) | Decision::Ask(_) | Decision::Place(_) => None,
