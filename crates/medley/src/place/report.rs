@@ -10,13 +10,10 @@ use kube::{Api, ResourceExt as _};
 use placement::{Coverage, Stuck, Survey, images, survey};
 use serde_json::{Value, json};
 
-use super::cluster::Offers;
-use super::looked::look;
-use crate::cluster::ClusterArguments;
+use super::cluster::{Offers, PlaceArguments};
 use crate::governance::configs::said;
 use crate::governance::output::{Data, table};
 use crate::governance::render::section;
-use crate::images::registry::RegistryArguments;
 use crate::{exit, runtime};
 
 /// Report what the images of a cluster are for: how many nodes run each, which nodes have nothing to
@@ -28,28 +25,21 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// Form of the output; tables if absent.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
-
     #[command(flatten)]
-    registry: RegistryArguments,
-
-    #[command(flatten)]
-    cluster: ClusterArguments,
+    place: PlaceArguments,
 }
 
 /// Reports.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let survey = runtime::build()?.block_on(surveyed(arguments))?;
-    match arguments.output {
+    match arguments.place.output {
         Some(data) => exit::print(&data.write(&json!(survey))?),
         None => exit::print(&render(&survey)),
     }
 }
 
 async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
-    let client = arguments.cluster.client().await?;
+    let client = arguments.place.client().await?;
     let pods: Api<Pod> = match &arguments.namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
@@ -71,9 +61,7 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
         .map(|used| used.image)
         .collect();
     let offers = Offers::read(&client).await?;
-    let registries = arguments.registry.open()?;
-    let keyring = arguments.registry.keyring()?;
-    let known = look(used, &registries, &keyring).await;
+    let known = arguments.place.look(used).await?;
     Ok(survey(
         &all,
         &known,
