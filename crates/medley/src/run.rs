@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 
     /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
-    /// images-cdi, images-vm, cpu-models. Those of images do what upstream operators do, so name them only
-    /// where the others do not run.
+    /// images-cdi, images-vm, cpu-models, runtime-classes. Those of images do what upstream operators do, so
+    /// name them only where the others do not run.
     /// [default: governance, cpu-models]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,

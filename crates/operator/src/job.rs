@@ -7,7 +7,7 @@ use ::governance::Registry;
 use chassis::{Error, Manager};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, cpu, governance, images};
+use crate::{Options, cpu, governance, images, runtime_classes};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,8 @@ pub enum Job {
     ImagesVm,
     /// How virtual machines fare whose CPU models are chosen, and what slipped through.
     CpuModels,
+    /// RuntimeClasses for the builds of Windows that nodes have.
+    RuntimeClasses,
 }
 
 impl Job {
@@ -35,10 +37,12 @@ impl Job {
         Self::ImagesCdi,
         Self::ImagesVm,
         Self::CpuModels,
+        Self::RuntimeClasses,
     ];
 
     /// Those that are on unless somebody names others. The layers of images do what operators do that
-    /// most clusters have: two would fight.
+    /// most clusters have: two would fight. Labelling nodes is a right that only clusters with Windows
+    /// need to give.
     pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels];
 
     /// How it is called on the command line.
@@ -50,6 +54,7 @@ impl Job {
             Self::ImagesCdi => "images-cdi",
             Self::ImagesVm => "images-vm",
             Self::CpuModels => "cpu-models",
+            Self::RuntimeClasses => "runtime-classes",
         }
     }
 
@@ -67,6 +72,7 @@ impl Job {
             }
             Self::ImagesVm => images::vm::start(manager).await,
             Self::CpuModels => cpu::start(manager).await,
+            Self::RuntimeClasses => runtime_classes::start(manager).await,
         }
     }
 
@@ -79,6 +85,7 @@ impl Job {
             Self::ImagesCdi => golden::cdi::roles::rules(),
             Self::ImagesVm => golden::roles::vm_rules(),
             Self::CpuModels => cpumodel::roles::operator_rules(),
+            Self::RuntimeClasses => placement::runtime_classes::roles::operator_rules(),
         }
     }
 }

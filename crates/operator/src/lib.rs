@@ -8,6 +8,7 @@ pub mod health;
 pub mod images;
 mod install;
 mod job;
+pub mod runtime_classes;
 mod status;
 
 use std::collections::BTreeSet;
