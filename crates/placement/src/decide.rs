@@ -150,6 +150,24 @@ struct Ground<'c> {
     is_open: bool,
 }
 
+/// Classes under which nodes take a pod that has another or none, and how many.
+pub(crate) fn classes_that_fit(
+    spec: &Value,
+    demand: &Demand,
+    classes: &BTreeMap<String, RuntimeClass>,
+    cluster: &Cluster,
+    settings: &Settings,
+) -> Vec<(String, usize)> {
+    let asked = Asked::new(spec, settings);
+    let fitting = classes.values().filter_map(|class| {
+        let ground = asked.ground(demand, cluster, Some(class))?;
+        let taking = |node: &&&Node| asked.takes(node, Some(class)).is_ok();
+        let nodes = ground.nodes.iter().filter(taking).count();
+        (nodes > 0).then(|| (class.name.clone(), nodes))
+    });
+    fitting.collect()
+}
+
 /// Why nothing is to be done, before any image is looked at.
 fn left_alone(pod: &Value, spec: &Value) -> Option<Leave> {
     let annotation = |key: &str| {

@@ -15,6 +15,7 @@
 
 mod change;
 mod cluster;
+pub mod containerd;
 mod decide;
 mod explain;
 mod fit;
@@ -22,6 +23,7 @@ mod handler;
 mod images;
 pub mod names;
 mod no_fit;
+mod remedy;
 pub mod runtime_classes;
 mod settings;
 mod survey;
@@ -37,5 +39,6 @@ pub use fit::{Demand, Product};
 pub use handler::Handler;
 pub use images::{Knowledge, Uninspectable, Use, Used, images};
 pub use no_fit::{NoFit, Shortfall};
+pub use remedy::{Remedy, remedies};
 pub use settings::{RuntimeClass, Settings};
-pub use survey::{Coverage, Stuck, Survey, survey};
+pub use survey::{Coverage, PlaceCoverage, Stuck, Survey, survey};
