@@ -1,5 +1,6 @@
 //! A registry on this machine with images that are made here: boot disks for three architectures, so
-//! that imports, updates and roll-backs can be seen without any network.
+//! that imports, updates and roll-backs can be seen without any network, and applications that not every
+//! node can run.
 //!
 //! ```text
 //! ConfigMap kube-system/medley-registry --holdings--> revisions of images --library--> layers,
@@ -11,6 +12,7 @@
 //! stored, and after a restart everything has the digests it had.
 
 mod answer;
+mod apps;
 mod catalog;
 mod disk;
 mod holdings;
@@ -32,6 +34,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tracing::warn;
 
+pub use apps::{APPS, App, TAG as APP_TAG};
 pub use catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
 pub use holdings::{HoldingsError, KEPT, Publication, Revision, Revisions, Version};
 pub use machines::machine_templates;

@@ -13,7 +13,7 @@ use std::fmt;
 const LTSC_2022: u16 = 20348;
 
 /// Long-term releases whose interfaces later hosts keep, the oldest first.
-const LONG_TERM: [u16; 2] = [LTSC_2022, 26100];
+const KEPT: [u16; 2] = [LTSC_2022, 26100];
 
 /// Releases that have a name of their own, the oldest first. Later builds of a year go by a number.
 const PRODUCTS: [(u16, &str); 4] = [
@@ -62,6 +62,9 @@ impl Version {
         })
     }
 
+    /// Builds of long-term releases that there are images of, the oldest first.
+    pub const LONG_TERM: [u16; 3] = [17763, LTSC_2022, 26100];
+
     /// The version of `10.0` with this build.
     pub fn of_build(build: u16) -> Self {
         Self {
@@ -106,8 +109,7 @@ impl Version {
 
     /// The oldest build that runs here without Hyper-V: the last long-term release before this host.
     fn oldest(self) -> u16 {
-        LONG_TERM
-            .into_iter()
+        KEPT.into_iter()
             .rfind(|release| *release < self.build)
             .unwrap_or(LTSC_2022)
     }

@@ -1,6 +1,6 @@
 //! Images as registries keep them: a layer with a disk, a config, a manifest, and an index of manifests.
 
-mod tar;
+pub(super) mod tar;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -179,7 +179,7 @@ impl Types {
 }
 
 impl Published {
-    fn blob(&mut self, bytes: &[u8]) -> (Digest, u64) {
+    pub(super) fn blob(&mut self, bytes: &[u8]) -> (Digest, u64) {
         let bytes = Bytes::copy_from_slice(bytes);
         let digest = Digest::sha256(&bytes);
         let size = bytes.len() as u64;
@@ -187,7 +187,7 @@ impl Published {
         (digest, size)
     }
 
-    fn document(
+    pub(super) fn document(
         &mut self,
         media_type: &MediaType,
         document: &impl serde::Serialize,
@@ -243,7 +243,7 @@ impl Published {
     }
 }
 
-fn descriptor(media_type: MediaType, (digest, size): (Digest, u64)) -> Descriptor {
+pub(super) fn descriptor(media_type: MediaType, (digest, size): (Digest, u64)) -> Descriptor {
     Descriptor {
         media_type,
         digest,

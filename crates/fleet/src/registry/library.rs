@@ -4,12 +4,13 @@
 //! again when somebody wants them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use platform::{Digest, MediaType};
 
+use super::apps::{self, APPS, App};
 use super::catalog::{IMAGES, Image, repository};
 use super::holdings::{Holdings, Revision, Revisions};
 use super::image::{Facts, Layer, Published, Recipe, publish};
@@ -36,6 +37,7 @@ pub(super) enum Name {
 pub(super) struct Library {
     holdings: Mutex<Arc<Holdings>>,
     made: Mutex<Made>,
+    apps: OnceLock<Vec<(&'static App, Published)>>,
 }
 
 /// What has been made so far.
@@ -52,6 +54,7 @@ impl Library {
         Self {
             holdings: Mutex::new(Arc::new(holdings)),
             made: Mutex::default(),
+            apps: OnceLock::new(),
         }
     }
 
@@ -67,7 +70,9 @@ impl Library {
 
     /// All repositories, in order.
     pub(super) fn repositories() -> Vec<&'static str> {
-        let mut all: Vec<&str> = IMAGES.iter().map(|image| image.repository).collect();
+        let apps = APPS.iter().map(|app| app.repository);
+        let images = IMAGES.iter().map(|image| image.repository);
+        let mut all: Vec<&str> = apps.chain(images).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -76,6 +81,9 @@ impl Library {
     /// The tags of a repository, in order; none if there is no such repository. Every revision has one
     /// of its own, beside the one that moves on.
     pub(super) fn tags(&self, name: &str) -> Option<Vec<String>> {
+        if APPS.iter().any(|app| app.repository == name) {
+            return Some(vec![apps::TAG.to_owned()]);
+        }
         let holdings = self.holdings();
         let mut tags = Vec::new();
         for image in repository(name) {
@@ -89,6 +97,14 @@ impl Library {
 
     /// A document. It may have to be made, which takes a moment.
     pub(super) fn document(&self, of: &str, name: &Name) -> std::io::Result<Option<Document>> {
+        if let Some(app) = self.app(of)? {
+            let wanted = match name {
+                Name::Tag(tag) if tag == apps::TAG => app.root.as_ref(),
+                Name::Tag(_) => None,
+                Name::Digest(digest) => Some(digest),
+            };
+            return Ok(wanted.and_then(|wanted| app.find(wanted)));
+        }
         let holdings = self.holdings();
         for image in repository(of) {
             let Some(revisions) = holdings.of(image) else {
@@ -106,16 +122,9 @@ impl Library {
                     Name::Digest(digest) => Some(digest.clone()),
                 };
                 let published = self.published(image, revision)?;
-                let documents = &published.documents;
-                let found = documents
-                    .iter()
-                    .find(|(digest, ..)| Some(digest) == wanted.as_ref());
-                if let Some((digest, media_type, bytes)) = found {
-                    return Ok(Some(Document {
-                        digest: digest.clone(),
-                        media_type: media_type.clone(),
-                        bytes: bytes.clone(),
-                    }));
+                let found = wanted.and_then(|wanted| published.find(&wanted));
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
@@ -124,6 +133,10 @@ impl Library {
 
     /// A config, an attestation or a layer. It may have to be made, which takes a moment.
     pub(super) fn blob(&self, of: &str, wanted: &Digest) -> std::io::Result<Option<Bytes>> {
+        if let Some(app) = self.app(of)? {
+            let blob = app.blobs.iter().find(|(digest, _)| digest == wanted);
+            return Ok(blob.map(|(_, bytes)| bytes.clone()));
+        }
         let holdings = self.holdings();
         for image in repository(of) {
             let revisions = holdings.of(image).map(Revisions::newest_first);
@@ -141,6 +154,19 @@ impl Library {
             }
         }
         Ok(None)
+    }
+
+    /// The image of an application, made on first use.
+    fn app(&self, of: &str) -> std::io::Result<Option<&Published>> {
+        let apps = match self.apps.get() {
+            Some(apps) => apps,
+            None => {
+                let made = apps::publish()?;
+                self.apps.get_or_init(|| made)
+            }
+        };
+        let app = apps.iter().find(|(app, _)| app.repository == of);
+        Ok(app.map(|(_, published)| published))
     }
 
     /// A revision of an image, made on first use.
@@ -168,6 +194,18 @@ impl Library {
             .collect();
         made.facts.retain(|recipe, _| used.contains(recipe));
         Ok(published)
+    }
+}
+
+impl Published {
+    fn find(&self, wanted: &Digest) -> Option<Document> {
+        let mut documents = self.documents.iter();
+        let (digest, media_type, bytes) = documents.find(|(digest, ..)| digest == wanted)?;
+        Some(Document {
+            digest: digest.clone(),
+            media_type: media_type.clone(),
+            bytes: bytes.clone(),
+        })
     }
 }
 

@@ -139,7 +139,7 @@ fn lists_come_in_pages() {
     assert_eq!(tags(rest), json!(["9-1"]));
     let repositories = body(ask(&library, "/v2/_catalog", &[]));
     let repositories: Value = serde_json::from_slice(&repositories).unwrap();
-    assert_eq!(repositories["repositories"].as_array().unwrap().len(), 4);
+    assert_eq!(repositories["repositories"].as_array().unwrap().len(), 8);
 }
 
 #[rstest]

@@ -1,4 +1,4 @@
-//! The archive of a layer: the folder `disk/`, and in it the disk.
+//! The archive of a layer: the folder `disk/`, and in it the disk; or one file.
 
 /// How many bytes a block has.
 const BLOCK: usize = 512;
@@ -13,6 +13,14 @@ pub(super) fn write(disk: &[u8], made: i64) -> Vec<u8> {
     archive.extend(header("disk/", 0o555, 0, made, b'5'));
     archive.extend(header("disk/disk.img", 0o444, disk.len() as u64, 0, b'0'));
     archive.extend_from_slice(disk);
+    archive.resize(archive.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
+    archive
+}
+
+/// Writes an archive with one file, made when time began.
+pub(in crate::registry) fn write_file(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut archive = header(name, 0o444, content.len() as u64, 0, b'0');
+    archive.extend_from_slice(content);
     archive.resize(archive.len().next_multiple_of(BLOCK) + 2 * BLOCK, 0);
     archive
 }
