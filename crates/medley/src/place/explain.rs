@@ -123,6 +123,8 @@ fn render(told: &Explanation) -> anyhow::Result<String> {
     let rows = table(["NODES", "COUNT", "RUNS", "WHY NOT"], rows.collect());
     text.push('\n');
     text.push_str(&rows);
+    let remedies: Vec<String> = told.remedies.iter().map(ToString::to_string).collect();
+    text.push_str(&section("What would make it fit", &remedies));
     if let Some(change) = &told.change {
         let change = Data::Yaml.write(change)?;
         let lines: Vec<String> = change.lines().map(ToOwned::to_owned).collect();

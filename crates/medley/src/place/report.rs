@@ -7,7 +7,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use placement::{Coverage, Stuck, Survey, images, survey};
+use placement::{Coverage, PlaceCoverage, Stuck, Survey, images, survey};
 use serde_json::{Value, json};
 
 use super::cluster::{Offers, PlaceArguments};
@@ -78,12 +78,23 @@ fn render(survey: &Survey) -> String {
     } else {
         let rows = survey.images.iter().map(row).collect();
         text.push_str(&table(["IMAGE", "FOR", "PODS", "NODES"], rows));
+        let rows = survey.places.iter().map(covered).collect();
+        text.push('\n');
+        text.push_str(&table(["NODES", "COUNT", "RUN"], rows));
     }
     let stuck = |stuck: &Stuck| format!("{}: {}", stuck.pod, stuck.why);
     let stuck: Vec<String> = survey.stuck.iter().map(stuck).collect();
     text.push_str(&section("Pods that can never run", &stuck));
     text.push_str(&section("Nodes without work", &survey.idle));
     text
+}
+
+fn covered(place: &PlaceCoverage) -> [String; 3] {
+    [
+        place.place.clone(),
+        place.nodes.to_string(),
+        format!("{} of {} images", place.images, place.of_images),
+    ]
 }
 
 fn row(image: &Coverage) -> [String; 4] {
