@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 /// What is checked for jobs, besides approvals.
 pub(crate) fn checks(jobs: &BTreeSet<Job>) -> Checks {
     let layer = |job: &Job| match job {
-        Job::Governance | Job::CpuModels => None,
+        Job::Governance | Job::CpuModels | Job::RuntimeClasses => None,
         Job::ImagesHco => Some(Layer::Hco),
         Job::ImagesSsp => Some(Layer::Ssp),
         Job::ImagesCdi => Some(Layer::Cdi),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Offers, PlaceArguments};
 use crate::governance::configs::said;
-use crate::governance::output::{Data, table};
+use crate::governance::output::table;
 use crate::governance::render::section;
 use crate::{exit, runtime};
 
