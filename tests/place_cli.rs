@@ -23,7 +23,7 @@ struct World {
 
 impl World {
     /// Nodes of three kinds, and a registry with `both` (amd64 and arm64), `arm` (a single manifest for
-    /// arm64) and `mainframe` (s390x).
+    /// arm64), `mainframe` (s390x) and `windows` (three builds).
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
@@ -55,7 +55,16 @@ impl World {
         let mainframe = image(&layout, "s390x")?;
         let mainframe = layout.index(&[mainframe])?;
         layout.name("mainframe", &mainframe)?;
-        for name in ["both", "arm", "mainframe"] {
+        let mut builds = Vec::new();
+        for build in ["10.0.17763.6532", "10.0.20348.999", "10.0.20348.2849"] {
+            let mut entry = layout.image("amd64", &[build.as_bytes()], &json!({}))?;
+            entry["platform"] =
+                json!({ "os": "windows", "architecture": "amd64", "os.version": build });
+            builds.push(entry);
+        }
+        let windows = layout.index(&builds)?;
+        layout.name("windows", &windows)?;
+        for name in ["both", "arm", "mainframe", "windows"] {
             registry.push(&layout.source(name), &format!("{name}:1"))?;
         }
         Ok(Self {
@@ -72,10 +81,13 @@ impl World {
     }
 
     async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+        let line = [&["place"][..], line, &["--insecure", &self.registry.host()]].concat();
+        self.medley(&line).await
+    }
+
+    async fn medley(&self, line: &[&str]) -> anyhow::Result<Said> {
         let output = tokio::process::Command::new(MEDLEY)
-            .arg("place")
             .args(line)
-            .args(["--insecure", &self.registry.host()])
             .env("KUBECONFIG", &self.served.kubeconfig)
             .env_remove("REGISTRY_AUTH_FILE")
             .env_remove("XDG_RUNTIME_DIR")
@@ -169,6 +181,13 @@ async fn a_pod_that_can_never_run_is_told_with_what_would_help() -> anyhow::Resu
         &said,
         &["add such a node, or use an image that is for one of the nodes"],
     );
+    has(
+        &said,
+        &[
+            "What would make it fit:\n  add a node of linux/s390x\n  publish ",
+            "also for linux/amd64, which 1 node is",
+        ],
+    );
     // Where it is says nothing about where it could be.
     let said = world.run(&["explain", "fine"]).await?.ok()?;
     has(&said, &["Placed: its images run on 2 of 3 nodes"]);
@@ -194,11 +213,126 @@ async fn a_pod_that_can_never_run_is_told_with_what_would_help() -> anyhow::Resu
     assert_eq!(report["stuck"][0]["reason"], "NoMatchingNode");
     assert_eq!(report["stuck"].as_array().map(Vec::len), Some(1));
     assert_eq!(report["idle"], json!(["arm-1", "win-1"]));
+    assert_eq!(
+        report["places"][0],
+        json!({ "place": "linux/amd64", "nodes": 1, "images": 1, "ofImages": 2 })
+    );
     let said = world.run(&["report"]).await?.ok()?;
     has(
         &said,
         &["Pods that can never run:\n  default/stuck: image "],
     );
     has(&said, &["Nodes without work:\n  arm-1\n  win-1"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_node_would_pull_is_told_with_why_it_would_pull_no_other() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let host = world.registry.host();
+    let inspect = async |name: &str, more: &[&str]| {
+        let image = world.image(name);
+        let line = [&["image", "inspect", &image, "--insecure", &host], more].concat();
+        world.medley(&line).await
+    };
+    let node = "windows(10.0.20348)/amd64";
+    let said = inspect("windows", &["--platform", node]).await?.ok()?;
+    has(
+        &said,
+        &["A node of windows(10.0.20348)/amd64 pulls sha256:"],
+    );
+    // Updates count as numbers.
+    has(&said, &["windows(10.0.20348.2849)/amd64   pulled"]);
+    has(
+        &said,
+        &["windows(10.0.20348.999)/amd64    not pulled   would do, but another is better"],
+    );
+    has(
+        &said,
+        &["windows(10.0.17763.6532)/amd64   not pulled   is for another version of Windows"],
+    );
+    let node = ["--platform", "windows(10.0.19042)/amd64"];
+    let said = inspect("windows", &node).await?.refused()?;
+    has(
+        &said,
+        &["a node of windows(10.0.19042)/amd64 finds nothing to run in "],
+    );
+    let isolated = [&node[..], &["--hyperv", "-o", "json"]].concat();
+    let said = inspect("windows", &isolated).await?.ok()?;
+    let told: Value = serde_json::from_str(&said)?;
+    assert_eq!(told["chosen"]["entries"][0]["pulled"], true);
+    assert_eq!(told["chosen"]["pulled"], told["platforms"][0]["digest"]);
+    assert_eq!(told["chosen"]["wanted"], "windows(10.0.19042)/amd64");
+
+    // An image that stands alone.
+    let said = inspect("arm", &["--platform", "linux/arm64"]).await?.ok()?;
+    has(&said, &["there is no index, but this image"]);
+    let said = inspect("arm", &["--platform", "linux/amd64"])
+        .await?
+        .refused()?;
+    has(&said, &["a node of linux/amd64 finds nothing to run in "]);
+    let said = inspect("arm", &["--platform", "intel"]).await?.refused()?;
+    has(&said, &["neither an operating system nor an architecture"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn handlers_are_printed_for_the_builds_of_a_cluster() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let said = world.medley(&["node-config", "containerd"]).await?.ok()?;
+    has(
+        &said,
+        &[
+            "default_runtime_name = \"runhcs-wcow-process\"",
+            "# Windows Server 2022 (10.0.20348) under Hyper-V.",
+            "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.runhcs-wcow-hypervisor-20348.options]",
+            "SandboxOsVersion = \"10.0.20348\"",
+            "[plugins.\"io.containerd.cri.v1.images\".runtime_platforms.runhcs-wcow-hypervisor-20348]",
+            "platform = \"windows(10.0.20348)/amd64\"",
+        ],
+    );
+    assert!(!said.contains("17763"), "{said}");
+    let offline = [
+        "node-config",
+        "containerd",
+        "--kubeconfig",
+        "/none",
+        "--build",
+        "17763",
+    ];
+    let said = world.medley(&offline).await?.ok()?;
+    has(&said, &["SandboxOsVersion = \"10.0.17763\""]);
+    let arm = ["node-config", "containerd", "--arch", "arm64"];
+    let said = world.medley(&arm).await?.refused()?;
+    has(
+        &said,
+        &[
+            "the cluster has no node with Windows on arm64",
+            "--build BUILD",
+        ],
+    );
+    Ok(())
+}
+
+/// A pod that was put on a node before anybody looked at its image.
+#[tokio::test]
+async fn a_pod_on_a_node_that_cannot_run_it_is_reported() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let spec = json!({
+        "containers": [{ "name": "app", "image": world.image("arm") }],
+        "nodeName": "amd-1",
+    });
+    world.make("lost", spec).await?;
+    let said = world.run(&["report"]).await?.ok()?;
+    has(
+        &said,
+        &[
+            "Pods that can never run:\n  default/lost: it is on node amd-1, which is linux/amd64, but image ",
+        ],
+    );
+    has(
+        &said,
+        &["linux/arm64                 1       1 of 1 images"],
+    );
     Ok(())
 }

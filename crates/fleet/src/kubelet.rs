@@ -7,6 +7,7 @@ mod advance;
 mod behaviour;
 mod conditions;
 mod containers;
+mod pull;
 mod write;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use chassis::{Absent, Cache, Error, Events, Index, Key, Manager, Next, Queue, Reconcile};
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodStatus};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
@@ -27,6 +29,7 @@ use addresses::PodAddresses;
 use advance::{Clock, Facts, Said, advance};
 use behaviour::Behaviour;
 pub use behaviour::{EverythingRuns, Outcome, Runtime};
+use pull::{Puller, Sandbox};
 
 /// Pods looked at at the same time.
 const WORKERS: usize = 48;
@@ -60,6 +63,8 @@ pub(crate) async fn start(
         pods: pods.clone(),
         nodes: nodes.clone(),
         claims: claims.clone(),
+        classes: manager.cache(),
+        puller: Puller::default(),
         by_node: by_node.clone(),
         events: manager.events("kubelet"),
         addresses: Mutex::default(),
@@ -67,6 +72,7 @@ pub(crate) async fn start(
     });
     nodes.synced().await;
     claims.synced().await;
+    kubelet.classes.synced().await;
     pods.on_change({
         let (queue, kubelet) = (queue.clone(), Arc::clone(&kubelet));
         move |change| {
@@ -127,6 +133,8 @@ struct Shared {
     pods: Cache<Pod>,
     nodes: Cache<Node>,
     claims: Cache<PersistentVolumeClaim>,
+    classes: Cache<RuntimeClass>,
+    puller: Puller,
     by_node: Index<Pod>,
     events: Events,
     addresses: Mutex<PodAddresses>,
@@ -156,8 +164,14 @@ impl Shared {
             return Ok(Next::Wait);
         };
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let now = Timestamp::now();
-        let next = self.next(&pod, &node, uid, now);
+        let class = pod
+            .spec
+            .as_ref()
+            .and_then(|it| it.runtime_class_name.as_ref());
+        let class = class.map(|name| (name.as_str(), self.classes.get("", name)));
+        let sandbox = Sandbox::new(class, &node);
+        let pulls = self.puller.pull(&pod, &node, &sandbox).await;
+        let next = self.next(&pod, &node, uid, &sandbox, &pulls);
         for said in &next.said {
             self.say(&pod, &node, said);
         }
@@ -188,7 +202,14 @@ impl Shared {
     }
 
     /// What comes next for a pod.
-    fn next(&self, pod: &Pod, node: &Node, uid: &str, now: Timestamp) -> advance::Next {
+    fn next(
+        &self,
+        pod: &Pod,
+        node: &Node,
+        uid: &str,
+        sandbox: &Sandbox,
+        pulls: &HashMap<String, Outcome>,
+    ) -> advance::Next {
         let (behaviour, complaints) = Behaviour::of(pod);
         let there = pod.status.clone().unwrap_or_default();
         let mut status = self.exact.lock().get(uid).cloned();
@@ -217,13 +238,17 @@ impl Shared {
         let facts = Facts {
             pod,
             behaviour: &behaviour,
-            outcome: &|container| self.runtime.outcome(node, pod, container),
+            outcome: &|container| match self.runtime.outcome(node, pod, container) {
+                Outcome::Runs => pull::outcome(pulls, container),
+                other => other,
+            },
             rejection: &|| admit::rejection(pod, node, &self.by_node.find(node_name)),
             host_address: address::of_node(node),
             address: &|| self.addresses.lock().assign(node, uid),
             volumes_ready: claims(pod).iter().all(bound),
+            no_sandbox: sandbox.refusal(),
         };
-        let clock = Clock::new(now, self.speed);
+        let clock = Clock::new(Timestamp::now(), self.speed);
         advance(status.unwrap_or(there), &facts, clock)
     }
 

@@ -64,6 +64,9 @@ pub struct Pool {
     /// What `status.nodeInfo.containerRuntimeVersion` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_runtime: Option<String>,
+    /// Handlers of the container runtime (`status.runtimeHandlers`), unless they are the usual ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtime_handlers: Vec<String>,
     /// Zones, dealt out in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
@@ -204,6 +207,7 @@ impl Pool {
             os_image: None,
             kernel_version: None,
             container_runtime: None,
+            runtime_handlers: Vec::new(),
             zones: Vec::new(),
             region: None,
             labels: BTreeMap::new(),

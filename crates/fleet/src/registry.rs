@@ -1,6 +1,6 @@
 //! A registry on this machine with images that are made here: boot disks for three architectures, so
-//! that imports, updates and roll-backs can be seen without any network; and the images of releases, so
-//! that it can be asked what they are for.
+//! that imports, updates and roll-backs can be seen without any network; applications that not every node
+//! can run; and the images of releases, so that it can be asked what they are for.
 //!
 //! ```text
 //! ConfigMap kube-system/medley-registry --holdings--> revisions of images --library--> layers,
@@ -12,6 +12,7 @@
 //! stored, and after a restart everything has the digests it had.
 
 mod answer;
+mod apps;
 mod catalog;
 mod component;
 mod disk;
@@ -35,6 +36,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tracing::warn;
 
+pub use apps::{APPS, App, TAG as APP_TAG};
 pub use catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
 pub use holdings::{HoldingsError, KEPT, Publication, Revision, Revisions, Version};
 pub use machines::machine_templates;
@@ -76,11 +78,13 @@ impl Opened {
         self,
         manager: &Manager,
         client: &Client,
-        shelf: Vec<Shelved>,
+        mut shelf: Vec<Shelved>,
         boot_images: bool,
     ) -> Result<(), Error> {
         let old = self.before.as_ref().and_then(state::address);
         let map = state::begin(client, self.before, self.address).await?;
+        let apps = apps::shelved();
+        shelf.extend(apps.map_err(|error| Error::Invalid(format!("making applications: {error}")))?);
         let library = Arc::new(Library::new(read(&map, None), shelf));
         follow(manager, &library);
         manager.spawn(serve::listen(self.listener, library));

@@ -3,7 +3,8 @@
 use oci::{Cause, Freshness, Image};
 use platform::choose::Fetch;
 use platform::{
-    Digest, Document, ImageConfig, Manifest, Matcher, Platform, Search, SearchStep, Why, document,
+    Digest, Document, Found, ImageConfig, Manifest, Matcher, NoMatch, Platform, Search, SearchStep,
+    Why, document,
 };
 
 use crate::error::Error;
@@ -28,20 +29,27 @@ pub struct Chosen {
     pub config: ImageConfig,
 }
 
-/// Chooses the image for an architecture. `name` is how errors call the image.
-pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Chosen, Error> {
+/// What a search for an image came to.
+#[derive(Debug, Clone)]
+pub struct Sought {
+    /// What stands under the name that was asked for.
+    pub root: Digest,
+    /// The image, or why there is none.
+    pub found: Result<Box<Found>, Box<NoMatch>>,
+}
+
+/// Looks for the image that a matcher wants most, as a node does that pulls it. `name` is how errors call
+/// the image.
+pub async fn seek(image: &Image, name: &str, matcher: Matcher) -> Result<Sought, Error> {
     let content = image.resolve(Freshness::Now).await?;
     let root = content.digest.clone();
     let document = read(name, &content)?;
-    let mut search = Search::new(Matcher::architecture(OS, architecture));
+    let mut search = Search::new(matcher);
     let mut step = search.begin(root.clone(), document);
     let found = loop {
         step = match step {
-            SearchStep::Found(found) => break found,
-            SearchStep::Missing(source) => {
-                let image = name.to_owned();
-                return Err(Error::NoMatch { image, source });
-            }
+            SearchStep::Found(found) => break Ok(found),
+            SearchStep::Missing(why) => break Err(why),
             SearchStep::Fetch(fetch) => match fetched(image, name, &fetch).await? {
                 None => search.unavailable(),
                 Some(Fetched::Document(document)) => search.document(document),
@@ -49,6 +57,17 @@ pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Cho
             },
         };
     };
+    Ok(Sought { root, found })
+}
+
+/// Chooses the image for an architecture. `name` is how errors call the image.
+pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Chosen, Error> {
+    let matcher = Matcher::architecture(OS, architecture);
+    let Sought { root, found } = seek(image, name, matcher).await?;
+    let found = found.map_err(|source| Error::NoMatch {
+        image: name.to_owned(),
+        source,
+    })?;
     let manifest = match found.image.manifest.clone() {
         Some(manifest) => *manifest,
         None => manifest(image, name, &found.image.digest).await?,

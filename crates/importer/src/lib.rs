@@ -5,7 +5,7 @@
 //! Source --oci--> index --platform--> manifest, config --oci--> layers --disk--> NAME.part --rename--> NAME
 //! ```
 //!
-//! [`inspect`] and [`platforms`] tell what an image is there for, [`import`] writes its disk, and [`folder`]
+//! [`inspect`] and [`platforms`] tell what an image is there for, [`seek`] which one a node pulls, [`import`] writes its disk, and [`folder`]
 //! reads the files of a folder in it. `oci` fetches, `platform` chooses, `disk` decodes; this is where
 //! they meet, and where files are. Under the name that was asked for
 //! there is never half a disk: what is not finished is `NAME.part`, and beside it `NAME.part.json`
@@ -23,7 +23,7 @@ mod target;
 mod tests;
 mod web;
 
-pub use choose::{Chosen, choose};
+pub use choose::{Chosen, Sought, choose, seek};
 pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use folder::folder;

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, cpu, envtest, fleet, governance, images, importer, place, release, run,
-    snapshot, up, version, webhook,
+    apiserver, completion, cpu, envtest, fleet, governance, images, importer, node_config, place,
+    release, run, snapshot, up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Images(images::ImagesArguments),
     Cpu(cpu::CpuArguments),
     Place(place::Arguments),
+    NodeConfig(node_config::Arguments),
     Release(release::Arguments),
     Importer(importer::Arguments),
     Snapshot(snapshot::Arguments),

@@ -17,6 +17,7 @@ mod host;
 mod images;
 mod importer;
 mod logging;
+mod node_config;
 mod place;
 mod reference;
 mod release;
@@ -73,6 +74,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Release(arguments) => return release::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
+        Command::NodeConfig(arguments) => node_config::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

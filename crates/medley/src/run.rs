@@ -43,9 +43,9 @@ pub(crate) struct Arguments {
     registry: RegistryArguments,
 
     /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
-    /// images-cdi, images-vm, cpu-models, release, placement. Those of images do what upstream operators do, so
-    /// name them only where the others do not run. That of placement needs `medley webhook` to be told of it,
-    /// too.
+    /// images-cdi, images-vm, cpu-models, release, placement, runtime-classes. Those of images do what upstream
+    /// operators do, so name them only where the others do not run. That of placement needs `medley webhook` to
+    /// be told of it, too.
     /// [default: governance, cpu-models, release]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,

@@ -7,7 +7,7 @@ use ::governance::Registry;
 use chassis::{Error, Manager};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::{Options, cpu, governance, images, placement, release};
+use crate::{Options, cpu, governance, images, placement, release, runtime_classes};
 
 /// One thing Medley does. A new one is a variant, its name, and the line that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +28,8 @@ pub enum Job {
     Release,
     /// Pods at the gate, until somebody knows where their images run.
     Placement,
+    /// RuntimeClasses for the builds of Windows that nodes have.
+    RuntimeClasses,
 }
 
 impl Job {
@@ -41,10 +43,12 @@ impl Job {
         Self::CpuModels,
         Self::Release,
         Self::Placement,
+        Self::RuntimeClasses,
     ];
 
     /// Those that are on unless somebody names others. The layers of images do what operators do that
-    /// most clusters have: two would fight. Placement is about every pod, and reads pull secrets.
+    /// most clusters have: two would fight. Placement is about every pod, and reads pull secrets. Labelling
+    /// nodes is a right that only clusters with Windows need to give.
     pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels, Self::Release];
 
     /// How it is called on the command line.
@@ -58,6 +62,7 @@ impl Job {
             Self::CpuModels => "cpu-models",
             Self::Release => "release",
             Self::Placement => "placement",
+            Self::RuntimeClasses => "runtime-classes",
         }
     }
 
@@ -77,6 +82,7 @@ impl Job {
             Self::CpuModels => cpu::start(manager).await,
             Self::Release => release::start(manager).await,
             Self::Placement => placement::start(manager, &options.registries).await,
+            Self::RuntimeClasses => runtime_classes::start(manager).await,
         }
     }
 
@@ -91,6 +97,7 @@ impl Job {
             Self::CpuModels => cpumodel::roles::operator_rules(),
             Self::Release => ::release::roles::operator_rules(),
             Self::Placement => ::placement::roles::operator_rules(),
+            Self::RuntimeClasses => ::placement::runtime_classes::roles::operator_rules(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod install;
 mod job;
 pub mod placement;
 pub mod release;
+pub mod runtime_classes;
 mod status;
 
 use std::collections::BTreeSet;

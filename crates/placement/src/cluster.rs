@@ -73,11 +73,13 @@ pub struct Node {
     object: Value,
     /// Taints that keep pods away, without those that tell of a passing state.
     taints: Vec<Value>,
+    /// Handlers of its runtime; none if it does not tell.
+    handlers: Option<BTreeSet<String>>,
 }
 
 impl Node {
     /// Reads a Node. Where a kubelet set no labels, what it reports counts; Windows Server reports its
-    /// whole version as the kernel's.
+    /// whole version as the kernel's, and its name as the image's.
     pub fn read(node: &Value) -> Self {
         let text = |pointer: &str| {
             let found = node.pointer(pointer).and_then(Value::as_str);
@@ -99,11 +101,11 @@ impl Node {
         };
         let os = or(label(names::OS), "/status/nodeInfo/operatingSystem");
         let build = if os == "windows" {
-            let written = or(
-                label(names::WINDOWS_BUILD),
-                "/status/nodeInfo/kernelVersion",
-            );
-            build(&written)
+            let labelled = Version::parse(&label(names::WINDOWS_BUILD));
+            let reported = || Version::parse(&text("/status/nodeInfo/kernelVersion"));
+            let named = || Version::of_product(&text("/status/nodeInfo/osImage"));
+            let version = labelled.or_else(reported).or_else(named);
+            version.map_or_else(String::new, |version| version.release().to_string())
         } else {
             String::new()
         };
@@ -114,6 +116,12 @@ impl Node {
             build,
         };
         let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+        let handlers = node.pointer("/status/runtimeHandlers");
+        let handlers = handlers.and_then(Value::as_array).map(|handlers| {
+            let names = handlers.iter().filter_map(|it| it.get("name"));
+            let names = names.filter_map(Value::as_str);
+            names.map(ToOwned::to_owned).collect()
+        });
         Self {
             place,
             runtime: Runtime::parse(&text("/status/nodeInfo/containerRuntimeVersion")),
@@ -126,6 +134,7 @@ impl Node {
                 .filter(|taint| keeps_away(taint))
                 .cloned()
                 .collect(),
+            handlers,
         }
     }
 
@@ -135,6 +144,21 @@ impl Node {
             .pointer("/metadata/name")
             .and_then(Value::as_str)
             .unwrap_or_default()
+    }
+
+    /// The handlers of its runtime, the default one by an empty name as well; none if it does not tell,
+    /// as kubelets before 1.30 do not.
+    pub fn handlers(&self) -> Option<&BTreeSet<String>> {
+        self.handlers.as_ref()
+    }
+
+    /// The build of Windows that it should be labelled with and is not. Kubelets before 1.17 set no such
+    /// label, and none is set on nodes that somebody registers by hand.
+    pub fn missing_build(&self) -> Option<&str> {
+        let labelled = self.object.pointer("/metadata/labels");
+        let labelled = labelled.and_then(|labels| labels.get(names::WINDOWS_BUILD));
+        let build = self.place.build.as_str();
+        (labelled.is_none() && !build.is_empty()).then_some(build)
     }
 
     /// Name and labels, for selectors.
@@ -148,24 +172,11 @@ impl Node {
     }
 }
 
-/// `10.0.20348` of `10.0.20348.2113`, as the label has it.
-fn build(written: &str) -> String {
-    Version::parse(written).map_or_else(String::new, |version| {
-        let Version {
-            major,
-            minor,
-            build,
-            ..
-        } = version;
-        format!("{major}.{minor}.{build}")
-    })
-}
-
 /// A taint with an effect on scheduling that does not go away by itself.
 fn keeps_away(taint: &Value) -> bool {
     let text = |name: &str| taint.get(name).and_then(Value::as_str).unwrap_or_default();
     matches!(text("effect"), "NoSchedule" | "NoExecute")
-        && !text("key").starts_with(names::STATE_TAINTS)
+        && !names::STATE_TAINTS.contains(&text("key"))
 }
 
 /// The nodes of a cluster, by what they offer.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use machinery::node_affinity::{RequiredNodeAffinity, tolerates, untolerated_taint};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Node, Place};
+use crate::cluster::{Cluster, Node};
 use crate::fit::{Condition, Demand, Product};
 use crate::images::{Knowledge, Used, images};
 use crate::names;
@@ -113,34 +113,59 @@ pub fn decide(
         .and_then(Value::as_str)
         .and_then(|name| classes.get(name));
     let asked = Asked::new(spec, settings);
-    let plain = asked.on(&demand, cluster, class);
-    if let Some((os, _)) = plain.as_ref().filter(|(_, node)| node.is_some()) {
-        return asked.place(os, &demand, cluster, class, None);
+    let plain = asked.ground(&demand, cluster, class);
+    if let Some(ground) = plain.as_ref().filter(|ground| ground.is_open) {
+        return asked.place(ground, None);
     }
     // Something else than what the nodes are may still run it.
     let may_be_given = spec.get("runtimeClassName").is_none_or(Value::is_null);
     let offered = settings.offered.iter().filter(|_| may_be_given);
     for offer in offered {
-        if let Some((os, Some(_))) = asked.on(&demand, cluster, Some(offer)) {
-            return asked.place(&os, &demand, cluster, Some(offer), Some(offer.name.clone()));
+        let ground = asked.ground(&demand, cluster, Some(offer));
+        if let Some(ground) = ground.filter(|ground| ground.is_open) {
+            return asked.place(&ground, Some(offer.name.clone()));
         }
     }
-    let shortfall = match plain {
+    let shortfall = match &plain {
         None => Shortfall::NoPlatform,
-        Some((os, _)) => asked.shortfall(&os, &demand, cluster, class),
+        Some(ground) => asked.shortfall(ground, class),
     };
-    let placement = match &shortfall {
-        Shortfall::NoPlatform => None,
-        Shortfall::NoNode { os } | Shortfall::KeptAway { os, .. } => {
-            match asked.place(os, &demand, cluster, class, None) {
-                Decision::Place(placement) => Some(placement),
-                _ => None,
-            }
-        }
-    };
+    let placement = plain.and_then(|ground| match asked.place(&ground, None) {
+        Decision::Place(placement) => Some(placement),
+        _ => None,
+    });
     Decision::NoFit(Box::new(NoFit::new(
         demand, shortfall, placement, cluster, class,
     )))
+}
+
+/// Where the images of a pod run, of the nodes of one operating system.
+struct Ground<'c> {
+    os: String,
+    /// How labels say it. Never empty.
+    products: Vec<Product>,
+    /// The nodes that there are.
+    nodes: Vec<&'c Node>,
+    /// Whether one of them takes the pod.
+    is_open: bool,
+}
+
+/// Classes under which nodes take a pod that has another or none, and how many.
+pub(crate) fn classes_that_fit(
+    spec: &Value,
+    demand: &Demand,
+    classes: &BTreeMap<String, RuntimeClass>,
+    cluster: &Cluster,
+    settings: &Settings,
+) -> Vec<(String, usize)> {
+    let asked = Asked::new(spec, settings);
+    let fitting = classes.values().filter_map(|class| {
+        let ground = asked.ground(demand, cluster, Some(class))?;
+        let taking = |node: &&&Node| asked.takes(node, Some(class)).is_ok();
+        let nodes = ground.nodes.iter().filter(taking).count();
+        (nodes > 0).then(|| (class.name.clone(), nodes))
+    });
+    fitting.collect()
 }
 
 /// Why nothing is to be done, before any image is looked at.
@@ -193,24 +218,32 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The operating system on which the images run, and a node of it that takes the pod. Without such
-    /// a node, the first on which they would.
-    fn on<'c>(
+    /// Where the images run: on the first operating system with a node that takes the pod. Without such
+    /// a node, on the first on which they would.
+    fn ground<'c>(
         &self,
         demand: &Demand,
         cluster: &'c Cluster,
         class: Option<&RuntimeClass>,
-    ) -> Option<(String, Option<&'c Node>)> {
+    ) -> Option<Ground<'c>> {
         let mut first = None;
         for os in self.systems(demand) {
-            if demand.products(&os, cluster, class).is_empty() {
+            let products = demand.products(&os, cluster, class);
+            if products.is_empty() {
                 continue;
             }
-            let node = self.node(&os, demand, cluster, class);
-            if node.is_some() {
-                return Some((os, node));
+            let nodes = fitting(&os, demand, cluster, class);
+            let is_open = nodes.iter().any(|node| self.takes(node, class).is_ok());
+            let ground = Ground {
+                os,
+                products,
+                nodes,
+                is_open,
+            };
+            if is_open {
+                return Some(ground);
             }
-            first = first.or(Some((os, None)));
+            first = first.or(Some(ground));
         }
         first
     }
@@ -224,20 +257,6 @@ impl<'a> Asked<'a> {
         let mut systems = demand.systems();
         systems.remove(&usual);
         std::iter::once(usual).chain(systems).collect()
-    }
-
-    /// A node that runs the images and takes the pod.
-    fn node<'c>(
-        &self,
-        os: &str,
-        demand: &Demand,
-        cluster: &'c Cluster,
-        class: Option<&RuntimeClass>,
-    ) -> Option<&'c Node> {
-        fitting(os, demand, cluster, class)
-            .into_iter()
-            .flat_map(|place| cluster.nodes_of(place))
-            .find(|node| self.takes(node, class).is_ok())
     }
 
     /// Says whether a node takes the pod, images aside, or what keeps it away.
@@ -283,22 +302,14 @@ impl<'a> Asked<'a> {
         })
     }
 
-    fn place(
-        &self,
-        os: &str,
-        demand: &Demand,
-        cluster: &Cluster,
-        class: Option<&RuntimeClass>,
-        given: Option<String>,
-    ) -> Decision {
+    fn place(&self, ground: &Ground<'_>, given: Option<String>) -> Decision {
         if self.one_node && given.is_none() {
             return Decision::Leave(Leave::OneNode);
         }
-        let products = demand.products(os, cluster, class);
         let mut placement = Placement {
-            products,
+            products: ground.products.clone(),
             preferred: Vec::new(),
-            tolerations: self.missing_tolerations(os, demand, cluster, class),
+            tolerations: self.missing_tolerations(ground),
             runtime_class: given,
         };
         let possible = placement.architectures();
@@ -316,44 +327,28 @@ impl<'a> Asked<'a> {
     }
 
     /// Tolerations for taints of nodes where the images run.
-    fn missing_tolerations(
-        &self,
-        os: &str,
-        demand: &Demand,
-        cluster: &Cluster,
-        class: Option<&RuntimeClass>,
-    ) -> Vec<Value> {
+    fn missing_tolerations(&self, ground: &Ground<'_>) -> Vec<Value> {
         let mut missing: Vec<Value> = Vec::new();
-        for place in fitting(os, demand, cluster, class) {
-            let taints = cluster.nodes_of(place).flat_map(Node::taints);
-            for taint in taints.filter(|taint| !tolerates(&self.tolerations, taint)) {
-                match self.toleration(taint) {
-                    Some(toleration) if !missing.contains(&toleration) => missing.push(toleration),
-                    _ => {}
-                }
+        let taints = ground.nodes.iter().flat_map(|node| node.taints());
+        for taint in taints.filter(|taint| !tolerates(&self.tolerations, taint)) {
+            match self.toleration(taint) {
+                Some(toleration) if !missing.contains(&toleration) => missing.push(toleration),
+                _ => {}
             }
         }
         missing
     }
 
     /// What is missing, when images run somewhere but no node takes the pod.
-    fn shortfall(
-        &self,
-        os: &str,
-        demand: &Demand,
-        cluster: &Cluster,
-        class: Option<&RuntimeClass>,
-    ) -> Shortfall {
-        let os = os.to_owned();
+    fn shortfall(&self, ground: &Ground<'_>, class: Option<&RuntimeClass>) -> Shortfall {
+        let os = ground.os.clone();
         let (mut by_selectors, mut by_taints) = (0, BTreeMap::<String, usize>::new());
-        for place in fitting(&os, demand, cluster, class) {
-            for node in cluster.nodes_of(place) {
-                match self.takes(node, class) {
-                    Ok(()) => {}
-                    Err(KeptAway::Selectors) => by_selectors += 1,
-                    Err(KeptAway::Taint(taint)) => {
-                        *by_taints.entry(written(&taint)).or_default() += 1;
-                    }
+        for node in &ground.nodes {
+            match self.takes(node, class) {
+                Ok(()) => {}
+                Err(KeptAway::Selectors) => by_selectors += 1,
+                Err(KeptAway::Taint(taint)) => {
+                    *by_taints.entry(written(&taint)).or_default() += 1;
                 }
             }
         }
@@ -375,19 +370,20 @@ enum KeptAway {
     Taint(Value),
 }
 
-/// Places of the cluster where the images run.
+/// Nodes of the cluster that run the images.
 fn fitting<'c>(
     os: &str,
     demand: &Demand,
     cluster: &'c Cluster,
     class: Option<&RuntimeClass>,
-) -> Vec<&'c Place> {
+) -> Vec<&'c Node> {
     let overridden = class.is_some_and(|class| class.platform.is_some());
     cluster
         .places()
         .map(|(place, _)| place)
         .filter(|place| overridden || place.os == os)
         .filter(|place| demand.runs_at(place, cluster, class))
+        .flat_map(|place| cluster.nodes_of(place))
         .collect()
 }
 

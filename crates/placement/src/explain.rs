@@ -14,6 +14,7 @@ use crate::cluster::Cluster;
 use crate::decide::{Decision, Leave, decide};
 use crate::fit::Demand;
 use crate::images::{Knowledge, Used, images};
+use crate::remedy::{Remedy, remedies};
 use crate::settings::{RuntimeClass, Settings};
 
 /// A decision, and what led to it.
@@ -28,6 +29,9 @@ pub struct Explanation {
     pub images: Vec<String>,
     /// Every kind of node that there is.
     pub places: Vec<PlaceExplained>,
+    /// What would make it fit, if it does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Remedy>,
     /// What is added to the spec of the pod, as a merge patch; none if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Value>,
@@ -95,6 +99,10 @@ pub fn explain(
         summary,
         images: used.iter().map(|used| image(used, known)).collect(),
         places,
+        remedies: match &decision {
+            Decision::NoFit(no_fit) => remedies(pod, no_fit, classes, cluster, settings),
+            _ => Vec::new(),
+        },
         change: change(&decision, pod),
     }
 }

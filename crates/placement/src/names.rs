@@ -21,14 +21,48 @@ pub const WHY: &str = "medley.dev/placement-reason";
 
 /// On a RuntimeClass: how its handler keeps Windows containers apart, `process` or `hyperv`.
 pub const ISOLATION: &str = "medley.dev/isolation";
+/// The value for a shared kernel.
+pub const PROCESS: &str = "process";
 /// The value for Hyper-V.
 pub const HYPER_V: &str = "hyperv";
 /// On a RuntimeClass: what its handler runs instead of what the node is (`windows(10.0.17763)/amd64`).
 pub const PLATFORM: &str = "medley.dev/platform";
 
-/// What containerd calls its handler of Hyper-V.
-pub(crate) const HYPER_V_HANDLER: &str = "runhcs-wcow-hypervisor";
+/// On a RuntimeClass: what the Windows that it is for is called (`Windows Server 2019`).
+pub const PRODUCT: &str = "medley.dev/windows";
+
+/// Taints that say what a node is, and no more: whose images run there may go there.
+pub const PLATFORM_TAINTS: [&str; 5] = [
+    // Managed clouds put it on nodes of their second architecture.
+    ARCHITECTURE,
+    OS,
+    "node.kubernetes.io/os",
+    // The documentation of Kubernetes has it on nodes of Windows, and the proposal the next.
+    "os",
+    "windows",
+];
+
+/// Who made an object, as a label.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value for what Medley makes. Without it an object is somebody else's, whatever it is called.
+pub const MEDLEY: &str = "medley";
+
+/// What containerd calls the handler of Windows that shares the kernel of the node.
+pub const PROCESS_HANDLER: &str = "runhcs-wcow-process";
+/// What containerd calls its handler of Hyper-V. One for a build of Windows has the build behind it.
+pub const HYPER_V_HANDLER: &str = "runhcs-wcow-hypervisor";
+
 /// What the kubelet writes on pods that it runs from files.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Taints that come and go with the state of a node begin like this.
-pub(crate) const STATE_TAINTS: &str = "node.kubernetes.io/";
+/// Taints that come and go with the state of a node.
+pub(crate) const STATE_TAINTS: [&str; 9] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+];

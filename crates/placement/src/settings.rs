@@ -9,6 +9,7 @@ use platform::Platform;
 use platform::windows::Isolation;
 use serde_json::Value;
 
+use crate::handler::Handler;
 use crate::names;
 
 /// How pods are placed.
@@ -32,8 +33,7 @@ impl Default for Settings {
             operating_system: "linux".to_owned(),
             weights: BTreeMap::new(),
             fallback_architecture: None,
-            // What managed clouds put on nodes of their second architecture.
-            tolerated_taints: BTreeSet::from([names::ARCHITECTURE.to_owned()]),
+            tolerated_taints: names::PLATFORM_TAINTS.map(ToOwned::to_owned).into(),
             offered: Vec::new(),
         }
     }
@@ -58,7 +58,7 @@ pub struct RuntimeClass {
 
 impl RuntimeClass {
     /// Reads a RuntimeClass. What its handler runs is said by annotations that Medley writes; without
-    /// them, a handler that is called as containerd calls the one of Hyper-V is one of Hyper-V.
+    /// them, by the name of the handler.
     pub fn read(class: &Value) -> Self {
         let text = |pointer: &str| {
             let found = class.pointer(pointer).and_then(Value::as_str);
@@ -70,28 +70,30 @@ impl RuntimeClass {
                 .and_then(|all| all.get(key))
                 .and_then(Value::as_str)
         };
-        let hyper_v = match annotation(names::ISOLATION) {
-            Some(said) => said == names::HYPER_V,
-            None => text("/handler").starts_with(names::HYPER_V_HANDLER),
+        let handler = Handler::parse(text("/handler")).unwrap_or_default();
+        let isolation = match annotation(names::ISOLATION) {
+            Some(names::HYPER_V) => Isolation::HyperV,
+            Some(_) => Isolation::Process,
+            None => handler.isolation,
         };
         let selector = class
             .pointer("/scheduling/nodeSelector")
             .and_then(Value::as_object);
         let selector = selector.into_iter().flatten();
+        let node_selector: BTreeMap<String, String> = selector
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
+        let architecture = node_selector.get(names::ARCHITECTURE);
+        let architecture = architecture.map_or("amd64", String::as_str);
+        let platform = annotation(names::PLATFORM).and_then(|said| said.parse().ok());
         let tolerations = class
             .pointer("/scheduling/tolerations")
             .and_then(Value::as_array);
         Self {
             name: text("/metadata/name").to_owned(),
-            isolation: if hyper_v {
-                Isolation::HyperV
-            } else {
-                Isolation::Process
-            },
-            platform: annotation(names::PLATFORM).and_then(|said| said.parse().ok()),
-            node_selector: selector
-                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-                .collect(),
+            isolation,
+            platform: platform.or_else(|| handler.platform(architecture)),
+            node_selector,
             tolerations: tolerations.cloned().unwrap_or_default(),
         }
     }

@@ -5,13 +5,14 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use platform::Platform;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Node, judge};
 use crate::decide::{Decision, decide};
+use crate::fit::Demand;
 use crate::images::{Knowledge, images};
-use crate::no_fit::Shortfall;
 use crate::settings::{RuntimeClass, Settings};
 
 /// What there is.
@@ -20,7 +21,9 @@ use crate::settings::{RuntimeClass, Settings};
 pub struct Survey {
     /// The images that pods use, by name.
     pub images: Vec<Coverage>,
-    /// Pods that no node can run.
+    /// Kinds of nodes, and how many of these images they run.
+    pub places: Vec<PlaceCoverage>,
+    /// Pods that no node can run, and pods on nodes that cannot run them.
     pub stuck: Vec<Stuck>,
     /// Nodes that run nothing but what runs on every node.
     pub idle: Vec<String>,
@@ -42,7 +45,21 @@ pub struct Coverage {
     pub of_nodes: usize,
 }
 
-/// A pod that no node can run.
+/// A kind of node, and how many images run there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaceCoverage {
+    /// What these nodes are.
+    pub place: String,
+    /// How many there are.
+    pub nodes: usize,
+    /// How many images run there.
+    pub images: usize,
+    /// Of how many of which that is known.
+    pub of_images: usize,
+}
+
+/// A pod that no node can run, or that is where it cannot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stuck {
@@ -71,27 +88,36 @@ pub fn survey(
         for image in used {
             *users.entry(image).or_default() += 1;
         }
-        match spec.get("nodeName").and_then(Value::as_str) {
-            Some(node) if !is_everywhere(pod) => {
-                busy.insert(node);
-            }
-            Some(_) => {}
-            None => stuck.extend(decided(name, pod, known, classes, cluster, settings)),
+        if is_over(pod) {
+            continue;
         }
+        let Some(node) = spec.get("nodeName").and_then(Value::as_str) else {
+            stuck.extend(decided(name, pod, known, classes, cluster, settings));
+            continue;
+        };
+        if !is_everywhere(pod) {
+            busy.insert(node);
+        }
+        let class = spec.get("runtimeClassName").and_then(Value::as_str);
+        let class = class.and_then(|class| classes.get(class));
+        let demand = Demand::new(&images(spec), known, settings);
+        let node = cluster.nodes().find(|it| it.name() == node);
+        stuck.extend(node.and_then(|node| misplaced(name, &demand, node, class)));
     }
-    let images = users.into_iter().map(|(image, pods)| {
-        let (told, nodes) = covered(known.get(&image), cluster);
+    let covered_images = users.iter().map(|(image, pods)| {
+        let (told, nodes) = covered(known.get(image), cluster);
         Coverage {
-            image,
+            image: image.clone(),
             told,
-            pods,
+            pods: *pods,
             nodes,
             of_nodes: cluster.len(),
         }
     });
     let nodes = cluster.nodes().map(Node::name);
     Survey {
-        images: images.collect(),
+        places: places(users.keys(), known, cluster),
+        images: covered_images.collect(),
         stuck,
         idle: nodes
             .filter(|name| !busy.contains(name))
@@ -111,11 +137,69 @@ fn decided(
     match decide(pod, known, classes, cluster, settings) {
         Decision::NoFit(no_fit) => Some(Stuck {
             pod: name.to_owned(),
-            reason: Shortfall::reason(&no_fit.shortfall),
+            reason: no_fit.shortfall.reason(),
             why: no_fit.to_string(),
         }),
         Decision::Leave(_) | Decision::Ask(_) | Decision::Place(_) => None,
     }
+}
+
+/// A pod on a node that does not run its images: it was put there before anybody looked, and tries for
+/// ever.
+fn misplaced(
+    name: &str,
+    demand: &Demand,
+    node: &Node,
+    class: Option<&RuntimeClass>,
+) -> Option<Stuck> {
+    let misfits = demand.misfits(&node.place, node.runtime, class);
+    let why: Vec<String> = misfits
+        .into_iter()
+        .map(|(used, unfit)| format!("image {} of {} is for {unfit}", used.image, used.by))
+        .collect();
+    (!why.is_empty()).then(|| Stuck {
+        pod: name.to_owned(),
+        reason: "WrongNode",
+        why: format!(
+            "it is on node {}, which is {}, but {}; delete it, so that it is placed anew",
+            node.name(),
+            node.place,
+            why.join(", ")
+        ),
+    })
+}
+
+/// How many images run on each kind of node.
+fn places<'a>(
+    images: impl Iterator<Item = &'a String> + Clone,
+    known: &BTreeMap<String, Knowledge>,
+    cluster: &Cluster,
+) -> Vec<PlaceCoverage> {
+    let platforms = images.filter_map(|image| match known.get(image)? {
+        Knowledge::Platforms(platforms) => Some(platforms),
+        Knowledge::Anywhere | Knowledge::Uninspectable(_) => None,
+    });
+    let all: Vec<&Vec<Platform>> = platforms.collect();
+    let places = cluster.places().map(|(place, nodes)| {
+        let runtimes = cluster.runtimes_of(place);
+        let runs = |platforms: &&&Vec<Platform>| {
+            let mut runtimes = runtimes.iter();
+            runtimes.all(|runtime| judge(place, *runtime, None, platforms).is_ok())
+        };
+        PlaceCoverage {
+            place: place.to_string(),
+            nodes,
+            images: all.iter().filter(runs).count(),
+            of_images: all.len(),
+        }
+    });
+    places.collect()
+}
+
+/// Says whether a pod has ended.
+fn is_over(pod: &Value) -> bool {
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str);
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Says whether a pod is one of those that every node has.

@@ -13,7 +13,15 @@ use std::fmt;
 const LTSC_2022: u16 = 20348;
 
 /// Long-term releases whose interfaces later hosts keep, the oldest first.
-const LONG_TERM: [u16; 2] = [LTSC_2022, 26100];
+const KEPT: [u16; 2] = [LTSC_2022, 26100];
+
+/// Releases that have a name of their own, the oldest first. Later builds of a year go by a number.
+const PRODUCTS: [(u16, &str); 4] = [
+    (14393, "Windows Server 2016"),
+    (17763, "Windows Server 2019"),
+    (LTSC_2022, "Windows Server 2022"),
+    (26100, "Windows Server 2025"),
+];
 
 /// A version of Windows: `10.0.20348.2113`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -54,6 +62,38 @@ impl Version {
         })
     }
 
+    /// Builds of long-term releases that there are images of, the oldest first.
+    pub const LONG_TERM: [u16; 3] = [17763, LTSC_2022, 26100];
+
+    /// The version of `10.0` with this build.
+    pub fn of_build(build: u16) -> Self {
+        Self {
+            major: 10,
+            build,
+            ..Self::default()
+        }
+    }
+
+    /// The version of what an edition is called (`Windows Server 2022 Datacenter`), if its name tells.
+    pub fn of_product(name: &str) -> Option<Self> {
+        let product = PRODUCTS.iter().find(|(_, product)| name.contains(product));
+        product.map(|(build, _)| Self::of_build(*build))
+    }
+
+    /// What it is called, if it has a name.
+    pub fn product(self) -> Option<&'static str> {
+        let product = PRODUCTS.iter().find(|(build, _)| *build == self.build);
+        product.map(|(_, name)| *name)
+    }
+
+    /// Without the updates, as kubelets label their nodes: `10.0.20348`.
+    pub fn release(self) -> Self {
+        Self {
+            revision: 0,
+            ..self
+        }
+    }
+
     /// Says whether a host of this version runs containers of another.
     pub fn runs(self, container: Self, isolation: Isolation) -> bool {
         if (self.major, self.minor) != (container.major, container.minor) {
@@ -69,8 +109,7 @@ impl Version {
 
     /// The oldest build that runs here without Hyper-V: the last long-term release before this host.
     fn oldest(self) -> u16 {
-        LONG_TERM
-            .into_iter()
+        KEPT.into_iter()
             .rfind(|release| *release < self.build)
             .unwrap_or(LTSC_2022)
     }

@@ -20,6 +20,9 @@ use crate::scheduler::resources::is_sidecar;
 /// What is nearly due is due: a simulated moment is not worth a write of its own.
 const MOMENT: Duration = Duration::from_millis(20);
 
+/// How long a kubelet waits before it asks for a sandbox again.
+const SANDBOX: Duration = Duration::from_secs(5);
+
 /// What time it is, how fast time goes, and when there is something to do next.
 pub(crate) struct Clock {
     pub(super) now: Timestamp,
@@ -40,6 +43,14 @@ impl Clock {
     pub(super) fn reached(&mut self, since: Timestamp, after: Duration) -> bool {
         let after = after.div_f64(self.speed.clamp(1e-6, 1e9));
         self.passed(since, after)
+    }
+
+    /// The simulated while since then.
+    pub(super) fn since(&self, then: Timestamp) -> Duration {
+        let real = self.now.duration_since(then);
+        let real = Duration::try_from(real).unwrap_or_default();
+        let seconds = real.as_secs_f64() * self.speed.clamp(1e-6, 1e9);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
     /// Whether a real while has passed since then.
@@ -77,6 +88,8 @@ pub(crate) struct Facts<'a> {
     /// Gives the pod an address.
     pub(crate) address: &'a dyn Fn() -> Option<String>,
     pub(crate) volumes_ready: bool,
+    /// Why the runtime of the node makes no sandbox for it.
+    pub(crate) no_sandbox: Option<&'a str>,
 }
 
 /// What comes next for a pod.
@@ -155,6 +168,17 @@ fn live(
             return false;
         }
     }
+    if let Some(why) = facts.no_sandbox.filter(|_| !has_begun(status)) {
+        said.push(Said {
+            kind: "Warning",
+            reason: "FailedCreatePodSandBox".into(),
+            message: format!("Failed to create pod sandbox: {why}"),
+            part: None,
+        });
+        clock.passed(clock.now, SANDBOX);
+        conditions::set(status, pod, spec, clock.now);
+        return false;
+    }
     if facts.volumes_ready {
         run(status, spec, facts, started, clock, said);
     }
@@ -166,6 +190,19 @@ fn live(
     }
     conditions::set(status, pod, spec, clock.now);
     false
+}
+
+/// Whether anything of a pod has run.
+fn has_begun(status: &PodStatus) -> bool {
+    let all = status.container_statuses.iter().flatten();
+    let mut all = all.chain(status.init_container_statuses.iter().flatten());
+    all.any(begun)
+}
+
+fn begun(own: &ContainerStatus) -> bool {
+    containers::running(own).is_some()
+        || containers::terminated(own).is_some()
+        || own.restart_count > 0
 }
 
 /// The pod is on the node: nothing runs yet.
@@ -247,11 +284,6 @@ fn run(
     }
     // What has begun goes on, also while a sidecar that failed comes back.
     let mut statuses = status.container_statuses.take().unwrap_or_default();
-    let begun = |own: &ContainerStatus| {
-        containers::running(own).is_some()
-            || containers::terminated(own).is_some()
-            || own.restart_count > 0
-    };
     for container in &spec.containers {
         let Some(own) = statuses
             .iter_mut()
@@ -272,9 +304,7 @@ fn run(
         containers::advance(own, &plan, begins, clock, said);
     }
     status.container_statuses = Some(statuses);
-    let any = status.container_statuses.iter().flatten();
-    let any = any.chain(status.init_container_statuses.iter().flatten());
-    if status.pod_ip.is_none() && any.into_iter().any(begun) {
+    if status.pod_ip.is_none() && has_begun(status) {
         let address = if spec.host_network == Some(true) {
             status.host_ip.clone()
         } else {

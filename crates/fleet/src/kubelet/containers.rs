@@ -13,9 +13,12 @@ use super::advance::{Clock, Said};
 use super::behaviour::Outcome;
 use crate::hash;
 
-/// Waits before a container that ended runs again (the kubelet's 10 s, doubling to 5 min).
+/// Waits before a container that ended runs again, and before an image is pulled again (the kubelet's
+/// 10 s, doubling to 5 min).
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_mins(5);
+/// What a container waits for whose image is pulled again later.
+const BACK_OFF: &str = "ImagePullBackOff";
 
 /// How a container is meant to behave.
 pub(super) struct Plan<'a> {
@@ -140,34 +143,41 @@ fn wait(
         message,
     } = &plan.outcome
     {
-        if reason == "ImagePullBackOff" || reason == "InvalidImageName" {
+        let pulling = |said: &mut Vec<Said>| {
+            said.push(plan.say("Normal", "Pulling", format!("Pulling image {image:?}")));
+            let text = format!("Failed to pull image {image:?}: {message}");
+            said.push(plan.say("Warning", "Failed", text));
+            said.push(plan.say("Warning", "Failed", format!("Error: {why}")));
+        };
+        let Some(pull) = pull(plan, begins, clock) else {
             return false;
-        }
-        if reason == *why {
-            if !clock.reached(begins, plan.starts_after * 3) {
-                return false;
+        };
+        // A name that makes no sense makes none later either.
+        let pull = if why == "InvalidImageName" {
+            Pull::Failed
+        } else {
+            pull
+        };
+        match pull {
+            Pull::Failed if reason != *why => {
+                pulling(said);
+                status.state = Some(waiting(why, Some(message.clone())));
             }
-            let text = format!("Back-off pulling image {image:?}: {why}: {message}");
-            said.push(plan.say(
-                "Normal",
-                "BackOff",
-                format!("Back-off pulling image {image:?}"),
-            ));
-            status.state = Some(waiting("ImagePullBackOff", Some(text)));
-            return false;
+            Pull::BacksOff if reason != BACK_OFF => {
+                if reason != *why {
+                    pulling(said);
+                }
+                let text = format!("Back-off pulling image {image:?}");
+                said.push(plan.say("Normal", "BackOff", text.clone()));
+                let text = format!("{text}: {why}: {message}");
+                status.state = Some(waiting(BACK_OFF, Some(text)));
+            }
+            Pull::Failed | Pull::BacksOff => {}
         }
-        if !clock.reached(begins, plan.starts_after) {
-            return false;
-        }
-        said.push(plan.say("Normal", "Pulling", format!("Pulling image {image:?}")));
-        let text = format!("Failed to pull image {image:?}: {message}");
-        said.push(plan.say("Warning", "Failed", text));
-        said.push(plan.say("Warning", "Failed", format!("Error: {why}")));
-        status.state = Some(waiting(why, Some(message.clone())));
-        return true;
+        return false;
     }
     // An image that can be had after all is not waited for again.
-    let again = reason == "ImagePullBackOff" || reason == "ErrImagePull";
+    let again = reason == BACK_OFF || reason == "ErrImagePull";
     if !again && !clock.reached(begins, plan.starts_after) {
         return false;
     }
@@ -175,6 +185,43 @@ fn wait(
     said.push(plan.say("Normal", "Pulled", pulled(plan, &image)));
     start(status, plan, clock, said);
     true
+}
+
+/// How it stands with an image that cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pull {
+    /// It was just tried.
+    Failed,
+    /// It is tried again later.
+    BacksOff,
+}
+
+/// How it stands with an image that cannot be had, from the time alone: it is tried at once, and again after
+/// 10 s, 20 s, 40 s and so on, up to every 5 minutes. Nothing yet if it was not tried.
+fn pull(plan: &Plan<'_>, begins: Timestamp, clock: &mut Clock) -> Option<Pull> {
+    let mut tried = plan.starts_after;
+    if !clock.reached(begins, tried) {
+        return None;
+    }
+    let mut wait = FIRST_BACKOFF;
+    loop {
+        if wait == LAST_BACKOFF {
+            // Tries are alike from here on, and may be many.
+            let since = clock.since(begins).saturating_sub(tried);
+            let tries = since.as_secs() / LAST_BACKOFF.as_secs();
+            let tries = u32::try_from(tries).unwrap_or(u32::MAX).saturating_sub(1);
+            tried = tried.saturating_add(LAST_BACKOFF.saturating_mul(tries));
+        }
+        if !clock.reached(begins, tried + plan.starts_after * 2) {
+            return Some(Pull::Failed);
+        }
+        let next = tried.saturating_add(wait);
+        if !clock.reached(begins, next) {
+            return Some(Pull::BacksOff);
+        }
+        tried = next;
+        wait = wait.saturating_mul(2).min(LAST_BACKOFF);
+    }
 }
 
 fn pulled(plan: &Plan<'_>, image: &str) -> String {

@@ -43,6 +43,7 @@ fn step(pod: &Pod, status: PodStatus, now: Timestamp, outcome: &Outcome, volumes
         host_address: Some("172.16.0.10"),
         address: &|| Some("10.128.0.2".to_owned()),
         volumes_ready: volumes,
+        no_sandbox: None,
     };
     advance(status, &facts, Clock::new(now, 1.0))
 }
@@ -196,6 +197,79 @@ fn an_image_that_cannot_be_had_is_said_and_had_when_it_can_be() {
     );
     let mended = step(&pod, status, after(61), &Outcome::Runs, true);
     assert_eq!(phase(&mended.status), "Running");
+}
+
+/// The kubelet's back-off: 10 s, doubling to 5 minutes.
+#[test]
+fn an_image_that_cannot_be_had_is_tried_again_ever_later() {
+    let no_image = Outcome::NoImage {
+        reason: "ErrImagePull".into(),
+        message: "no match for platform".into(),
+    };
+    let pod = pod(&json!({}), &json!({}));
+    let mut status = PodStatus::default();
+    let mut now = begin();
+    let mut tries = Vec::new();
+    while now < after(2000) {
+        let next = step(&pod, status, now, &no_image, true);
+        let reasons: Vec<&str> = next.said.iter().map(|said| &*said.reason).collect();
+        if reasons == ["Pulling", "Failed", "Failed"] {
+            tries.push(now.duration_since(begin()).as_secs());
+        } else {
+            assert!(matches!(*reasons, [] | ["BackOff"]), "{reasons:?}");
+        }
+        status = next.status;
+        now = now.max(next.wake.expect("it is tried again"));
+    }
+    let waits: Vec<i64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(waits, [10, 20, 40, 80, 160, 300, 300, 300, 300, 300]);
+}
+
+#[test]
+fn a_pod_without_a_sandbox_waits_and_says_why() {
+    let pod = pod(&json!({}), &json!({}));
+    let (behaviour, _) = Behaviour::of(&pod);
+    let facts = |no_sandbox| Facts {
+        pod: &pod,
+        behaviour: &behaviour,
+        outcome: &|_| Outcome::Runs,
+        rejection: &|| None,
+        host_address: None,
+        address: &|| None,
+        volumes_ready: true,
+        no_sandbox,
+    };
+    let why = "no runtime for \"kata\" is configured";
+    let next = advance(
+        PodStatus::default(),
+        &facts(Some(why)),
+        Clock::new(begin(), 1000.0),
+    );
+    assert_eq!(phase(&next.status), "Pending");
+    assert_eq!(
+        state(&next.status)["state"]["waiting"]["reason"],
+        "ContainerCreating"
+    );
+    assert_eq!(next.said.len(), 1);
+    assert_eq!(
+        (next.said[0].reason.as_ref(), next.said[0].message.as_str()),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: no runtime for \"kata\" is configured"
+        )
+    );
+    // However fast time goes, it is not asked again all the time.
+    assert_eq!(next.wake, Some(after(5)));
+    let mended = advance(next.status, &facts(None), Clock::new(after(5), 1000.0));
+    assert_eq!(phase(&mended.status), "Running");
+    // Who runs has a sandbox.
+    let later = advance(
+        mended.status,
+        &facts(Some(why)),
+        Clock::new(after(6), 1000.0),
+    );
+    assert_eq!(phase(&later.status), "Running");
+    assert_eq!(later.said, []);
 }
 
 #[test]
@@ -462,6 +536,7 @@ fn speed_makes_time_short() {
         host_address: None,
         address: &|| None,
         volumes_ready: true,
+        no_sandbox: None,
     };
     let slow = advance(PodStatus::default(), &facts, Clock::new(begin(), 1.0));
     let wait = slow.wake.expect("it will start").duration_since(begin());

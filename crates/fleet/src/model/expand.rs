@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use k8s_openapi::api::core::v1::{
-    ContainerImage, DaemonEndpoint, Node, NodeDaemonEndpoints, NodeSpec, NodeStatus,
-    NodeSystemInfo, Taint,
+    ContainerImage, DaemonEndpoint, Node, NodeDaemonEndpoints, NodeRuntimeHandler, NodeSpec,
+    NodeStatus, NodeSystemInfo, Taint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use machinery::quantity::Quantity as Exact;
+use placement::Handler;
+use platform::windows::{Isolation, Version};
 
 use super::{Amount, Cpu, Fleet, Pool};
 use crate::names;
@@ -60,6 +62,11 @@ fn pool_node(pool: &Pool, index: u32) -> Node {
             ..NodeStatus::default()
         }),
     };
+    if !pool.runtime_handlers.is_empty()
+        && let Some(status) = &mut node.status
+    {
+        status.runtime_handlers = Some(handlers(&pool.runtime_handlers));
+    }
     complete(&mut node);
     if let Some(info) = node
         .status
@@ -108,10 +115,44 @@ pub fn complete(node: &mut Node) {
     let known = status.node_info.as_ref();
     if known.is_none_or(|info| info.architecture.is_empty()) {
         status.node_info = Some(system(&name, &arch, &os, build.as_deref()));
+        // A node of a copy says nothing of handlers where its kubelet did not: it may have any.
+        if status.runtime_handlers.is_none() {
+            let usual = usual_handlers(&os, build.as_deref());
+            status.runtime_handlers = Some(handlers(&usual));
+        }
     }
     if status.images.is_none() {
         status.images = Some(images(&os));
     }
+}
+
+/// What a runtime says of its handlers: the first of them is the default, which has no name as well.
+fn handlers(names: &[String]) -> Vec<NodeRuntimeHandler> {
+    let unnamed = std::iter::once(String::new());
+    let all = unnamed.chain(names.iter().cloned());
+    all.map(|name| NodeRuntimeHandler {
+        name: Some(name),
+        features: None,
+    })
+    .collect()
+}
+
+/// What nodes are set up with: on Windows also for every long-term release that they can run under
+/// Hyper-V, as `medley node-config` has it.
+fn usual_handlers(os: &str, build: Option<&str>) -> Vec<String> {
+    if os != "windows" {
+        return vec!["runc".to_owned()];
+    }
+    let mut all = vec![Handler::PROCESS];
+    if let Some(host) = build.and_then(Version::parse) {
+        let releases = Version::LONG_TERM.map(Version::of_build);
+        let able = releases.into_iter().chain([host.release()]);
+        let able = able.filter(|image| host.runs(*image, Isolation::HyperV));
+        all.extend(able.map(|image| Handler::hyper_v(image.build)));
+    }
+    let mut names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    names.dedup();
+    names
 }
 
 /// The roles of a node. Operators find machines by them: a node has one, and the control plane still

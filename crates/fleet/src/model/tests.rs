@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Node;
 use rstest::rstest;
 
-use super::{DEMO, Fleet, ModelError, expand};
+use super::{DEMO, Fleet, ModelError, complete, expand};
 
 fn demo() -> Vec<Node> {
     expand(&Fleet::demo().expect("the demo is valid"))
@@ -112,12 +112,44 @@ fn windows_nodes_say_which_windows() {
     assert_eq!(info("ibmz-1").architecture, "s390x");
 }
 
+#[test]
+fn nodes_say_which_handlers_their_runtime_has() {
+    let handlers = |nodes: &[Node], name: &str| -> Vec<String> {
+        let mut nodes = nodes.iter();
+        let node = nodes.find(|node| node.metadata.name.as_deref() == Some(name));
+        let status = node.and_then(|node| node.status.clone());
+        let all = status.and_then(|status| status.runtime_handlers);
+        let all = all.unwrap_or_default().into_iter();
+        all.filter_map(|handler| handler.name).collect()
+    };
+    let nodes = demo();
+    assert_eq!(handlers(&nodes, "arm-1"), ["", "runc"]);
+    assert_eq!(
+        handlers(&nodes, "win2022-1"),
+        [
+            "",
+            "runhcs-wcow-process",
+            "runhcs-wcow-hypervisor-17763",
+            "runhcs-wcow-hypervisor-20348"
+        ]
+    );
+    let told = "pools: [{name: a, arch: amd64, runtimeHandlers: [runc, kata]}]";
+    let nodes = expand(&Fleet::parse(told).expect("a fleet"));
+    assert_eq!(handlers(&nodes, "a-1"), ["", "runc", "kata"]);
+    // Whoever comes from elsewhere and does not tell may have any.
+    let mut copied = nodes[0].clone();
+    copied.status.get_or_insert_default().runtime_handlers = None;
+    complete(&mut copied);
+    assert_eq!(handlers(&[copied], "a-1"), [""; 0]);
+}
+
 #[rstest]
 #[case("pools: [{name: a, arch: x86}]", &["pools[0].arch", "\"x86\"", "\"amd64\""])]
 #[case("pools: [{name: a, arch: amd64, os: plan9}]", &["pools[0].os", "\"plan9\"", "\"linux\", \"windows\""])]
 #[case("pools: [{name: a, arch: amd64, os: windows}]", &["pools[0].windowsBuild", "10.0.20348"])]
 #[case("pools: [{name: a, arch: amd64, windowsBuild: 10.0.1}]", &["pools[0].windowsBuild", "only when `os` is windows"])]
 #[case("pools: [{name: a, arch: amd64, os: windows, windowsBuild: ltsc2022}]", &["pools[0].windowsBuild", "\"ltsc2022\"", "major.minor.build"])]
+#[case("pools: [{name: a, arch: amd64, runtimeHandlers: [Kata_1]}]", &["pools[0].runtimeHandlers[0]", "\"Kata_1\""])]
 #[case("pools: [{name: A_b, arch: amd64}]", &["pools[0].name", "\"A_b\""])]
 #[case("pools: [{name: a, arch: amd64}, {name: a, arch: arm64}]", &["pools[1].name", "Duplicate value: \"a\""])]
 #[case("pools: [{name: a, arch: amd64}, {name: b, prefix: a, arch: arm64}]", &["pools[1].prefix", "Duplicate value: \"a\""])]

@@ -115,6 +115,13 @@ fn pool_errors(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
             names::is_dns1123_subdomain(prefix),
         );
     }
+    for (index, handler) in pool.runtime_handlers.iter().enumerate() {
+        check(
+            at.child("runtimeHandlers").index(index),
+            handler,
+            names::is_dns1123_label(handler),
+        );
+    }
     for (index, role) in pool.roles.iter().enumerate() {
         check(
             at.child("roles").index(index),

@@ -87,6 +87,7 @@ pub(super) fn refreshed(node: &Node, now: Timestamp, every: Duration) -> Option<
         wanted["capacity"] = json!(status.capacity);
         wanted["allocatable"] = json!(status.allocatable);
         wanted["nodeInfo"] = json!(status.node_info);
+        wanted["runtimeHandlers"] = json!(status.runtime_handlers);
         wanted["images"] = json!(status.images);
         wanted["daemonEndpoints"] = json!(status.daemon_endpoints);
     }

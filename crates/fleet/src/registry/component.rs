@@ -1,4 +1,4 @@
-//! Images of a release: small, with a few files, for one architecture or for several.
+//! Small images with a few files, for one platform or for several: those of releases, and applications.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use flate2::{Compression, GzBuilder};
 use jiff::Timestamp;
 use platform::document::Schema2;
 use platform::{Descriptor, Digest, Index, Manifest, MediaType, Platform};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::catalog::Form;
 use super::image::{EPOCH, Published, Types, descriptor};
@@ -31,6 +31,13 @@ impl Shelved {
     }
 }
 
+/// An image for one platform.
+pub(super) struct Part {
+    pub(super) platform: Platform,
+    /// What is in it, by path.
+    pub(super) files: BTreeMap<String, String>,
+}
+
 impl Published {
     /// An image with these files: an index, if it is for several architectures. Each has a file besides
     /// that tells them apart, as programs do.
@@ -38,25 +45,30 @@ impl Published {
         architectures: &[&str],
         files: &BTreeMap<String, String>,
     ) -> std::io::Result<Self> {
+        let parts = architectures.iter().map(|architecture| {
+            let mut files = files.clone();
+            files.insert("etc/architecture".to_owned(), format!("{architecture}\n"));
+            Part {
+                platform: Platform::new("linux", *architecture),
+                files,
+            }
+        });
+        Self::of(&parts.collect::<Vec<_>>(), architectures.len() > 1)
+    }
+
+    /// The images for some platforms: in an index, or else the first alone.
+    pub(super) fn of(parts: &[Part], is_index: bool) -> std::io::Result<Self> {
         let mut image = Self::default();
         let types = Types::of(Form::Index);
         let mut entries = Vec::new();
-        for architecture in architectures {
-            let mut inside = files.clone();
-            inside.insert("etc/architecture".to_owned(), format!("{architecture}\n"));
-            let archive = tar::files(&inside, EPOCH);
+        for Part { platform, files } in parts {
+            let archive = tar::files(files, EPOCH);
             let mut packed = GzBuilder::new()
                 .mtime(0)
                 .write(Vec::new(), Compression::fast());
             packed.write_all(&archive)?;
             let layer = image.blob(&packed.finish()?);
-            let config = json!({
-                "architecture": architecture,
-                "os": "linux",
-                "created": Timestamp::from_second(EPOCH).unwrap_or_default().to_string(),
-                "config": {},
-                "rootfs": { "type": "layers", "diff_ids": [Digest::sha256(&archive)] },
-            });
+            let config = config(platform, &Digest::sha256(&archive));
             let config = image.blob(&serde_json::to_vec(&config)?);
             let manifest = Manifest {
                 schema_version: Schema2,
@@ -68,22 +80,38 @@ impl Published {
             };
             let written = image.document(&types.manifest, &manifest)?;
             entries.push(Descriptor {
-                platform: Some(Platform::new("linux", *architecture)),
+                platform: Some(platform.clone()),
                 ..descriptor(types.manifest.clone(), written)
             });
         }
-        image.root = match entries.as_slice() {
-            [one] => Some(one.digest.clone()),
-            _ => {
-                let index = Index {
-                    schema_version: Schema2,
-                    media_type: MediaType::OciIndex,
-                    manifests: entries,
-                    annotations: BTreeMap::new(),
-                };
-                Some(image.document(&MediaType::OciIndex, &index)?.0)
-            }
+        image.root = if is_index {
+            let index = Index {
+                schema_version: Schema2,
+                media_type: MediaType::OciIndex,
+                manifests: entries,
+                annotations: BTreeMap::new(),
+            };
+            Some(image.document(&MediaType::OciIndex, &index)?.0)
+        } else {
+            entries.first().map(|entry| entry.digest.clone())
         };
         Ok(image)
     }
+}
+
+fn config(platform: &Platform, diff: &Digest) -> Value {
+    let mut config = json!({
+        "architecture": platform.architecture,
+        "os": platform.os,
+        "created": Timestamp::from_second(EPOCH).unwrap_or_default().to_string(),
+        "config": {},
+        "rootfs": { "type": "layers", "diff_ids": [diff] },
+    });
+    if !platform.variant.is_empty() {
+        config["variant"] = platform.variant.as_str().into();
+    }
+    if !platform.os_version.is_empty() {
+        config["os.version"] = platform.os_version.as_str().into();
+    }
+    config
 }

@@ -108,13 +108,7 @@ impl Library {
                 }
                 Name::Tag(_) => return None,
             };
-            let mut documents = shelved.image.documents.iter();
-            let (digest, media_type, bytes) = documents.find(|(digest, ..)| digest == wanted)?;
-            Some(Document {
-                digest: digest.clone(),
-                media_type: media_type.clone(),
-                bytes: bytes.clone(),
-            })
+            shelved.image.find(wanted)
         })
     }
 
@@ -140,16 +134,9 @@ impl Library {
                     Name::Digest(digest) => Some(digest.clone()),
                 };
                 let published = self.published(image, revision)?;
-                let documents = &published.documents;
-                let found = documents
-                    .iter()
-                    .find(|(digest, ..)| Some(digest) == wanted.as_ref());
-                if let Some((digest, media_type, bytes)) = found {
-                    return Ok(Some(Document {
-                        digest: digest.clone(),
-                        media_type: media_type.clone(),
-                        bytes: bytes.clone(),
-                    }));
+                let found = wanted.and_then(|wanted| published.find(&wanted));
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
@@ -206,6 +193,18 @@ impl Library {
             .collect();
         made.facts.retain(|recipe, _| used.contains(recipe));
         Ok(published)
+    }
+}
+
+impl Published {
+    fn find(&self, wanted: &Digest) -> Option<Document> {
+        let mut documents = self.documents.iter();
+        let (digest, media_type, bytes) = documents.find(|(digest, ..)| digest == wanted)?;
+        Some(Document {
+            digest: digest.clone(),
+            media_type: media_type.clone(),
+            bytes: bytes.clone(),
+        })
     }
 }
 

@@ -1,19 +1,23 @@
-//! `medley image inspect`: the platforms that an image is there for.
+//! `medley image inspect`: the platforms that an image is there for, and which one a node would pull.
+
+mod chosen;
 
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use clap::Args;
-use importer::{Details, Entry, Inspection, inspect, platforms};
+use importer::{Details, Entry, Inspection, inspect, platforms, seek};
 use indicatif::BinaryBytes;
 use oci::Image;
-use platform::Source;
+use platform::windows::Isolation;
+use platform::{Matcher, Platform, Source};
 
 use super::registry::RegistryArguments;
 use crate::governance::output::{Data, table_of};
 use crate::{exit, runtime};
+use chosen::Chosen;
 
-/// Show the platforms that an image is there for.
+/// Show the platforms that an image is there for, and which one a node would pull.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The image: quay.io/x/y:tag or docker://..., oci-archive:FILE[:NAME] or oci:FOLDER[:NAME].
@@ -24,6 +28,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     details: bool,
 
+    /// Tell which of its images a node of this platform would pull, and why no other: linux/arm64,
+    /// linux/amd64/v3, windows(10.0.20348)/amd64. Ends with an error if it would pull none.
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<Platform>,
+
+    /// With --platform: as in a RuntimeClass whose handler runs containers of Windows under Hyper-V.
+    #[arg(long, requires = "platform")]
+    hyperv: bool,
+
     /// Form of the output; a table if absent.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
@@ -32,27 +45,56 @@ pub(crate) struct Arguments {
     registry: RegistryArguments,
 }
 
+impl Arguments {
+    /// What a node pulls, if one is asked about.
+    fn matcher(&self) -> Option<Matcher> {
+        let isolation = if self.hyperv {
+            Isolation::HyperV
+        } else {
+            Isolation::Process
+        };
+        let platform = self.platform.as_ref()?;
+        Some(Matcher::isolated(platform, isolation))
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let client = arguments.registry.client(&arguments.image)?;
     let keyring = arguments.registry.keyring()?;
     let name = arguments.image.to_string();
-    let inspection = runtime::build()?.block_on(async {
+    let (inspection, chosen) = runtime::build()?.block_on(async {
         let image = Image::open(&arguments.image, &client, keyring).await?;
-        if arguments.details {
-            inspect(&image, &name).await
+        let inspection = if arguments.details {
+            inspect(&image, &name).await?
         } else {
-            platforms(&image, &name).await
-        }
+            platforms(&image, &name).await?
+        };
+        let chosen = match arguments.matcher() {
+            Some(matcher) => {
+                let sought = seek(&image, &name, matcher.clone()).await?;
+                Some(Chosen::new(&matcher, &sought, &inspection))
+            }
+            None => None,
+        };
+        Ok::<_, importer::Error>((inspection, chosen))
     })?;
     let text = match arguments.output {
         Some(form) => {
-            let value = serde_json::to_value(&inspection).context("writing the result")?;
+            let what = "writing the result";
+            let mut value = serde_json::to_value(&inspection).context(what)?;
+            if let Some(chosen) = &chosen {
+                value["chosen"] = serde_json::to_value(chosen).context(what)?;
+            }
             form.write(&value)?
         }
-        None => render(&inspection),
+        None => {
+            let chosen = chosen.as_ref().map(Chosen::render);
+            render(&inspection) + &chosen.unwrap_or_default()
+        }
     };
-    exit::print(&text)
+    exit::print(&text)?;
+    chosen.map_or(Ok(()), |chosen| chosen.outcome(&printable(&name)))
 }
 
 fn render(inspection: &Inspection) -> String {

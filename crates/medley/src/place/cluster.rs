@@ -1,16 +1,52 @@
-//! What a cluster offers to pods.
+//! What a cluster offers to pods, and what its images are for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
+use clap::Args;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::node::v1;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use placement::{Cluster, RuntimeClass, Settings};
+use placement::{Cluster, Knowledge, RuntimeClass, Settings};
 use serde_json::Value;
 
+use super::looked::look;
+use crate::cluster::ClusterArguments;
 use crate::governance::configs::said;
+use crate::governance::output::Data;
+use crate::images::registry::RegistryArguments;
+
+/// What all of `medley place` take.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArguments {
+    /// Form of the output; text if absent.
+    #[arg(short, long, value_enum)]
+    pub(super) output: Option<Data>,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+impl PlaceArguments {
+    /// A client for the cluster.
+    pub(super) async fn client(&self) -> anyhow::Result<Client> {
+        self.cluster.client().await
+    }
+
+    /// What images are for, by the registries that have them.
+    pub(super) async fn look(
+        &self,
+        images: BTreeSet<String>,
+    ) -> anyhow::Result<BTreeMap<String, Knowledge>> {
+        let registries = self.registry.open()?;
+        let keyring = self.registry.keyring()?;
+        Ok(look(images, &registries, &keyring).await)
+    }
+}
 
 /// Nodes and classes.
 pub(super) struct Offers {

@@ -9,13 +9,10 @@ use kube::{Api, Client};
 use placement::{Explanation, explain, images};
 use serde_json::{Value, json};
 
-use super::cluster::Offers;
-use super::looked::look;
-use crate::cluster::ClusterArguments;
+use super::cluster::{Offers, PlaceArguments};
 use crate::governance::configs::{read, said};
 use crate::governance::output::{Data, table};
 use crate::governance::render::section;
-use crate::images::registry::RegistryArguments;
 use crate::{exit, runtime};
 
 /// Explain where a pod can run: what its images are for, which nodes run them, and what would make it
@@ -36,28 +33,21 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
 
-    /// Form of the output; text if absent.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
-
     #[command(flatten)]
-    registry: RegistryArguments,
-
-    #[command(flatten)]
-    cluster: ClusterArguments,
+    place: PlaceArguments,
 }
 
 /// Explains.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let explanation = runtime::build()?.block_on(explained(arguments))?;
-    if let Some(data) = arguments.output {
+    if let Some(data) = arguments.place.output {
         return exit::print(&data.write(&json!(explanation))?);
     }
     exit::print(&render(&explanation)?)
 }
 
 async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
-    let client = arguments.cluster.client().await?;
+    let client = arguments.place.client().await?;
     let pod = match (&arguments.pod, &arguments.filename) {
         (Some(name), _) => unplaced(&client, &arguments.namespace, name).await?,
         (None, Some(path)) => of_file(path)?,
@@ -66,9 +56,10 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     };
     let offers = Offers::read(&client).await?;
     let used = images(&pod["spec"]).into_iter();
-    let registries = arguments.registry.open()?;
-    let keyring = arguments.registry.keyring()?;
-    let known = look(used.map(|used| used.image).collect(), &registries, &keyring).await;
+    let known = arguments
+        .place
+        .look(used.map(|used| used.image).collect())
+        .await?;
     Ok(explain(
         &pod,
         &known,
@@ -132,6 +123,8 @@ fn render(told: &Explanation) -> anyhow::Result<String> {
     let rows = table(["NODES", "COUNT", "RUNS", "WHY NOT"], rows.collect());
     text.push('\n');
     text.push_str(&rows);
+    let remedies: Vec<String> = told.remedies.iter().map(ToString::to_string).collect();
+    text.push_str(&section("What would make it fit", &remedies));
     if let Some(change) = &told.change {
         let change = Data::Yaml.write(change)?;
         let lines: Vec<String> = change.lines().map(ToOwned::to_owned).collect();

@@ -7,16 +7,13 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use placement::{Coverage, Stuck, Survey, images, survey};
+use placement::{Coverage, PlaceCoverage, Stuck, Survey, images, survey};
 use serde_json::{Value, json};
 
-use super::cluster::Offers;
-use super::looked::look;
-use crate::cluster::ClusterArguments;
+use super::cluster::{Offers, PlaceArguments};
 use crate::governance::configs::said;
-use crate::governance::output::{Data, table};
+use crate::governance::output::table;
 use crate::governance::render::section;
-use crate::images::registry::RegistryArguments;
 use crate::{exit, runtime};
 
 /// Report what the images of a cluster are for: how many nodes run each, which nodes have nothing to
@@ -28,28 +25,21 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// Form of the output; tables if absent.
-    #[arg(short, long, value_enum)]
-    output: Option<Data>,
-
     #[command(flatten)]
-    registry: RegistryArguments,
-
-    #[command(flatten)]
-    cluster: ClusterArguments,
+    place: PlaceArguments,
 }
 
 /// Reports.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let survey = runtime::build()?.block_on(surveyed(arguments))?;
-    match arguments.output {
+    match arguments.place.output {
         Some(data) => exit::print(&data.write(&json!(survey))?),
         None => exit::print(&render(&survey)),
     }
 }
 
 async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
-    let client = arguments.cluster.client().await?;
+    let client = arguments.place.client().await?;
     let pods: Api<Pod> = match &arguments.namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
@@ -71,9 +61,7 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
         .map(|used| used.image)
         .collect();
     let offers = Offers::read(&client).await?;
-    let registries = arguments.registry.open()?;
-    let keyring = arguments.registry.keyring()?;
-    let known = look(used, &registries, &keyring).await;
+    let known = arguments.place.look(used).await?;
     Ok(survey(
         &all,
         &known,
@@ -90,12 +78,23 @@ fn render(survey: &Survey) -> String {
     } else {
         let rows = survey.images.iter().map(row).collect();
         text.push_str(&table(["IMAGE", "FOR", "PODS", "NODES"], rows));
+        let rows = survey.places.iter().map(covered).collect();
+        text.push('\n');
+        text.push_str(&table(["NODES", "COUNT", "RUN"], rows));
     }
     let stuck = |stuck: &Stuck| format!("{}: {}", stuck.pod, stuck.why);
     let stuck: Vec<String> = survey.stuck.iter().map(stuck).collect();
     text.push_str(&section("Pods that can never run", &stuck));
     text.push_str(&section("Nodes without work", &survey.idle));
     text
+}
+
+fn covered(place: &PlaceCoverage) -> [String; 3] {
+    [
+        place.place.clone(),
+        place.nodes.to_string(),
+        format!("{} of {} images", place.images, place.of_images),
+    ]
 }
 
 fn row(image: &Coverage) -> [String; 4] {

@@ -26,7 +26,10 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
     );
     // Writing to a string does not fail.
     if let Some(registry) = cluster.registry() {
-        let _ = writeln!(text, "Boot images come from its registry at {registry}.");
+        let _ = writeln!(
+            text,
+            "Boot images, and applications that not every node can run, come from its registry at {registry}."
+        );
     }
     let absolute = std::path::absolute(embedded.kubeconfig()).context("finding the kubeconfig")?;
     let _ = write!(
@@ -43,8 +46,15 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "medley images",
         "medley fleet publish fedora --arch arm64",
         "kubectl get vms,vmis -A",
+        "kubectl get runtimeclasses",
     ] {
         let _ = writeln!(text, "  {command}");
+    }
+    if let Some(registry) = cluster.registry() {
+        let _ = writeln!(
+            text,
+            "  kubectl run sensor --image={registry}/apps/arm64-only:1"
+        );
     }
     text.push_str("\nready\n");
     Ok(text)

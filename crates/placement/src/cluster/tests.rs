@@ -31,6 +31,29 @@ fn windows_nodes_have_a_build(#[case] labels: Value, #[case] kernel: &str, #[cas
     assert_eq!(read.place.build, build);
 }
 
+#[rstest]
+#[case::kernel(json!({}), json!({ "kernelVersion": "10.0.20348.2113" }), Some("10.0.20348"))]
+#[case::name(json!({}), json!({ "osImage": "Windows Server 2019 Datacenter" }), Some("10.0.17763"))]
+#[case::nothing(json!({}), json!({ "osImage": "Windows Server Datacenter" }), None)]
+#[case::labelled(
+    json!({ "node.kubernetes.io/windows-build": "10.0.17763" }),
+    json!({ "kernelVersion": "10.0.20348.2113" }),
+    None
+)]
+fn a_build_is_missing_where_no_kubelet_wrote_it(
+    #[case] labels: Value,
+    #[case] info: Value,
+    #[case] build: Option<&str>,
+) {
+    let mut node =
+        json!({ "metadata": { "name": "a", "labels": labels }, "status": { "nodeInfo": info } });
+    node["metadata"]["labels"]["kubernetes.io/os"] = json!("windows");
+    assert_eq!(Node::read(&node).missing_build(), build);
+    // Elsewhere there is none.
+    node["metadata"]["labels"]["kubernetes.io/os"] = json!("linux");
+    assert_eq!(Node::read(&node).missing_build(), None);
+}
+
 #[test]
 fn taints_of_a_passing_state_keep_nobody_away() {
     let read = Node::read(&json!({
@@ -40,10 +63,11 @@ fn taints_of_a_passing_state_keep_nobody_away() {
             { "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" },
             { "key": "dedicated", "value": "gpu", "effect": "NoSchedule" },
             { "key": "soft", "effect": "PreferNoSchedule" },
+            { "key": "node.kubernetes.io/os", "value": "windows", "effect": "NoSchedule" },
         ] },
     }));
     let keys: Vec<&Value> = read.taints().iter().map(|taint| &taint["key"]).collect();
-    assert_eq!(keys, ["dedicated"]);
+    assert_eq!(keys, ["dedicated", "node.kubernetes.io/os"]);
 }
 
 #[test]

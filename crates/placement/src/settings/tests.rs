@@ -26,6 +26,13 @@ fn the_isolation_of_a_class_is_said_or_told_by_its_handler(
 }
 
 #[test]
+fn a_handler_for_a_build_says_what_it_runs() {
+    let class = RuntimeClass::read(&json!({ "handler": "runhcs-wcow-hypervisor-17763" }));
+    let platform = class.platform.map(|it| it.to_string());
+    assert_eq!(platform.as_deref(), Some("windows(10.0.17763)/amd64"));
+}
+
+#[test]
 fn where_a_handler_is_and_what_it_runs_are_read() {
     let class = RuntimeClass::read(&json!({
         "metadata": {

@@ -27,6 +27,8 @@ fn images_nodes_and_pods_are_looked_through() {
         passing: false,
     };
     images.insert("gone".to_owned(), Knowledge::Uninspectable(gone));
+    let mut done = on("node-2", "mainframe", "Job");
+    done["status"] = json!({ "phase": "Succeeded" });
     let pods = BTreeMap::from([
         (
             "shop/agent-0".to_owned(),
@@ -39,6 +41,8 @@ fn images_nodes_and_pods_are_looked_through() {
         ("shop/web".to_owned(), on("node-0", "app", "ReplicaSet")),
         ("shop/z".to_owned(), pod(&["mainframe", "gone"], &json!({}))),
         ("shop/waits".to_owned(), pod(&["app"], &json!({}))),
+        ("shop/lost".to_owned(), on("node-1", "app", "ReplicaSet")),
+        ("shop/done".to_owned(), done),
     ]);
     let found = survey(
         &pods,
@@ -56,9 +60,9 @@ fn images_nodes_and_pods_are_looked_through() {
         coverage,
         [
             ("agent", "linux/amd64,linux/arm64", 2, 3),
-            ("app", "linux/amd64", 2, 2),
+            ("app", "linux/amd64", 3, 2),
             ("gone", "no such image", 1, 0),
-            ("mainframe", "linux/s390x", 1, 0),
+            ("mainframe", "linux/s390x", 2, 0),
         ]
     );
     let stuck: Vec<(&str, &str)> = found
@@ -66,6 +70,19 @@ fn images_nodes_and_pods_are_looked_through() {
         .iter()
         .map(|it| (it.pod.as_str(), it.reason))
         .collect();
-    assert_eq!(stuck, [("shop/z", "NoMatchingNode")]);
-    assert_eq!(found.idle, ["node-1", "node-2"]);
+    assert_eq!(
+        stuck,
+        [("shop/lost", "WrongNode"), ("shop/z", "NoMatchingNode")]
+    );
+    assert_eq!(
+        found.stuck[0].why,
+        "it is on node node-1, which is linux/arm64, but image app of container \"c0\" is for another architecture; delete it, so that it is placed anew"
+    );
+    assert_eq!(found.idle, ["node-2"]);
+    let places: Vec<(&str, usize, usize, usize)> = found
+        .places
+        .iter()
+        .map(|it| (it.place.as_str(), it.nodes, it.images, it.of_images))
+        .collect();
+    assert_eq!(places, [("linux/amd64", 2, 2, 3), ("linux/arm64", 1, 1, 3)]);
 }

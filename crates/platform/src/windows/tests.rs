@@ -6,11 +6,7 @@ use super::*;
 const BUILDS: [u16; 6] = [17763, 20348, 22621, 25398, 26100, 26200];
 
 fn build(build: u16) -> Version {
-    Version {
-        major: 10,
-        build,
-        ..Version::default()
-    }
+    Version::of_build(build)
 }
 
 /// The table of the rule that containerd has: a row for every host.
@@ -70,6 +66,27 @@ fn versions(#[case] text: &str, #[case] expected: Option<(u8, u8, u16, u32)>) {
 fn newer_updates_are_greater_as_numbers() {
     let version = |text| Version::parse(text).unwrap();
     assert!(version("10.0.20348.3091") > version("10.0.20348.999"));
+}
+
+#[rstest]
+#[case("Windows Server 2016 Standard", Some("10.0.14393"))]
+#[case("Windows Server 2019 Datacenter", Some("10.0.17763"))]
+#[case("Windows Server 2022 Datacenter", Some("10.0.20348"))]
+#[case("Windows Server 2025 Datacenter Azure Edition", Some("10.0.26100"))]
+#[case("Windows Server Datacenter", None)]
+#[case("Debian GNU/Linux 13 (trixie)", None)]
+fn names_tell_builds_where_they_do(#[case] name: &str, #[case] expected: Option<&str>) {
+    let found = Version::of_product(name);
+    assert_eq!(found.map(|it| it.to_string()).as_deref(), expected);
+    if let Some(product) = found.and_then(Version::product) {
+        assert!(name.starts_with(product), "{product}");
+    }
+}
+
+#[test]
+fn labels_tell_no_updates() {
+    let version = Version::parse("10.0.20348.2113").unwrap();
+    assert_eq!(version.release().to_string(), "10.0.20348");
 }
 
 proptest! {

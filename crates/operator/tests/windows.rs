@@ -1,0 +1,16 @@
+//! Windows and RuntimeClasses end to end: an API server, a simulated fleet with two builds of Windows and two
+//! architectures of Linux, its registry, and our controller with the rights that are shipped and no others.
+//!
+//! These are stories 1 to 3 of the proposal "RuntimeClass Support for Windows".
+
+#[path = "common/ours.rs"]
+mod ours;
+#[path = "windows/stage.rs"]
+mod stage;
+
+#[path = "windows/classes.rs"]
+mod classes;
+#[path = "windows/pulls.rs"]
+mod pulls;
+#[path = "windows/stories.rs"]
+mod stories;

@@ -1,0 +1,124 @@
+//! What nodes do with images that are not for them, in the words of real ones.
+
+use kube::api::PostParams;
+use serde_json::json;
+
+use crate::stage::{Stage, waits_for};
+
+/// A node by name: nobody asks whether the pod fits.
+fn on(node: &str) -> serde_json::Value {
+    json!({ "nodeName": node })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_not_for_the_node_is_refused() -> anyhow::Result<()> {
+    let stage = Stage::mixed().await?;
+    stage.run("wrong", "arm64-only", on("amd-1")).await?;
+    let said = stage.told("wrong", "Failed").await?;
+    assert!(
+        said.contains("failed to pull and unpack image")
+            && said.contains("no match for platform in manifest sha256:")
+            || said == "Error: ErrImagePull",
+        "{said}"
+    );
+    let pod = stage
+        .until("wrong", "it is pulled again later", |pod| {
+            waits_for(pod) == "ImagePullBackOff"
+        })
+        .await?;
+    let message = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
+    let message = message.as_str().unwrap_or_default();
+    assert!(
+        message.contains("no match for platform in manifest"),
+        "{message}"
+    );
+    stage.run("right", "arm64-only", on("arm-1")).await?;
+    assert_eq!(stage.runs_on("right").await?, "arm-1");
+    // Of several the right one is there.
+    for node in ["amd-1", "arm-1"] {
+        stage
+            .run(&format!("any-{node}"), "everywhere", on(node))
+            .await?;
+        stage.runs_on(&format!("any-{node}")).await?;
+    }
+    // Linux on Windows, and the other way round.
+    stage.run("linux", "everywhere", on("win2022-1")).await?;
+    stage.run("windows", "windows", on("amd-1")).await?;
+    for name in ["linux", "windows"] {
+        stage
+            .until(name, "it is refused", |pod| {
+                ["ErrImagePull", "ImagePullBackOff"].contains(&waits_for(pod))
+            })
+            .await?;
+    }
+    stage.end().await;
+    Ok(())
+}
+
+/// A runtime compares the entries of an index with its node, but not an image that stands alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_stands_alone_is_pulled_and_dies() -> anyhow::Result<()> {
+    let stage = Stage::mixed().await?;
+    stage.run("wrong", "amd64-only", on("arm-1")).await?;
+    let pod = stage
+        .until("wrong", "it dies again and again", |pod| {
+            waits_for(pod) == "CrashLoopBackOff"
+        })
+        .await?;
+    let end = &pod["status"]["containerStatuses"][0]["lastState"]["terminated"];
+    assert_eq!(end["message"], "exec /app: exec format error");
+    stage.run("right", "amd64-only", on("amd-1")).await?;
+    stage.runs_on("right").await?;
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_refused_and_what_nobody_knows_runs() -> anyhow::Result<()> {
+    let stage = Stage::mixed().await?;
+    stage.run("typo", "no-such", on("amd-1")).await?;
+    let pod = stage
+        .until("typo", "it is refused", |pod| {
+            waits_for(pod) == "ImagePullBackOff"
+        })
+        .await?;
+    let message = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
+    let message = message.as_str().unwrap_or_default();
+    assert!(message.contains("failed to resolve reference"), "{message}");
+    stage
+        .make(json!({
+            "metadata": { "name": "elsewhere" },
+            "spec": {
+                "nodeName": "amd-1",
+                "containers": [{ "name": "app", "image": "registry.example/app:1" }],
+            },
+        }))
+        .await?;
+    stage.runs_on("elsewhere").await?;
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_the_node_lacks_starts_no_pod() -> anyhow::Result<()> {
+    let stage = Stage::mixed().await?;
+    let kata = json!({ "metadata": { "name": "kata" }, "handler": "kata-qemu" });
+    let kata = serde_json::from_value(kata)?;
+    stage
+        .classes()
+        .create(&PostParams::default(), &kata)
+        .await?;
+    let mut spec = on("amd-1");
+    spec["runtimeClassName"] = json!("kata");
+    stage.run("boxed", "everywhere", spec).await?;
+    let said = stage.told("boxed", "FailedCreatePodSandBox").await?;
+    assert_eq!(
+        said,
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for \"kata-qemu\" is configured"
+    );
+    let pod = stage.pods().get("boxed").await?;
+    let phase = pod.status.and_then(|status| status.phase);
+    assert_eq!(phase.as_deref(), Some("Pending"));
+    stage.end().await;
+    Ok(())
+}

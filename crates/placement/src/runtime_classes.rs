@@ -1,0 +1,214 @@
+//! RuntimeClasses for the builds of Windows that a cluster has.
+//!
+//! ```text
+//! nodes --wanted--> windows-20348         where the node is of that build
+//!                   windows-17763-hyperv  in a virtual machine, on the newest nodes that have the handler
+//! wanted + classes that there are + pods that use them --plan--> serve, remove, keep
+//! ```
+//!
+//! The handler of a class cannot be changed (`ValidateRuntimeClassUpdate`), and neither can that of pods
+//! that use it. So a class with another handler gets another name (`windows-17763-v2`), and the old one
+//! goes when no pod uses it any more. A class that somebody else made is never touched, and its name is
+//! left to it.
+
+pub mod roles;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::names;
+use wanted::Wanted;
+pub use wanted::{Withheld, windows_builds};
+
+/// What is to be done about classes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ClassPlan {
+    /// Classes that go, by name; before any comes, for their names are free then.
+    pub remove: Vec<String>,
+    /// Classes that there should be.
+    pub serve: Vec<Served>,
+    /// Classes that should go, but are in use.
+    pub keep: Vec<Kept>,
+    /// Classes that there are not, and why.
+    pub withheld: Vec<Withheld>,
+}
+
+/// A class that there should be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Served {
+    /// What pods call it.
+    pub name: String,
+    /// The RuntimeClass, as far as it is ours.
+    pub object: Value,
+    /// How many nodes have its handler.
+    pub nodes: usize,
+    /// Whether it is there, just so.
+    pub is_there: bool,
+}
+
+/// A class that no node serves any more, but that pods use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// What pods call it.
+    pub name: String,
+    /// The RuntimeClass, with the reason.
+    pub object: Value,
+    /// How many pods.
+    pub pods: usize,
+    /// Whether the reason is there already.
+    pub is_there: bool,
+}
+
+impl Kept {
+    /// Why it is kept, and what would help.
+    pub fn reason(&self) -> String {
+        reason(self.pods)
+    }
+}
+
+fn reason(pods: usize) -> String {
+    let pods = match pods {
+        1 => "1 pod uses".to_owned(),
+        pods => format!("{pods} pods use"),
+    };
+    format!(
+        "no node serves it any more, but {pods} it: it goes when they are gone or use another runtime class"
+    )
+}
+
+/// Classes of ours that no node serves any more, by name. Whether pods use them has to be looked up.
+pub fn obsolete(cluster: &Cluster, existing: &[Value]) -> BTreeSet<String> {
+    let (wanted, _) = wanted::wanted(cluster);
+    let kept = kept_names(&wanted, existing);
+    let ours = existing.iter().filter(|class| is_ours(class));
+    ours.map(name)
+        .filter(|name| !kept.values().any(|kept| kept == name))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+/// Decides about the classes of a cluster. `users` counts the pods of classes that are [`obsolete`].
+pub fn plan(cluster: &Cluster, existing: &[Value], users: &BTreeMap<String, usize>) -> ClassPlan {
+    let (wanted, withheld) = wanted::wanted(cluster);
+    let mut plan = ClassPlan {
+        withheld,
+        ..ClassPlan::default()
+    };
+    for obsolete in obsolete(cluster, existing) {
+        match users.get(&obsolete).copied().unwrap_or_default() {
+            0 => plan.remove.push(obsolete),
+            pods => plan.keep.extend(kept(&obsolete, pods, existing)),
+        }
+    }
+    let kept = kept_names(&wanted, existing);
+    let mut taken: BTreeSet<&str> = existing.iter().map(name).collect();
+    for gone in &plan.remove {
+        taken.remove(gone.as_str());
+    }
+    for class in &wanted {
+        let name = match kept.get(class.base.as_str()) {
+            Some(name) => (*name).to_owned(),
+            None => free_name(&class.base, &taken),
+        };
+        let object = class.object(&name);
+        plan.serve.push(Served {
+            is_there: existing.iter().any(|it| has(it, &object)),
+            name,
+            object,
+            nodes: class.nodes,
+        });
+    }
+    plan
+}
+
+/// Names of classes that are still right, by what they are for.
+fn kept_names<'a>(wanted: &'a [Wanted], existing: &'a [Value]) -> BTreeMap<&'a str, &'a str> {
+    let mut kept = BTreeMap::new();
+    for class in wanted {
+        let right = existing.iter().find(|it| {
+            is_ours(it) && base(name(it)) == class.base && it["handler"] == *class.handler
+        });
+        if let Some(right) = right {
+            kept.insert(class.base.as_str(), name(right));
+        }
+    }
+    kept
+}
+
+/// A class that stays for its pods, and says so.
+fn kept(wanted: &str, pods: usize, existing: &[Value]) -> Option<Kept> {
+    let class = existing.iter().find(|class| name(class) == wanted)?;
+    let mut annotations = class["metadata"]["annotations"].clone();
+    annotations[names::WHY] = reason(pods).into();
+    let object = json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": wanted,
+            "labels": { names::MANAGED_BY: names::MEDLEY },
+            "annotations": ours(&annotations),
+        },
+        "handler": class["handler"],
+        "scheduling": class["scheduling"],
+    });
+    Some(Kept {
+        name: wanted.to_owned(),
+        is_there: has(class, &object),
+        object,
+        pods,
+    })
+}
+
+const API_VERSION: &str = "node.k8s.io/v1";
+const KIND: &str = "RuntimeClass";
+
+/// Annotations that are ours to write.
+fn ours(annotations: &Value) -> Value {
+    let all = annotations.as_object().into_iter().flatten();
+    let ours = all.filter(|(key, _)| key.starts_with("medley.dev/"));
+    ours.map(|(key, value)| (key.clone(), value.clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn is_ours(class: &Value) -> bool {
+    class["metadata"]["labels"][names::MANAGED_BY] == names::MEDLEY
+}
+
+fn name(class: &Value) -> &str {
+    class["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The name without its version: `windows-17763` of `windows-17763-v2`.
+fn base(name: &str) -> &str {
+    match name.rsplit_once("-v") {
+        Some((base, version)) if version.parse::<u32>().is_ok() => base,
+        _ => name,
+    }
+}
+
+/// The name, or the first version of it that nobody has.
+fn free_name(base: &str, taken: &BTreeSet<&str>) -> String {
+    let versions = (2u32..).map(|version| format!("{base}-v{version}"));
+    let mut names = std::iter::once(base.to_owned()).chain(versions);
+    // There are more versions than classes.
+    names
+        .find(|name| !taken.contains(name.as_str()))
+        .unwrap_or_default()
+}
+
+/// Says whether a class says all that is wanted; what somebody added counts for nothing, but for
+/// annotations of ours that are not wanted any more.
+fn has(class: &Value, wanted: &Value) -> bool {
+    let meta = |object: &Value| ours(&object["metadata"]["annotations"]);
+    name(class) == name(wanted)
+        && is_ours(class)
+        && class["handler"] == wanted["handler"]
+        && class["scheduling"] == wanted["scheduling"]
+        && meta(class) == meta(wanted)
+}
