@@ -30,10 +30,16 @@ pub struct Chosen {
 
 /// Chooses the image for an architecture. `name` is how errors call the image.
 pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Chosen, Error> {
+    choose_by(image, name, Matcher::architecture(OS, architecture)).await
+}
+
+/// Chooses the best image by some rule. What it was is asked of the registry now; documents that led
+/// there are kept by the client, so that asking for them again costs nothing.
+pub async fn choose_by(image: &Image, name: &str, matcher: Matcher) -> Result<Chosen, Error> {
     let content = image.resolve(Freshness::Now).await?;
     let root = content.digest.clone();
     let document = read(name, &content)?;
-    let mut search = Search::new(Matcher::architecture(OS, architecture));
+    let mut search = Search::new(matcher);
     let mut step = search.begin(root.clone(), document);
     let found = loop {
         step = match step {

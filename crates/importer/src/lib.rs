@@ -23,7 +23,7 @@ mod target;
 mod tests;
 mod web;
 
-pub use choose::{Chosen, choose};
+pub use choose::{Chosen, choose, choose_by};
 pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use folder::folder;
