@@ -51,11 +51,28 @@ impl Backend {
         let mut client = tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST);
-        client.ready().await.map_err(|error| {
-            let path = self.path.display();
-            Status::unavailable(format!("asking the service at {path}: {error}"))
-        })?;
+        client.ready().await.map_err(|error| self.away(&error))?;
         Ok(client)
+    }
+
+    /// Nobody answers there.
+    fn away(&self, error: &dyn std::error::Error) -> Status {
+        let mut text = format!("asking the service at {}: {error}", self.path.display());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Status::unavailable(text)
+    }
+
+    /// What the service said, or that it said nothing.
+    fn told(&self, status: Status) -> Status {
+        match std::error::Error::source(&status) {
+            // What comes from the other side has no cause here.
+            None => status,
+            Some(cause) => self.away(cause),
+        }
     }
 
     /// Asks the same, and gives the answer as it came.
@@ -63,7 +80,8 @@ impl Backend {
         let mut client = self.ready().await?;
         let path = PathAndQuery::from_static(path);
         let answer = client.unary(tonic::Request::new(asked), path, Passing);
-        Ok(answer.await?.into_inner())
+        let answer = answer.await.map_err(|status| self.told(status))?;
+        Ok(answer.into_inner())
     }
 
     /// The same for an answer in several messages; none if it has no such call.
@@ -78,16 +96,13 @@ impl Backend {
         match answer.await {
             Ok(answer) => Ok(Some(answer.into_inner())),
             Err(status) if status.code() == Code::Unimplemented => Ok(None),
-            Err(status) => Err(status),
+            Err(status) => Err(self.told(status)),
         }
     }
 
     /// Hands on a whole request, and gives the whole answer.
     pub(crate) async fn pass(&self, request: Request<Body>) -> Response<Body> {
         let answer = self.channel.clone().oneshot(request).await;
-        answer.unwrap_or_else(|error| {
-            let path = self.path.display();
-            Status::unavailable(format!("asking the service at {path}: {error}")).into_http()
-        })
+        answer.unwrap_or_else(|error| self.away(&error).into_http())
     }
 }

@@ -295,7 +295,9 @@ fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Op
                 continue;
             };
             let said = said.entry(name.clone()).or_default();
-            said.snapshotter = text_of(runtime, &["snapshotter"]).unwrap_or_default().into();
+            said.snapshotter = text_of(runtime, &["snapshotter"])
+                .unwrap_or_default()
+                .into();
             said.platform = text_of(runtime, &["platform"]).map_or_else(
                 || sandbox_platform(runtime).unwrap_or_default(),
                 str::to_owned,

@@ -33,8 +33,6 @@ mod snapshot;
 mod socket;
 mod store;
 mod target;
-#[cfg(test)]
-mod tests;
 
 pub use backend::Backend;
 pub use error::Error;

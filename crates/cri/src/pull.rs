@@ -18,10 +18,9 @@ use tokio::task::spawn_blocking;
 
 use crate::api::{AuthConfig, ImageSpec};
 use crate::error::Error;
-use crate::quota::Quota;
 use crate::records::Record;
 use crate::snapshot::{self, Room, Scratch, Tree};
-use crate::store::{About, Garbage, Store};
+use crate::store::{About, Store};
 use crate::target::Target;
 
 /// What pulls need.
@@ -37,13 +36,25 @@ pub(crate) struct Puller {
 
 /// Room for what is to be downloaded, until it is counted as being there.
 struct Reserved {
-    quota: Arc<Quota>,
+    store: Arc<Store>,
     bytes: u64,
 }
 
+impl Reserved {
+    /// Counts what is there. Blocks.
+    fn settle(mut self) {
+        self.store.measure();
+        self.store.quota.give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
 impl Drop for Reserved {
+    /// For pulls that failed or were given up: something may have come.
     fn drop(&mut self) {
-        self.quota.give_back(self.bytes);
+        let (store, bytes) = (Arc::clone(&self.store), std::mem::take(&mut self.bytes));
+        if bytes > 0 {
+            std::thread::spawn(move || Self { store, bytes }.settle());
+        }
     }
 }
 
@@ -88,21 +99,31 @@ impl Puller {
         let leased = documents
             .iter()
             .map(|document| document.digest.clone())
-            .chain(chosen.manifest.layers.iter().map(|layer| layer.digest.clone()))
+            .chain(
+                chosen
+                    .manifest
+                    .layers
+                    .iter()
+                    .map(|layer| layer.digest.clone()),
+            )
             .chain([chain.clone()])
             .collect();
         let lease = self.store.lease(leased);
         let size = self.keep(&name, &documents).await?;
         // Another pull may be unpacking the same layers.
         let turn = self.store.unpacking.wait(&chain).await;
-        if self.store.snapshots.get(&chain).is_none() {
-            self.make(&name, &image, &chosen, &chain, turn).await?;
-        }
+        let reserved = match self.store.snapshots.get(&chain) {
+            Some(_) => None,
+            None => Some(self.make(&name, &image, &chosen, &chain, turn).await?),
+        };
         let record = record(&reference, spec, target, &chosen, chain, &documents, size);
         let store = Arc::clone(&self.store);
         let added = blocking(&name, move || {
             let added = store.records.lock().add(record);
-            store.measure();
+            match reserved {
+                Some(reserved) => reserved.settle(),
+                None => store.measure(),
+            }
             // From here on the image keeps its content.
             drop(lease);
             added
@@ -150,7 +171,7 @@ impl Puller {
         chosen: &Chosen,
         chain: &Digest,
         turn: OwnedMutexGuard<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<Reserved, Error> {
         let layers: Vec<(Descriptor, Digest)> = chosen
             .manifest
             .layers_of(&chosen.config)
@@ -165,7 +186,7 @@ impl Puller {
             })?
             .map(|(layer, diff_id)| (layer.clone(), diff_id.clone()))
             .collect();
-        let _reserved = self.reserve(name, &layers).await?;
+        let reserved = self.reserve(name, &layers).await?;
         let (senders, receivers): (Vec<_>, Vec<_>) =
             layers.iter().map(|_| oneshot::channel::<()>()).unzip();
         let stop = Arc::new(AtomicBool::new(false));
@@ -180,8 +201,7 @@ impl Puller {
         };
         let unpacked = spawn_blocking(move || unpacking.run(receivers));
         let downloads = stream::iter(layers.iter().zip(senders).map(Ok));
-        let parallel = self.downloads.available_permits().max(1);
-        let downloaded = downloads.try_for_each_concurrent(parallel, |((layer, _), done)| async {
+        let downloaded = downloads.try_for_each_concurrent(None, |((layer, _), done)| async {
             // It is never closed.
             let _permit = self.downloads.acquire().await;
             self.store
@@ -195,12 +215,11 @@ impl Puller {
         });
         // What goes wrong first is what is told: a layer that is missing explains all else.
         downloaded.await?;
-        match unpacked.await {
-            Ok(done) => done,
-            Err(_) => Err(Error::GivenUp {
-                image: name.to_owned(),
-            }),
-        }
+        let given_up = |_| Error::GivenUp {
+            image: name.to_owned(),
+        };
+        unpacked.await.map_err(given_up)??;
+        Ok(reserved)
     }
 
     /// Makes room for layers that are not there.
@@ -209,29 +228,22 @@ impl Puller {
         name: &str,
         layers: &[(Descriptor, Digest)],
     ) -> Result<Reserved, Error> {
-        let (store, quota) = (Arc::clone(&self.store), Arc::clone(&self.store.quota));
+        let store = Arc::clone(&self.store);
         let mut seen = BTreeSet::new();
-        let unique = layers.iter().filter(|(layer, _)| seen.insert(&layer.digest));
+        let unique = layers
+            .iter()
+            .filter(|(layer, _)| seen.insert(&layer.digest));
         let unique: Vec<Descriptor> = unique.map(|(layer, _)| layer.clone()).collect();
         let taken = blocking(name, move || {
-            let bytes = unique
-                .iter()
-                .fold(0_u64, |sum, layer| sum.saturating_add(store.blobs.missing(layer)));
-            store
-                .quota
-                .take(bytes)
-                .or_else(|_| {
-                    // What nobody needs has to go before anybody is refused.
-                    store.collect(&Garbage::Older(std::time::Duration::ZERO));
-                    store.quota.take(bytes)
-                })
-                .map(|()| bytes)
+            let missing = unique.iter().map(|layer| store.blobs.missing(layer));
+            let bytes = missing.fold(0, u64::saturating_add);
+            store.make_room(bytes)?;
+            Ok(Reserved { store, bytes })
         });
-        let bytes = taken.await?.map_err(|source| Error::NoRoom {
+        taken.await?.map_err(|source| Error::NoRoom {
             image: name.to_owned(),
             source,
-        })?;
-        Ok(Reserved { quota, bytes })
+        })
     }
 }
 
@@ -286,7 +298,7 @@ impl Unpacking {
         let scratch = Scratch::new(place).map_err(|source| self.file(source))?;
         let rootfs = scratch.path().join("rootfs");
         std::fs::create_dir(&rootfs).map_err(|source| self.file(source))?;
-        let room = Room::new(Arc::clone(&self.store.quota));
+        let room = Room::new(Arc::clone(&self.store));
         let mut tree = Tree::new(&rootfs, room).map_err(|source| self.file(source))?;
         for ((layer, diff_id), ready) in self.layers.iter().zip(ready) {
             if ready.blocking_recv().is_err() {
@@ -396,7 +408,12 @@ fn keyring_of(auth: &AuthConfig, reference: &Reference) -> Keyring {
 fn is_for(address: &str, host: &str) -> bool {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let server = rest.split('/').next().unwrap_or_default();
-    let hub = |host: &str| matches!(host, "docker.io" | "index.docker.io" | "registry-1.docker.io");
+    let hub = |host: &str| {
+        matches!(
+            host,
+            "docker.io" | "index.docker.io" | "registry-1.docker.io"
+        )
+    };
     server == host || (hub(server) && hub(host))
 }
 

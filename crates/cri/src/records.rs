@@ -127,7 +127,8 @@ impl Records {
     /// the question says a handler: a kubelet removes images by their ids alone.
     pub(crate) fn find(&self, named: &Named, target: Option<&Target>) -> Option<&Record> {
         let fits = |record: &&Record| {
-            target.is_none_or(|target| target.handler.is_empty() || target.handler == record.handler)
+            target
+                .is_none_or(|target| target.handler.is_empty() || target.handler == record.handler)
         };
         match named {
             Named::Id(id) => {
@@ -201,7 +202,10 @@ impl Records {
         if !taken(&new.config) {
             return new.config.clone();
         }
-        let text = format!("{} {} {} {}", new.config, new.manifest, new.handler, new.wanted);
+        let text = format!(
+            "{} {} {} {}",
+            new.config, new.manifest, new.handler, new.wanted
+        );
         Digest::sha256(text.as_bytes())
     }
 

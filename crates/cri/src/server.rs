@@ -45,7 +45,10 @@ impl Listening {
     }
 
     /// Answers until `stop` is ready, and then until what is under way is done, but not for long.
-    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), tonic::transport::Error> {
+    pub async fn serve(
+        self,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), tonic::transport::Error> {
         let incoming = stream::unfold(self.listener, |listener| async {
             Some((listener.accept().await.map(|(stream, _)| stream), listener))
         });
@@ -126,7 +129,10 @@ async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
             // Runtimes have more than images, and clients may use one socket for all of it.
             Some(backend) => backend.pass(request).await,
             None if path == api::VERSION => {
-                unary(request, |_: Asked<api::Nothing>| async { Ok(Service::version()) }).await
+                unary(request, |_: Asked<api::Nothing>| async {
+                    Ok(Service::version())
+                })
+                .await
             }
             None => {
                 let text = format!("{path} is not served here: this is an image service");

@@ -176,10 +176,7 @@ impl Service {
     }
 
     /// `ListImages`: ours, and then those of the backend.
-    pub(crate) async fn list(
-        self,
-        asked: Asked<api::ListImagesRequest>,
-    ) -> Result<Bytes, Status> {
+    pub(crate) async fn list(self, asked: Asked<api::ListImagesRequest>) -> Result<Bytes, Status> {
         let images = self.listed(asked.message.filter.as_ref());
         let own = api::ListImagesResponse { images }.encode_to_vec();
         self.joined(own, calls::LIST_IMAGES, asked.bytes).await

@@ -14,8 +14,6 @@
 
 mod leases;
 mod snapshots;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -30,7 +28,7 @@ use oci::{BlobStore, Kept, StoreError, Turns};
 use parking_lot::Mutex;
 use platform::Digest;
 
-use crate::quota::Quota;
+use crate::quota::{NoRoom, Quota};
 use crate::records::{Record, Records};
 use crate::snapshot::remove_tree;
 
@@ -68,7 +66,7 @@ pub(crate) struct Store {
     pub(crate) blobs: BlobStore,
     pub(crate) records: Mutex<Records>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) quota: Arc<Quota>,
+    pub(crate) quota: Quota,
     leases: Leases,
     /// Who is unpacking which snapshot.
     pub(crate) unpacking: Turns<Digest>,
@@ -128,7 +126,7 @@ impl Store {
             blobs,
             records: Mutex::new(records),
             snapshots,
-            quota: Arc::new(Quota::new(limit)),
+            quota: Quota::new(limit),
             leases: Leases::default(),
             unpacking: Turns::default(),
             _lock: file,
@@ -192,6 +190,14 @@ impl Store {
             .found(bytes.saturating_add(self.snapshots.bytes()));
     }
 
+    /// Makes room for what is to come. What nobody needs goes before anybody is refused.
+    pub(crate) fn make_room(&self, bytes: u64) -> Result<(), NoRoom> {
+        self.quota.take(bytes).or_else(|_| {
+            self.collect(&Garbage::Older(Duration::ZERO));
+            self.quota.take(bytes)
+        })
+    }
+
     /// Keeps content from being collected while it is not yet part of an image.
     pub(crate) fn lease(self: &Arc<Self>, digests: BTreeSet<Digest>) -> Lease {
         Lease::new(self, digests)
@@ -211,9 +217,8 @@ impl Store {
             }
             Garbage::Older(age) => {
                 let now = SystemTime::now();
-                let is_old = |when: SystemTime| {
-                    now.duration_since(when).is_ok_and(|passed| passed >= *age)
-                };
+                let is_old =
+                    |when: SystemTime| now.duration_since(when).is_ok_and(|passed| passed >= *age);
                 let complete = self.blobs.complete().unwrap_or_default().into_iter();
                 let all = complete.chain(self.blobs.unfinished().unwrap_or_default());
                 blobs.extend(

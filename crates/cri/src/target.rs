@@ -50,7 +50,12 @@ impl Target {
         let (platform, matcher) = wanted(handler, spec);
         let annotations = [HANDLER, OS, ARCHITECTURE]
             .into_iter()
-            .filter_map(|key| Some((key.to_owned(), annotation(&spec.annotations, key)?.to_owned())))
+            .filter_map(|key| {
+                Some((
+                    key.to_owned(),
+                    annotation(&spec.annotations, key)?.to_owned(),
+                ))
+            })
             .collect();
         Some(Self {
             handler: name.to_owned(),

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, cpu, envtest, fleet, governance, images, importer, place, release, run,
-    snapshot, up, version, webhook,
+    apiserver, completion, cpu, cri, envtest, fleet, governance, images, importer, place, release,
+    run, snapshot, up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
     Cpu(cpu::CpuArguments),
+    Cri(cri::Arguments),
     Place(place::Arguments),
     Release(release::Arguments),
     Importer(importer::Arguments),

@@ -17,8 +17,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -102,21 +102,33 @@ struct Inner {
     folder: PathBuf,
     /// Who is at which blob.
     busy: Turns<Digest>,
+    /// Names for what is small.
+    number: AtomicU64,
 }
 
 impl BlobStore {
-    /// The store in a folder, which is made if it is not there.
+    /// The store in a folder, which is made if it is not there. One process at a time may have it.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let store = Self {
             inner: Arc::new(Inner {
                 folder: folder.to_owned(),
                 busy: Turns::default(),
+                number: AtomicU64::new(0),
             }),
         };
         for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
             make_folder(&folder.join("blobs").join(algorithm.name()))?;
         }
-        make_folder(&folder.join("ingest"))?;
+        let ingest = folder.join("ingest");
+        make_folder(&ingest)?;
+        // What a process before this one did not name.
+        let wrong = |source| failed("emptying", &ingest, source);
+        for entry in fs::read_dir(&ingest).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                fs::remove_file(entry.path()).map_err(wrong)?;
+            }
+        }
         let marker = folder.join("oci-layout");
         if !marker.exists() {
             let done = fs::write(&marker, MARKER);
@@ -155,15 +167,17 @@ impl BlobStore {
         if self.size(digest) == Some(bytes.len() as u64) {
             return Ok(());
         }
-        let part = self.part(digest);
-        let mut file = create(&part)?;
+        if let Err(mismatch) = digest.verify(bytes) {
+            let (path, found) = (self.path(digest), mismatch.actual);
+            return Err(StoreError::Damaged { path, found });
+        }
+        // Not the name of a download: several may keep the same at the same time.
+        let number = self.inner.number.fetch_add(1, Ordering::Relaxed);
+        let part = self.inner.folder.join(format!("ingest/.{number}"));
+        let mut file = open(&part)?;
         file.write_all(bytes)
             .map_err(|source| failed("writing", &part, source))?;
-        if let Err(mismatch) = digest.verify(bytes) {
-            let found = mismatch.actual;
-            return Err(StoreError::Damaged { path: part, found });
-        }
-        self.name(file, digest)
+        self.name(&file, &part, digest)
     }
 
     /// A small blob, whole and verified.
@@ -283,11 +297,11 @@ impl BlobStore {
     }
 
     /// Gives what is complete its name. Blocks until it is on the disk.
-    fn name(&self, file: File, digest: &Digest) -> Result<(), StoreError> {
-        let (part, path) = (self.part(digest), self.path(digest));
+    fn name(&self, file: &File, part: &Path, digest: &Digest) -> Result<(), StoreError> {
+        let path = self.path(digest);
         file.sync_data()
-            .map_err(|source| failed("writing", &part, source))?;
-        fs::rename(&part, &path).map_err(|source| failed("naming", &path, source))?;
+            .map_err(|source| failed("writing", part, source))?;
+        fs::rename(part, &path).map_err(|source| failed("naming", &path, source))?;
         let folder = path.parent().unwrap_or(&path);
         sync_folder(folder)
     }
@@ -393,7 +407,7 @@ impl Writer {
                         store.remove(&self.digest)?;
                         return Ok(Some(Ended::Damaged(self.guard)));
                     }
-                    store.name(self.file, &self.digest)?;
+                    store.name(&self.file, &part, &self.digest)?;
                     return Ok(Some(Ended::Named));
                 }
             }
@@ -421,13 +435,6 @@ fn open(path: &Path) -> Result<File, StoreError> {
     options.read(true).write(true).create(true).mode(0o600);
     let file = options.truncate(false).open(path);
     file.map_err(|source| failed("opening", path, source))
-}
-
-fn create(path: &Path) -> Result<File, StoreError> {
-    let file = open(path)?;
-    file.set_len(0)
-        .map_err(|source| failed("writing", path, source))?;
-    Ok(file)
 }
 
 fn sync_folder(path: &Path) -> Result<(), StoreError> {

@@ -22,7 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::quota::Quota;
+use crate::store::Store;
 
 /// Links that lead to links: more go round in circles.
 const MOST_LINKS: usize = 40;
@@ -40,7 +40,7 @@ const RESERVED: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
 /// How much there may be, and how much there is.
 #[derive(Debug)]
 pub(crate) struct Room {
-    quota: Arc<Quota>,
+    store: Arc<Store>,
     /// Bytes of files.
     pub(crate) bytes: u64,
     /// Files and folders.
@@ -48,17 +48,17 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) fn new(quota: Arc<Quota>) -> Self {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
         Self {
-            quota,
+            store,
             bytes: 0,
             entries: 0,
         }
     }
 
     fn take(&mut self, bytes: u64) -> io::Result<()> {
-        self.quota
-            .take(bytes)
+        self.store
+            .make_room(bytes)
             .map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
         self.bytes += bytes;
         Ok(())
@@ -78,7 +78,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         // By now it is counted with what is there, or has gone.
-        self.quota.give_back(self.bytes);
+        self.store.quota.give_back(self.bytes);
     }
 }
 
@@ -142,7 +142,11 @@ impl Tree {
         // The deepest first: setting it does not change what is above.
         for (path, attributes) in folders.iter().rev() {
             let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
-            let parts = if path.is_empty() { &[] } else { parts.as_slice() };
+            let parts = if path.is_empty() {
+                &[]
+            } else {
+                parts.as_slice()
+            };
             // A later layer may have put something else in its place.
             match self.real_folder(parts) {
                 Ok(folder) => self.set(folder.as_fd(), attributes)?,
@@ -244,7 +248,11 @@ impl Tree {
                 for child in children(&inner)? {
                     self.clear(inner.as_fd(), &child)?;
                 }
-                Ok(rustix::fs::unlinkat(folder, name(part), AtFlags::REMOVEDIR)?)
+                Ok(rustix::fs::unlinkat(
+                    folder,
+                    name(part),
+                    AtFlags::REMOVEDIR,
+                )?)
             }
             Err(error) => Err(error.into()),
         }
@@ -382,8 +390,8 @@ impl Tree {
 
     /// Gives a file another name. The file is named from the root.
     fn link(&mut self, folder: &OwnedFd, last: &[u8], target: &[u8]) -> io::Result<()> {
-        let parts = components(target)
-            .ok_or_else(|| refused("it links to a path with \"..\" in it"))?;
+        let parts =
+            components(target).ok_or_else(|| refused("it links to a path with \"..\" in it"))?;
         let Some((file, parents)) = parts.split_last() else {
             return Err(refused("it links to the root of the image"));
         };
@@ -410,9 +418,7 @@ impl Tree {
         let (major, minor) = entry.attributes.device;
         let device: Dev = rustix::fs::makedev(major, minor);
         let mode = Mode::from_bits_truncate(0o600);
-        let made = self.in_place(folder, last, || {
-            make_node(folder, last, kind, mode, device)
-        });
+        let made = self.in_place(folder, last, || make_node(folder, last, kind, mode, device));
         match made {
             Ok(()) => self.set_at(folder, last, &entry.attributes),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -458,7 +464,12 @@ impl Tree {
         if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
             rustix::fs::chmodat(folder, name(last), mode(attributes), AtFlags::empty())?;
         }
-        Ok(rustix::fs::utimensat(folder, name(last), &times(attributes), here)?)
+        Ok(rustix::fs::utimensat(
+            folder,
+            name(last),
+            &times(attributes),
+            here,
+        )?)
     }
 }
 

@@ -51,7 +51,9 @@ impl Snapshots {
             let name = entry.file_name();
             let digest = name.to_str().map(|name| format!("sha256:{name}").parse());
             let about = fs::read(entry.path().join("about.json"));
-            let about = about.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let about = about
+                .ok()
+                .and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let whole = about.filter(|about: &About| {
                 about.boot.as_ref().is_none_or(|made| *made == boot)
                     && entry.path().join("rootfs").is_dir()
@@ -143,7 +145,8 @@ impl Snapshots {
             about.and_then(|about| about.modified()).ok()
         };
         let old = known.into_iter();
-        old.filter(|chain| made(chain).is_some_and(&is_old)).collect()
+        old.filter(|chain| made(chain).is_some_and(&is_old))
+            .collect()
     }
 }
 

@@ -214,7 +214,11 @@ fn moment(value: &[u8]) -> Option<(i64, u32)> {
     let text = std::str::from_utf8(value).ok()?;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let seconds: i64 = whole.parse().ok()?;
-    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    let digits: String = fraction
+        .chars()
+        .chain("000000000".chars())
+        .take(9)
+        .collect();
     let nanoseconds: u32 = digits.parse().ok()?;
     if whole.starts_with('-') && nanoseconds > 0 {
         // -1.25 is a quarter of a second before -1.

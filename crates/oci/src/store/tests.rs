@@ -130,6 +130,27 @@ async fn many_who_want_the_same_blob_download_it_once() {
 }
 
 #[test]
+fn many_may_keep_the_same_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    for round in 0..20_u8 {
+        let digest = Digest::sha256(&[round]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| store.put(&digest, &[round]).unwrap());
+            }
+        });
+        assert_eq!(store.read(&digest).unwrap(), [round]);
+    }
+    fs::write(folder.path().join("ingest/.7"), "half").unwrap();
+    BlobStore::open(folder.path()).unwrap();
+    assert_eq!(
+        fs::read_dir(folder.path().join("ingest")).unwrap().count(),
+        0
+    );
+}
+
+#[test]
 fn damage_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let store = BlobStore::open(folder.path()).unwrap();
