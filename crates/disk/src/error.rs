@@ -32,6 +32,16 @@ pub enum Error {
         /// What the target said.
         source: io::Error,
     },
+    /// An entry of a layer did not become a file.
+    #[error("unpacking {path:?} of layer {layer}")]
+    Extract {
+        /// The entry.
+        path: String,
+        /// The digest of the layer.
+        layer: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// The disk does not fit.
     #[error(
         "virtual image size {need} is larger than the reported available storage {have}; a larger target is required"
@@ -113,7 +123,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Read { .. } => "ReadFailed",
-            Self::Target { source, .. } => match source.kind() {
+            Self::Target { source, .. } | Self::Extract { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "NoSpace",
                 _ => "WriteFailed",
             },
@@ -134,7 +144,7 @@ impl Error {
     pub fn is_final(&self) -> bool {
         !matches!(
             self,
-            Self::Read { .. } | Self::Target { .. } | Self::Cancelled
+            Self::Read { .. } | Self::Target { .. } | Self::Extract { .. } | Self::Cancelled
         )
     }
 }

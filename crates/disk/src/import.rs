@@ -29,6 +29,7 @@
 //! in it is then the layer itself, and its hash that goes on is the digest of all of it. The content hash is
 //! had by reading the disk back.
 
+mod extract;
 mod flow;
 mod layer;
 mod pool;
@@ -51,6 +52,8 @@ use crate::qcow2::Ended;
 use crate::sink::Sink;
 use crate::tar::Reader;
 use crate::unpack::{Limits, Packing};
+
+pub use extract::{Extract, extract};
 
 /// What the bytes of a layer are, once unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

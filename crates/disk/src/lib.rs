@@ -7,6 +7,8 @@
 //!
 //! [`Folder`] is for what is small: the files of one folder of an image, in memory.
 //!
+//! [`extract`] is for all files of a layer: it hands entries to whoever makes files of them.
+//!
 //! Each step is a part that is fed bytes and can be tested and fuzzed alone: `tar`, `overlay`, `unpack`, `qcow2`.
 
 mod canvas;
@@ -34,11 +36,13 @@ pub use content::ContentHash;
 pub use error::Error;
 pub use folder::{Folder, FolderLimits};
 pub use image::{Format, check_size};
-pub use import::{Checkpoint, Contents, Imported, Layer, Options, Source, Watch, import};
-pub use overlay::OverlayError;
+pub use import::{
+    Checkpoint, Contents, Extract, Imported, Layer, Options, Source, Watch, extract, import,
+};
+pub use overlay::{OPAQUE, OverlayError, WHITEOUT, components};
 pub use progress::Progress;
 pub use qcow2::{Compression, Header, Qcow2Error};
 pub use sink::{FileSink, MemorySink, Sink};
 pub use sniff::{Finding, Sniffed, Weight, sniff};
-pub use tar::TarError;
+pub use tar::{Attributes, Entry, Kind, TarError};
 pub use unpack::{Limits, Packing, UnpackError};

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::tar::{Entry, Kind};
 
 /// Before the name of what is hidden (OCI image specification, "Whiteouts").
-pub(crate) const WHITEOUT: &[u8] = b".wh.";
+pub const WHITEOUT: &[u8] = b".wh.";
 /// Hides everything of the folder that is in layers below.
-pub(crate) const OPAQUE: &[u8] = b".wh..wh..opq";
+pub const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// Names that are remembered; more are no container disk.
 const MOST_NAMES: usize = 10_000;
@@ -192,9 +192,11 @@ impl Overlay {
         self.hide(name)?;
         match entry.kind {
             Kind::Directory => Ok(Action::Skip),
-            Kind::Other => Err(OverlayError::NotAFile {
-                path: show(&entry.path),
-            }),
+            Kind::CharacterDevice | Kind::BlockDevice | Kind::Pipe | Kind::Other => {
+                Err(OverlayError::NotAFile {
+                    path: show(&entry.path),
+                })
+            }
             Kind::Sparse => Err(OverlayError::Sparse {
                 path: show(&entry.path),
             }),
@@ -267,7 +269,7 @@ impl Overlay {
 }
 
 /// The parts of a path, without empty ones and `.`; none if it has `..`.
-pub(crate) fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
+pub fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
     path.split(|byte| *byte == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
         .map(|part| (part != b"..").then_some(part))

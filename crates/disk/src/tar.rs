@@ -46,26 +46,58 @@ pub enum TarError {
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A file.
     File,
     /// A file of which only parts are stored.
     Sparse,
+    /// Another name of an entry before it, or of a layer below.
     HardLink,
+    /// A path to follow.
     SymbolicLink,
+    /// A folder.
     Directory,
-    /// Devices, pipes.
+    /// A device that is read byte by byte.
+    CharacterDevice,
+    /// A device with blocks.
+    BlockDevice,
+    /// A pipe with a name.
+    Pipe,
+    /// Whatever else there may be.
     Other,
 }
 
 /// An entry of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
-    pub(crate) path: Vec<u8>,
+pub struct Entry {
+    /// Its name, as bytes: nobody says what they mean.
+    pub path: Vec<u8>,
     /// What a link points to.
-    pub(crate) link: Vec<u8>,
-    pub(crate) kind: Kind,
+    pub link: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
     /// Bytes that follow.
-    pub(crate) size: u64,
+    pub size: u64,
+    /// What else there is to know. Checkpoints of before had none.
+    #[serde(default)]
+    pub attributes: Attributes,
+}
+
+/// What an entry has besides its content.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Attributes {
+    /// Permissions, with the bits for set-user-id and the like.
+    pub mode: u32,
+    /// Whose it is.
+    pub uid: u32,
+    /// Which group's it is.
+    pub gid: u32,
+    /// Seconds since 1970 of its last change, and nanoseconds after them.
+    pub modified: (i64, u32),
+    /// Major and minor number of a device.
+    pub device: (u32, u32),
+    /// Extended attributes: names and values.
+    pub extended: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What was read.
@@ -271,7 +303,18 @@ impl Reader {
             Flag::HardLink => Kind::HardLink,
             Flag::SymbolicLink => Kind::SymbolicLink,
             Flag::Directory => Kind::Directory,
+            Flag::CharacterDevice => Kind::CharacterDevice,
+            Flag::BlockDevice => Kind::BlockDevice,
+            Flag::Pipe => Kind::Pipe,
             _ => Kind::Other,
+        };
+        let attributes = Attributes {
+            mode: block.mode,
+            uid: pax.uid.unwrap_or(block.uid),
+            gid: pax.gid.unwrap_or(block.gid),
+            modified: pax.modified.unwrap_or((block.modified, 0)),
+            device: block.device,
+            extended: pax.extended,
         };
         let entry = Entry {
             path: pax.path.or(long_name).unwrap_or(block.path),
@@ -282,6 +325,7 @@ impl Reader {
                 _ => 0,
             },
             kind,
+            attributes,
         };
         if block.kind == Flag::Sparse && block.extended {
             self.state = State::Extended(entry);

@@ -62,7 +62,12 @@ pub async fn seek(image: &Image, name: &str, matcher: Matcher) -> Result<Sought,
 
 /// Chooses the image for an architecture. `name` is how errors call the image.
 pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Chosen, Error> {
-    let matcher = Matcher::architecture(OS, architecture);
+    choose_by(image, name, Matcher::architecture(OS, architecture)).await
+}
+
+/// Chooses the best image by some rule. What it was is asked of the registry now; documents that led
+/// there are kept by the client, so that asking for them again costs nothing.
+pub async fn choose_by(image: &Image, name: &str, matcher: Matcher) -> Result<Chosen, Error> {
     let Sought { root, found } = seek(image, name, matcher).await?;
     let found = found.map_err(|source| Error::NoMatch {
         image: name.to_owned(),

@@ -214,8 +214,10 @@ fn of_disk(error: &disk::Error) -> Reason {
         E::DigestMismatch { .. } | E::SizeMismatch { .. } => Reason::DigestMismatch,
         E::Overlay(_) => Reason::NoDisk,
         E::UnsupportedFormat { .. } | E::Tar(_) | E::Unpack(_) | E::Qcow2(_) => Reason::InvalidDisk,
-        E::Target { .. } | E::AnotherPass { .. } | E::Checkpoint { .. } | E::Cancelled => {
-            Reason::ImportFailed
-        }
+        E::Target { .. }
+        | E::Extract { .. }
+        | E::AnotherPass { .. }
+        | E::Checkpoint { .. }
+        | E::Cancelled => Reason::ImportFailed,
     }
 }

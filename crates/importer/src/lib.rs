@@ -23,7 +23,7 @@ mod target;
 mod tests;
 mod web;
 
-pub use choose::{Chosen, Sought, choose, seek};
+pub use choose::{Chosen, Sought, choose, choose_by, seek};
 pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use folder::folder;

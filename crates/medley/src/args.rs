@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, cpu, envtest, fleet, governance, images, importer, node_config, place,
+    apiserver, completion, cpu, cri, envtest, fleet, governance, images, importer, node_config, place,
     release, run, snapshot, up, version, webhook,
 };
 
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Image(images::ImageArguments),
     Images(images::ImagesArguments),
     Cpu(cpu::CpuArguments),
+    Cri(cri::Arguments),
     Place(place::Arguments),
     NodeConfig(node_config::Arguments),
     Release(release::Arguments),

@@ -8,6 +8,7 @@ mod args;
 mod cluster;
 mod completion;
 mod cpu;
+mod cri;
 mod embedded;
 mod envtest;
 mod exit;
@@ -71,6 +72,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Image(arguments) => images::image(&arguments),
         Command::Images(arguments) => images::images(&arguments),
         Command::Cpu(arguments) => cpu::run(&arguments),
+        Command::Cri(arguments) => cri::run(&arguments),
         Command::Release(arguments) => return release::run(&arguments),
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),

@@ -22,6 +22,7 @@
 //! | [`WebFile`] | files on web servers: conditional questions, resuming |
 //! | [`Keyring`] | credentials, by the rules of the kubelet |
 //! | [`Routes`], [`mirrors`] | where to ask: `registries.conf`, `hosts.toml`, OpenShift's objects |
+//! | [`BlobStore`] | blobs in a folder: whole and verified, or not there; downloads that go on |
 //! | [`Error`] | what went wrong, with a reason for conditions |
 //!
 //! Registries are named by users, and so may be anybody: all that they send has limits and is checked,
@@ -41,8 +42,10 @@ mod image;
 pub mod mirrors;
 mod secret;
 mod settings;
+mod store;
 mod transport;
 mod trust;
+mod turns;
 
 pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, WebFile};
 pub use counts::Counts;
@@ -52,4 +55,6 @@ pub use image::{BlobReader, Image};
 pub use mirrors::{Endpoint, Hosts, MirrorError, Registries, Routes, Security};
 pub use secret::Secret;
 pub use settings::{Retry, Settings};
+pub use store::{BlobStore, Kept, StoreError};
 pub use trust::{Roots, Tls};
+pub use turns::Turns;

@@ -143,6 +143,8 @@ pub struct ImageConfig {
     pub labels: BTreeMap<String, String>,
     /// Environment of its processes, as `NAME=value`.
     pub env: Vec<String>,
+    /// Who its processes run as: `user`, `uid`, `user:group` or nothing.
+    pub user: String,
     /// Digests of the layers when they are unpacked, the lowest first.
     pub diff_ids: Vec<Digest>,
 }

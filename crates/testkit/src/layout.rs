@@ -64,17 +64,30 @@ impl Layout {
         layers: &[&[u8]],
         labels: &Value,
     ) -> anyhow::Result<Value> {
+        let config = json!({
+            "architecture": architecture,
+            "os": "linux",
+            "config": {"Labels": labels},
+        });
+        self.image_of(&config, layers)
+    }
+
+    /// Adds an image with a config of one's own, of layers that are plain tar files. The config gets to
+    /// know the layers; the descriptor says the platform of the config.
+    pub fn image_of(&self, config: &Value, layers: &[&[u8]]) -> anyhow::Result<Value> {
         let layers: Vec<Value> = layers
             .iter()
             .map(|layer| self.blob(LAYER, layer))
             .collect::<anyhow::Result<_>>()?;
         let diff_ids: Vec<&Value> = layers.iter().map(|layer| &layer["digest"]).collect();
-        let config = json!({
-            "architecture": architecture,
-            "os": "linux",
-            "config": {"Labels": labels},
-            "rootfs": {"type": "layers", "diff_ids": diff_ids},
-        });
+        let mut config = config.clone();
+        config["rootfs"] = json!({"type": "layers", "diff_ids": diff_ids});
+        let mut platform = json!({});
+        for key in ["architecture", "os", "variant", "os.version"] {
+            if let Some(value) = config.get(key) {
+                platform[key] = value.clone();
+            }
+        }
         let config = self.blob(CONFIG, config.to_string().as_bytes())?;
         let manifest = json!({
             "schemaVersion": 2,
@@ -83,7 +96,7 @@ impl Layout {
             "layers": layers,
         });
         let mut descriptor = self.blob(MANIFEST, manifest.to_string().as_bytes())?;
-        descriptor["platform"] = json!({"architecture": architecture, "os": "linux"});
+        descriptor["platform"] = platform;
         Ok(descriptor)
     }
 

@@ -23,6 +23,8 @@ mod certificate;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod container_disk;
+#[cfg(feature = "cri")]
+mod cri;
 #[cfg(feature = "cluster")]
 mod embedded;
 #[cfg(feature = "cluster")]
@@ -43,6 +45,7 @@ mod rights;
 mod said;
 #[cfg(feature = "cluster")]
 mod served;
+mod tar;
 mod wait;
 mod web;
 #[cfg(feature = "cluster")]
@@ -53,6 +56,8 @@ pub use certificate::certificate;
 #[cfg(feature = "cluster")]
 pub use cluster::TestCluster;
 pub use container_disk::{ContainerDisk, same_bytes};
+#[cfg(feature = "cri")]
+pub use cri::CriClient;
 #[cfg(feature = "cluster")]
 pub use genuine::Fsync;
 pub use hostile::{Asked, HostileServer, Misdeed};
@@ -69,6 +74,7 @@ pub use rights::Forbidden;
 pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
+pub use tar::Tar;
 pub use wait::wait_until;
 pub use web::WebFile;
 #[cfg(feature = "cluster")]

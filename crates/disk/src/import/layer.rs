@@ -19,7 +19,7 @@ use crate::tar::{Event, Reader};
 use crate::unpack::{Packing, Unpacker};
 
 /// Chunks between two threads.
-const PLACES: usize = 8;
+pub(super) const PLACES: usize = 8;
 
 /// Where in a layer to begin.
 #[derive(Debug)]

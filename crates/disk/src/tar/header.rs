@@ -10,6 +10,9 @@ pub(super) enum Kind {
     HardLink,
     SymbolicLink,
     Directory,
+    CharacterDevice,
+    BlockDevice,
+    Pipe,
     Other,
     LongName,
     LongLink,
@@ -24,6 +27,11 @@ pub(super) struct Block {
     pub(super) link: Vec<u8>,
     pub(super) kind: Kind,
     pub(super) size: u64,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) modified: i64,
+    pub(super) device: (u32, u32),
     /// More blocks of a sparse header follow.
     pub(super) extended: bool,
 }
@@ -47,7 +55,10 @@ impl Block {
             Some(0 | b'0' | b'7') => Kind::File,
             Some(b'1') => Kind::HardLink,
             Some(b'2') => Kind::SymbolicLink,
+            Some(b'3') => Kind::CharacterDevice,
+            Some(b'4') => Kind::BlockDevice,
             Some(b'5') => Kind::Directory,
+            Some(b'6') => Kind::Pipe,
             Some(b'S') => Kind::Sparse,
             Some(b'L') => Kind::LongName,
             Some(b'K') => Kind::LongLink,
@@ -55,10 +66,21 @@ impl Block {
             Some(b'g') => Kind::GlobalPax,
             _ => Kind::Other,
         };
+        // Only the size decides where the next header is; the rest may be nonsense in odd archives.
+        let small = |at: usize, length: usize| {
+            let number = number(field(at, length)).unwrap_or_default();
+            u32::try_from(number).unwrap_or_default()
+        };
+        let modified = number(field(136, 12)).unwrap_or_default();
         Ok(Self {
             path,
             link: text(field(157, 100)).to_vec(),
             kind,
+            mode: small(100, 8) & 0o7777,
+            uid: small(108, 8),
+            gid: small(116, 8),
+            modified: i64::try_from(modified).unwrap_or_default(),
+            device: (small(329, 8), small(337, 8)),
             size: number(field(124, 12)).ok_or("its size is no number")?,
             extended: field(482, 1) != [0],
         })
@@ -118,7 +140,18 @@ pub(super) struct Pax {
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
     pub(super) sparse: bool,
+    #[serde(default)]
+    pub(super) uid: Option<u32>,
+    #[serde(default)]
+    pub(super) gid: Option<u32>,
+    #[serde(default)]
+    pub(super) modified: Option<(i64, u32)>,
+    #[serde(default)]
+    pub(super) extended: Vec<(Vec<u8>, Vec<u8>)>,
 }
+
+/// Extended attributes are records with this in front of their name.
+const EXTENDED: &[u8] = b"SCHILY.xattr.";
 
 impl Pax {
     /// Reads records: a length in decimal, a blank, a name, `=`, a value, a new line.
@@ -155,12 +188,41 @@ impl Pax {
                         .and_then(|value| value.parse().ok());
                     pax.size = Some(size.ok_or("the size of the extended header is no number")?);
                 }
+                b"uid" => pax.uid = decimal(value),
+                b"gid" => pax.gid = decimal(value),
+                b"mtime" => pax.modified = moment(value),
                 b"GNU.sparse.name" => real_name = Some(value.to_vec()),
                 _ if name.starts_with(b"GNU.sparse.") => pax.sparse = true,
-                _ => {}
+                _ => {
+                    if let Some(name) = name.strip_prefix(EXTENDED) {
+                        pax.extended.push((name.to_vec(), value.to_vec()));
+                    }
+                }
             }
         }
         pax.path = real_name.or(pax.path);
         Ok(pax)
     }
+}
+
+fn decimal(value: &[u8]) -> Option<u32> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// Seconds with a fraction, which may be before 1970.
+fn moment(value: &[u8]) -> Option<(i64, u32)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let seconds: i64 = whole.parse().ok()?;
+    let digits: String = fraction
+        .chars()
+        .chain("000000000".chars())
+        .take(9)
+        .collect();
+    let nanoseconds: u32 = digits.parse().ok()?;
+    if whole.starts_with('-') && nanoseconds > 0 {
+        // -1.25 is a quarter of a second before -1.
+        return Some((seconds.checked_sub(1)?, 1_000_000_000 - nanoseconds));
+    }
+    Some((seconds, nanoseconds))
 }

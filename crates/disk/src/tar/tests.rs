@@ -164,3 +164,68 @@ proptest! {
         let _ = read(&archive, piece);
     }
 }
+
+/// What has to become a file needs more than its content.
+#[rstest]
+#[case(b"1600000000.25", (1_600_000_000, 250_000_000))]
+#[case(b"1600000000", (1_600_000_000, 0))]
+#[case(b"-1.25", (-2, 750_000_000))]
+#[case(b"-3", (-3, 0))]
+#[case(b"nonsense", (7, 0))]
+fn attributes_are_those_of_the_extended_header(
+    #[case] modified: &[u8],
+    #[case] expected: (i64, u32),
+) {
+    let mut records = Vec::new();
+    for (key, value) in [
+        (&b"uid"[..], &b"70000"[..]),
+        (b"mtime", modified),
+        (b"SCHILY.xattr.user.a", b"=\n\0"),
+    ] {
+        // A record begins with its own length.
+        let rest = key.len() + value.len() + 3;
+        let length = rest + (rest + 2).to_string().len();
+        records.extend(format!("{length} ").bytes());
+        records.extend([key, b"=", value, b"\n"].concat());
+    }
+    let mut archive = block("pax", b'x', records.len());
+    archive.extend(&records);
+    archive.resize(archive.len().next_multiple_of(BLOCK), 0);
+    archive.extend(block("dev", b'3', 0));
+    let all = read(&archive, 512).unwrap();
+    let (entry, _) = &all[0];
+    assert_eq!(entry.kind, Kind::CharacterDevice);
+    assert_eq!(
+        entry.attributes,
+        Attributes {
+            mode: 0o4755,
+            uid: 70_000,
+            gid: 5,
+            modified: expected,
+            device: (1, 3),
+            extended: vec![(b"user.a".to_vec(), b"=\n\0".to_vec())],
+        }
+    );
+}
+
+/// A header with attributes.
+fn block(path: &str, flag: u8, size: usize) -> Vec<u8> {
+    let mut block = vec![0; BLOCK];
+    for (at, text) in [
+        (0, path.to_owned()),
+        (100, "0104755\0".to_owned()),
+        (108, "0000004\0".to_owned()),
+        (116, "0000005\0".to_owned()),
+        (124, format!("{size:011o}\0")),
+        (136, "00000000007\0".to_owned()),
+        (148, "        ".to_owned()),
+        (329, "0000001\0".to_owned()),
+        (337, "0000003\0".to_owned()),
+    ] {
+        block[at..at + text.len()].copy_from_slice(text.as_bytes());
+    }
+    block[156] = flag;
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    block
+}

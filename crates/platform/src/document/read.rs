@@ -164,6 +164,8 @@ struct Process {
         deserialize_with = "bounded::list::<_, MAX_LABELS, _>"
     )]
     env: Vec<String>,
+    #[serde(rename = "User")]
+    user: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -254,6 +256,7 @@ pub fn read_config(bytes: &[u8]) -> Result<ImageConfig, DocumentError> {
         },
         labels: process.labels,
         env: process.env,
+        user: process.user.unwrap_or_default(),
         diff_ids: body.rootfs.unwrap_or_default().diff_ids,
     })
 }

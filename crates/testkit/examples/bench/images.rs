@@ -258,7 +258,7 @@ impl Stage {
 }
 
 /// Adds an image of layers that are there, and returns its descriptor.
-fn image(
+pub(crate) fn image(
     layout: &Layout,
     architecture: &str,
     layers: &[Value],

@@ -5,6 +5,7 @@
 //! kube-apiserver. Only the ratios of one run on one machine mean anything.
 
 mod cpu;
+mod cri;
 mod fleet;
 mod governance;
 mod idle;
@@ -78,6 +79,15 @@ struct Arguments {
     /// Looks at the release, each after an operator said something.
     #[arg(long, default_value_t = 1_000)]
     looks: usize,
+    /// Mebibytes of the image that is pulled through the CRI.
+    #[arg(long, default_value_t = 512)]
+    image: usize,
+    /// Its layers.
+    #[arg(long, default_value_t = 8)]
+    layers: usize,
+    /// Pulls of it; the best counts.
+    #[arg(long, default_value_t = 3)]
+    pulls: usize,
     /// Watches that are open at the same time.
     #[arg(long, default_value_t = 200)]
     watchers: usize,
@@ -98,6 +108,8 @@ enum Part {
     Cpu,
     /// A release: what a look at all operators costs, and how soon a flip of one image is seen.
     Release,
+    /// Pulls through the CRI, from a registry to files.
+    Cri,
 }
 
 #[tokio::main]
@@ -145,6 +157,15 @@ async fn main() -> anyhow::Result<()> {
             machines: arguments.machines,
         };
         cpu::measure(size, &mut report)?;
+        return report.print();
+    }
+    if arguments.part == Part::Cri {
+        let size = cri::Size {
+            bytes: arguments.image << 20,
+            layers: arguments.layers,
+            pulls: arguments.pulls,
+        };
+        cri::measure(&arguments.medley, size, &mut report).await?;
         return report.print();
     }
     if arguments.part == Part::Release {

@@ -1,0 +1,427 @@
+//! One pull: choose, fetch, unpack, and only then know the image.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::{TryStreamExt as _, stream};
+use importer::{Chosen, choose_by};
+use jiff::Timestamp;
+use oci::{Client, Content, Credential, Image, Keyring, Secret, StoreError};
+use platform::{Descriptor, Digest, Reference, Source};
+use tokio::sync::{OwnedMutexGuard, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
+
+use crate::api::{AuthConfig, ImageSpec};
+use crate::error::Error;
+use crate::records::Record;
+use crate::snapshot::{self, Room, Scratch, Tree};
+use crate::store::{About, Store};
+use crate::target::Target;
+
+/// What pulls need.
+#[derive(Debug)]
+pub(crate) struct Puller {
+    pub(crate) store: Arc<Store>,
+    pub(crate) client: Client,
+    /// Credentials of this machine, for those who bring none.
+    pub(crate) keyring: Arc<Keyring>,
+    /// How many layers are downloaded at once.
+    pub(crate) downloads: Arc<Semaphore>,
+}
+
+/// Room for what is to be downloaded, until it is counted as being there.
+struct Reserved {
+    store: Arc<Store>,
+    bytes: u64,
+}
+
+impl Reserved {
+    /// Counts what is there. Blocks.
+    fn settle(mut self) {
+        self.store.measure();
+        self.store.quota.give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Reserved {
+    /// For pulls that failed or were given up: something may have come.
+    fn drop(&mut self) {
+        let (store, bytes) = (Arc::clone(&self.store), std::mem::take(&mut self.bytes));
+        if bytes > 0 {
+            std::thread::spawn(move || Self { store, bytes }.settle());
+        }
+    }
+}
+
+/// Tells threads that nobody waits for them any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Puller {
+    /// Pulls an image for a target; its id. Dropping this gives up; what was downloaded stays for a while.
+    pub(crate) async fn pull(
+        &self,
+        spec: &ImageSpec,
+        target: &Target,
+        auth: Option<&AuthConfig>,
+    ) -> Result<Digest, Error> {
+        let reference: Reference = spec.image.parse()?;
+        let name = reference.to_string();
+        let keyring = match auth {
+            Some(auth) => Arc::new(keyring_of(auth, &reference)),
+            None => Arc::clone(&self.keyring),
+        };
+        let choosing = |source: importer::Error| Error::Choose {
+            image: name.clone(),
+            handler: told(target),
+            source: Box::new(source),
+        };
+        let source = Source::Registry(reference.clone());
+        let image = Image::open(&source, &self.client, keyring)
+            .await
+            .map_err(|error| choosing(error.into()))?;
+        let chosen = choose_by(&image, &name, target.matcher.clone())
+            .await
+            .map_err(choosing)?;
+        let chain = snapshot::chain_id(&chosen.config.diff_ids);
+        let documents = self.documents(&image, &chosen).await;
+        let documents = documents.map_err(|error| choosing(error.into()))?;
+        let leased = documents
+            .iter()
+            .map(|document| document.digest.clone())
+            .chain(
+                chosen
+                    .manifest
+                    .layers
+                    .iter()
+                    .map(|layer| layer.digest.clone()),
+            )
+            .chain([chain.clone()])
+            .collect();
+        let lease = self.store.lease(leased);
+        let size = self.keep(&name, &documents).await?;
+        // Another pull may be unpacking the same layers.
+        let turn = self.store.unpacking.wait(&chain).await;
+        let reserved = match self.store.snapshots.get(&chain) {
+            Some(_) => None,
+            None => Some(self.make(&name, &image, &chosen, &chain, turn).await?),
+        };
+        let record = record(&reference, spec, target, &chosen, chain, &documents, size);
+        let store = Arc::clone(&self.store);
+        let added = blocking(&name, move || {
+            let added = store.records.lock().add(record);
+            match reserved {
+                Some(reserved) => reserved.settle(),
+                None => store.measure(),
+            }
+            // From here on the image keeps its content.
+            drop(lease);
+            added
+        });
+        let file = |source| Error::File {
+            operation: "pulling",
+            image: name.clone(),
+            source,
+        };
+        added.await?.map_err(file)
+    }
+
+    /// What stands under the name, and what led from there to the config. The client has read all of it
+    /// just now.
+    async fn documents(
+        &self,
+        image: &Image,
+        chosen: &Chosen,
+    ) -> Result<Vec<Arc<Content>>, oci::Error> {
+        let mut documents = vec![image.manifest(&chosen.root).await?];
+        if chosen.digest != chosen.root {
+            documents.push(image.manifest(&chosen.digest).await?);
+        }
+        documents.push(image.document(&chosen.manifest.config).await?);
+        Ok(documents)
+    }
+
+    /// Keeps documents; how large manifest, config and layers are.
+    async fn keep(&self, name: &str, documents: &[Arc<Content>]) -> Result<u64, Error> {
+        let (store, kept) = (Arc::clone(&self.store), documents.to_vec());
+        let put = blocking(name, move || {
+            kept.iter()
+                .try_for_each(|document| store.blobs.put(&document.digest, &document.bytes))
+        });
+        put.await?.map_err(|source| of_store(name, source))?;
+        let own = documents.iter().rev().take(2);
+        Ok(own.map(|document| document.bytes.len() as u64).sum())
+    }
+
+    /// Downloads layers, and unpacks each as soon as it and those below it are there.
+    async fn make(
+        &self,
+        name: &str,
+        image: &Image,
+        chosen: &Chosen,
+        chain: &Digest,
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<Reserved, Error> {
+        let layers: Vec<(Descriptor, Digest)> = chosen
+            .manifest
+            .layers_of(&chosen.config)
+            .map_err(|source| Error::Choose {
+                image: name.to_owned(),
+                handler: chosen.platform.to_string(),
+                source: Box::new(importer::Error::Document {
+                    what: chosen.digest.to_string(),
+                    image: name.to_owned(),
+                    source,
+                }),
+            })?
+            .map(|(layer, diff_id)| (layer.clone(), diff_id.clone()))
+            .collect();
+        let reserved = self.reserve(name, &layers).await?;
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            layers.iter().map(|_| oneshot::channel::<()>()).unzip();
+        let stop = Arc::new(AtomicBool::new(false));
+        let _guard = StopOnDrop(Arc::clone(&stop));
+        let unpacking = Unpacking {
+            store: Arc::clone(&self.store),
+            name: name.to_owned(),
+            layers: layers.clone(),
+            chain: chain.clone(),
+            stop,
+            _turn: turn,
+        };
+        let unpacked = spawn_blocking(move || unpacking.run(receivers));
+        let downloads = stream::iter(layers.iter().zip(senders).map(Ok));
+        let downloaded = downloads.try_for_each_concurrent(None, |((layer, _), done)| async {
+            // It is never closed.
+            let _permit = self.downloads.acquire().await;
+            self.store
+                .blobs
+                .fetch(layer, image)
+                .await
+                .map_err(|source| of_store(name, source))?;
+            // If nobody waits for it, unpacking has failed, and says so itself.
+            let _ = done.send(());
+            Ok::<_, Error>(())
+        });
+        // What goes wrong first is what is told: a layer that is missing explains all else.
+        downloaded.await?;
+        let given_up = |_| Error::GivenUp {
+            image: name.to_owned(),
+        };
+        unpacked.await.map_err(given_up)??;
+        Ok(reserved)
+    }
+
+    /// Makes room for layers that are not there.
+    async fn reserve(
+        &self,
+        name: &str,
+        layers: &[(Descriptor, Digest)],
+    ) -> Result<Reserved, Error> {
+        let store = Arc::clone(&self.store);
+        let mut seen = BTreeSet::new();
+        let unique = layers
+            .iter()
+            .filter(|(layer, _)| seen.insert(&layer.digest));
+        let unique: Vec<Descriptor> = unique.map(|(layer, _)| layer.clone()).collect();
+        let taken = blocking(name, move || {
+            let missing = unique.iter().map(|layer| store.blobs.missing(layer));
+            let bytes = missing.fold(0, u64::saturating_add);
+            store.make_room(bytes)?;
+            Ok(Reserved { store, bytes })
+        });
+        taken.await?.map_err(|source| Error::NoRoom {
+            image: name.to_owned(),
+            source,
+        })
+    }
+}
+
+/// Does something that blocks where that is no harm.
+async fn blocking<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    spawn_blocking(work).await.map_err(|_| Error::GivenUp {
+        image: name.to_owned(),
+    })
+}
+
+fn of_store(name: &str, source: StoreError) -> Error {
+    Error::Blob {
+        image: name.to_owned(),
+        source,
+    }
+}
+
+/// For whom, as people are told.
+fn told(target: &Target) -> String {
+    if target.handler.is_empty() {
+        format!("the default runtime handler ({})", target.platform)
+    } else {
+        format!("runtime handler {} ({})", target.handler, target.platform)
+    }
+}
+
+/// Layers that are being unpacked, in a thread of their own.
+struct Unpacking {
+    store: Arc<Store>,
+    name: String,
+    layers: Vec<(Descriptor, Digest)>,
+    chain: Digest,
+    stop: Arc<AtomicBool>,
+    /// Until this thread is done: whoever waits for it may have gone.
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Unpacking {
+    fn file(&self, source: io::Error) -> Error {
+        Error::File {
+            operation: "unpacking",
+            image: self.name.clone(),
+            source,
+        }
+    }
+
+    fn run(&self, ready: Vec<oneshot::Receiver<()>>) -> Result<(), Error> {
+        let place = self.store.root().join("unpacking").join(self.chain.hash());
+        let scratch = Scratch::new(place).map_err(|source| self.file(source))?;
+        let rootfs = scratch.path().join("rootfs");
+        std::fs::create_dir(&rootfs).map_err(|source| self.file(source))?;
+        let room = Room::new(Arc::clone(&self.store));
+        let mut tree = Tree::new(&rootfs, room).map_err(|source| self.file(source))?;
+        for ((layer, diff_id), ready) in self.layers.iter().zip(ready) {
+            if ready.blocking_recv().is_err() {
+                return Err(Error::GivenUp {
+                    image: self.name.clone(),
+                });
+            }
+            let path = self.store.blobs.path(&layer.digest);
+            let file = File::open(path).map_err(|source| self.file(source))?;
+            let applied = snapshot::apply(&mut tree, layer, diff_id, file, &self.stop);
+            applied.map_err(|source| Error::Unpack {
+                image: self.name.clone(),
+                source: Box::new(source),
+            })?;
+        }
+        let (room, left_out) = tree.finish().map_err(|source| self.file(source))?;
+        if left_out > 0 {
+            tracing::warn!(image = %self.name, left_out, "devices or attributes could not be made");
+        }
+        let about = About {
+            bytes: room.bytes,
+            entries: room.entries,
+            left_out,
+            boot: None,
+        };
+        let added = self.store.snapshots.add(&self.chain, about, scratch);
+        added.map_err(|source| self.file(source))?;
+        self.store.measure();
+        drop(room);
+        let (store, chain) = (Arc::clone(&self.store), self.chain.clone());
+        // Nobody has to wait for the disk; see the snapshots.
+        std::thread::spawn(move || {
+            if let Err(error) = store.snapshots.settle(&chain) {
+                tracing::debug!(%chain, %error, "not known to be on the disk");
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What is to be known of an image that is complete.
+fn record(
+    reference: &Reference,
+    spec: &ImageSpec,
+    target: &Target,
+    chosen: &Chosen,
+    chain: Digest,
+    documents: &[Arc<Content>],
+    size: u64,
+) -> Record {
+    let mut tags = BTreeSet::new();
+    // A digest decides, and then the tag is a remark.
+    if reference.digest().is_none() {
+        tags.insert(reference.to_string());
+    }
+    let digest = format!("{}@{}", reference.name(), chosen.root);
+    Record {
+        id: chosen.manifest.config.digest.clone(),
+        handler: target.handler.clone(),
+        wanted: target.platform.clone(),
+        annotations: target.annotations.clone(),
+        pulled_as: crate::target::name_of(reference),
+        user_specified: spec.user_specified_image.clone(),
+        tags,
+        digests: BTreeSet::from([digest]),
+        root: chosen.root.clone(),
+        documents: documents
+            .iter()
+            .map(|document| document.digest.clone())
+            .collect(),
+        manifest: chosen.digest.clone(),
+        config: chosen.manifest.config.digest.clone(),
+        platform: chosen.platform.clone(),
+        layers: chosen.manifest.layers.clone(),
+        chain,
+        size: size.saturating_add(chosen.manifest.size().unwrap_or(u64::MAX)),
+        user: chosen.config.user.clone(),
+        pulled: Timestamp::now(),
+    }
+}
+
+/// Credentials that came with a request: a name and a password, an identity token, both in one, or a
+/// token for the registry itself. They are withheld from everybody but the one they are said to be for.
+fn keyring_of(auth: &AuthConfig, reference: &Reference) -> Keyring {
+    let host = reference.host().as_str();
+    if !auth.server_address.is_empty() && !is_for(&auth.server_address, host) {
+        return Keyring::anonymous();
+    }
+    let credential = if !auth.username.is_empty() {
+        Credential::password(&auth.username, &auth.password)
+    } else if !auth.identity_token.is_empty() {
+        Credential::Identity {
+            username: String::new(),
+            token: Secret::new(&auth.identity_token),
+        }
+    } else if let Some((username, password)) = decode(&auth.auth) {
+        Credential::password(username, password)
+    } else if !auth.registry_token.is_empty() {
+        Credential::Bearer(Secret::new(&auth.registry_token))
+    } else {
+        return Keyring::anonymous();
+    };
+    Keyring::for_host(host, credential)
+}
+
+/// Whether a server's address is that of a registry.
+fn is_for(address: &str, host: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let server = rest.split('/').next().unwrap_or_default();
+    let hub = |host: &str| {
+        matches!(
+            host,
+            "docker.io" | "index.docker.io" | "registry-1.docker.io"
+        )
+    };
+    server == host || (hub(server) && hub(host))
+}
+
+/// `user:password` in base 64; zeros at its end are not part of it.
+fn decode(auth: &str) -> Option<(String, String)> {
+    let bytes = STANDARD.decode(auth).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (username, password) = text.split_once(':')?;
+    let password = password.trim_matches('\0');
+    Some((username.to_owned(), password.to_owned()))
+}

@@ -1,0 +1,178 @@
+//! The server: which call a request is, and a graceful end.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream;
+use http::{Request, Response};
+use prost::Message;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::Grpc;
+use tonic::transport::Server;
+use tower::Service as Tower;
+
+use crate::api::{self, image_service as calls};
+use crate::rpc::{Asked, LARGEST, Serving};
+use crate::service::Service;
+use crate::socket::{Socket, SocketError};
+
+/// How long pulls that are under way may still take when the service ends.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A service that listens.
+#[derive(Debug)]
+pub struct Listening {
+    service: Service,
+    socket: Socket,
+    listener: tokio::net::UnixListener,
+}
+
+impl Listening {
+    /// Listens on a socket, which only its owner may open. Must be called where a runtime is.
+    pub fn bind(service: Service, path: &Path) -> Result<Self, SocketError> {
+        let (socket, listener) = Socket::bind(path)?;
+        Ok(Self {
+            service,
+            socket,
+            listener,
+        })
+    }
+
+    /// Answers until `stop` is ready, and then until what is under way is done, but not for long.
+    pub async fn serve(
+        self,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), tonic::transport::Error> {
+        let incoming = stream::unfold(self.listener, |listener| async {
+            Some((listener.accept().await.map(|(stream, _)| stream), listener))
+        });
+        let (told, mut asked) = tokio::sync::watch::channel(());
+        let serving = Server::builder().serve_with_incoming_shutdown(
+            Answering(self.service),
+            incoming.boxed(),
+            async move {
+                stop.await;
+                // Nobody else may connect; from now on time counts.
+                drop(self.socket);
+                drop(told);
+            },
+        );
+        tokio::select! {
+            ended = serving => ended,
+            () = async {
+                // It never says anything, but ends.
+                let _ = asked.changed().await;
+                tokio::time::sleep(GRACE).await;
+            } => {
+                tracing::warn!("ending with requests under way");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Finds out which call a request is.
+#[derive(Debug, Clone)]
+struct Answering(Service);
+
+impl Tower<Request<Body>> for Answering {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let service = self.0.clone();
+        Box::pin(async move { Ok(answer(service, request).await) })
+    }
+}
+
+async fn answer(service: Service, request: Request<Body>) -> Response<Body> {
+    let limit = limit(&request);
+    let answering = dispatch(service, request);
+    match limit {
+        None => answering.await,
+        Some(limit) => tokio::time::timeout(limit, answering)
+            .await
+            .unwrap_or_else(|_| {
+                let text = "it was not done before its deadline";
+                Status::deadline_exceeded(text).into_http()
+            }),
+    }
+}
+
+async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
+    match request.uri().path() {
+        calls::LIST_IMAGES => unary(request, move |asked| service.clone().list(asked)).await,
+        calls::IMAGE_STATUS => unary(request, move |asked| service.clone().status(asked)).await,
+        calls::PULL_IMAGE => unary(request, move |asked| service.clone().pull(asked)).await,
+        calls::REMOVE_IMAGE => unary(request, move |asked| service.clone().remove(asked)).await,
+        calls::IMAGE_FS_INFO => unary(request, move |asked| service.clone().fs_info(asked)).await,
+        calls::STREAM_IMAGES => {
+            let streaming = tower::service_fn(move |asked: tonic::Request<Asked<_>>| {
+                let images = service.clone().stream(asked.into_inner());
+                async move { images.await.map(tonic::Response::new) }
+            });
+            let mut grpc = Grpc::new(Serving::<api::ListImagesRequest>::default());
+            grpc.server_streaming(streaming, request).await
+        }
+        path => match service.backend() {
+            // Runtimes have more than images, and clients may use one socket for all of it.
+            Some(backend) => backend.pass(request).await,
+            None if path == api::VERSION => {
+                unary(request, |_: Asked<api::Nothing>| async {
+                    Ok(Service::version())
+                })
+                .await
+            }
+            None => {
+                let text = format!("{path} is not served here: this is an image service");
+                Status::unimplemented(text).into_http()
+            }
+        },
+    }
+}
+
+/// A question with one answer.
+async fn unary<T, F, Answer>(request: Request<Body>, call: F) -> Response<Body>
+where
+    T: Message + Default + Send + 'static,
+    F: Fn(Asked<T>) -> Answer,
+    Answer: Future<Output = Result<Bytes, Status>>,
+{
+    let service = tower::service_fn(|asked: tonic::Request<Asked<T>>| {
+        let answer = call(asked.into_inner());
+        async move { answer.await.map(tonic::Response::new) }
+    });
+    let grpc = Grpc::new(Serving::<T>::default());
+    grpc.max_decoding_message_size(LARGEST)
+        .unary(service, request)
+        .await
+}
+
+/// How long a client waits (`grpc-timeout`), and a little less: the transport has a clock of its own,
+/// which would say that the client has gone.
+fn limit(request: &Request<Body>) -> Option<Duration> {
+    let text = request.headers().get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    let limit = match unit {
+        "H" => Duration::from_secs(number.checked_mul(3600)?),
+        "M" => Duration::from_secs(number.checked_mul(60)?),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    };
+    Some(limit.saturating_sub(Duration::from_millis(1)))
+}

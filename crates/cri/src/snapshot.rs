@@ -1,0 +1,140 @@
+//! Layers as files: all layers of an image, one over the other, in one folder.
+//!
+//! A snapshot is made beside its place, and gets its name when all layers are in it and have been
+//! verified. It is named after what is in it (the chain id of the image specification), so that images of
+//! the same layers share it.
+
+mod tree;
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use disk::{Contents, Layer, Limits};
+use platform::{Algorithm, Descriptor, Digest};
+
+pub(crate) use tree::{Room, Tree};
+
+/// The name of layers that lie over each other, by the digests that they have unpacked.
+pub(crate) fn chain_id(diff_ids: &[Digest]) -> Digest {
+    let mut diff_ids = diff_ids.iter();
+    let Some(first) = diff_ids.next() else {
+        return Digest::sha256(b"");
+    };
+    let chain = diff_ids.fold(first.clone(), |below, next| {
+        Digest::sha256(format!("{below} {next}").as_bytes())
+    });
+    // One layer is its own chain. All snapshots are in one folder, and so are named alike.
+    if chain.algorithm() == Algorithm::Sha256 {
+        chain
+    } else {
+        Digest::sha256(chain.to_string().as_bytes())
+    }
+}
+
+/// How much may come out of a layer: no container has files of this size.
+fn limits() -> Limits {
+    Limits {
+        unpacked: 1 << 40,
+        free: 1 << 30,
+        ratio: 200,
+        ..Limits::default()
+    }
+}
+
+/// Reads a layer only as long as somebody wants it.
+struct Stoppable<R> {
+    from: R,
+    stop: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for Stoppable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("nobody wants it any more"));
+        }
+        self.from.read(buffer)
+    }
+}
+
+/// Unpacks a layer over those that are there.
+pub(crate) fn apply(
+    tree: &mut Tree,
+    layer: &Descriptor,
+    diff_id: &Digest,
+    from: impl Read + Send + 'static,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), disk::Error> {
+    let layer = Layer {
+        digest: layer.digest.clone(),
+        is_verified: true,
+        size: Some(layer.size),
+        diff_id: Some(diff_id.clone()),
+        contents: Contents::Archive,
+    };
+    let from = Stoppable {
+        from,
+        stop: Arc::clone(stop),
+    };
+    tree.next_layer();
+    disk::extract(&layer, Box::new(from), limits(), tree)
+}
+
+/// Removes a folder and all that is in it, whatever its permissions are.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // Folders of images may be read-only, which only the superuser can ignore.
+            make_writable(path)?;
+            fs::remove_dir_all(path)
+        }
+        done => done,
+    }
+}
+
+fn make_writable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_writable(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A folder that is being made. It goes when this is dropped, unless it was named.
+#[derive(Debug)]
+pub(crate) struct Scratch(Option<PathBuf>);
+
+impl Scratch {
+    pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
+        remove_tree(&path)?;
+        fs::create_dir(&path)?;
+        Ok(Self(Some(path)))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Gives it its name.
+    pub(crate) fn name(mut self, to: &Path) -> io::Result<()> {
+        let from = self.0.take().unwrap_or_default();
+        fs::rename(&from, to).inspect_err(|_| self.0 = Some(from))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0
+            && let Err(error) = remove_tree(path)
+        {
+            tracing::warn!(path = %path.display(), %error, "half a snapshot stays");
+        }
+    }
+}

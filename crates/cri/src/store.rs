@@ -1,0 +1,284 @@
+//! What is on the disk: blobs, snapshots, and what is known of images.
+//!
+//! ```text
+//! ROOT/lock                       one process at a time
+//! ROOT/images.json                images: names, handlers, what they are made of
+//! ROOT/oci-layout, ROOT/blobs/    content by digest, as an OCI layout has it
+//! ROOT/ingest/                    downloads that are not complete
+//! ROOT/snapshots/sha256/HASH/     rootfs/ and about.json, by chain id
+//! ROOT/unpacking/, ROOT/trash/    what is not a snapshot yet, or no more; emptied at every start
+//! ```
+//!
+//! Everything gets its name when it is complete, and an image is known when everything of it has a name. So
+//! whenever the process ends, what is known is whole; the rest is garbage, or is gone on with.
+
+mod leases;
+mod snapshots;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use oci::{BlobStore, Kept, StoreError, Turns};
+use parking_lot::Mutex;
+use platform::Digest;
+
+use crate::quota::{NoRoom, Quota};
+use crate::records::{Record, Records};
+use crate::snapshot::remove_tree;
+
+pub(crate) use leases::{Lease, Leases};
+pub(crate) use snapshots::{About, Snapshots};
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("opening {}: another process is at it", path.display())]
+    Busy {
+        /// The store.
+        path: PathBuf,
+    },
+    /// A file or a folder did not do as it should.
+    #[error("{operation} {}", path.display())]
+    File {
+        /// `making`, `reading`...
+        operation: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// See there.
+    #[error(transparent)]
+    Blobs(#[from] StoreError),
+}
+
+/// What is on the disk.
+#[derive(Debug)]
+pub(crate) struct Store {
+    root: PathBuf,
+    pub(crate) blobs: BlobStore,
+    pub(crate) records: Mutex<Records>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) quota: Quota,
+    leases: Leases,
+    /// Who is unpacking which snapshot.
+    pub(crate) unpacking: Turns<Digest>,
+    /// Held as long as this is there.
+    _lock: File,
+}
+
+/// What may go.
+#[derive(Debug)]
+pub(crate) enum Garbage<'a> {
+    /// What an image that has gone was made of.
+    Of(&'a Record),
+    /// Whatever nobody needs, if it is this old.
+    Older(Duration),
+}
+
+impl Store {
+    /// Opens the store in a folder, and forgets all that is not whole.
+    pub(crate) fn open(root: &Path, limit: Option<u64>) -> Result<Self, OpenError> {
+        let failed = |operation, path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::File {
+                operation,
+                path,
+                source,
+            }
+        };
+        for folder in ["", "snapshots/sha256", "unpacking", "trash"] {
+            let path = root.join(folder);
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(0o711);
+            builder.create(&path).map_err(failed("making", &path))?;
+        }
+        // Others may pass through to a snapshot that they are given, and see nothing else.
+        let mode = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(root, mode).map_err(failed("opening", root))?;
+        let lock = root.join("lock");
+        let file = File::create(&lock).map_err(failed("opening", &lock))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let path = root.to_owned();
+                return Err(OpenError::Busy { path });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("locking", &lock)(source)),
+        }
+        for folder in ["unpacking", "trash"] {
+            empty(&root.join(folder)).map_err(failed("emptying", &root.join(folder)))?;
+        }
+        let blobs = BlobStore::open(root)?;
+        let path = root.join("images.json");
+        let records = known(&path).map_err(failed("reading", &path))?;
+        let place = root.join("snapshots");
+        let snapshots = Snapshots::open(&place).map_err(failed("reading", &place))?;
+        let store = Self {
+            root: root.to_owned(),
+            blobs,
+            records: Mutex::new(records),
+            snapshots,
+            quota: Quota::new(limit),
+            leases: Leases::default(),
+            unpacking: Turns::default(),
+            _lock: file,
+        };
+        store.check().map_err(failed("writing", &path))?;
+        store.measure();
+        Ok(store)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Forgets images of which something is missing or damaged. Layers are not read here: what matters of
+    /// them is in the snapshot.
+    fn check(&self) -> io::Result<()> {
+        self.records.lock().retain(|record| {
+            let broken = record
+                .documents
+                .iter()
+                .find(|digest| self.blobs.read(digest).is_err());
+            if let Some(digest) = broken {
+                tracing::warn!(image = %record.id, %digest, "forgotten: a document is damaged");
+                let _ = self.blobs.remove(digest);
+                return false;
+            }
+            let whole = self.snapshots.get(&record.chain).is_some();
+            if !whole {
+                tracing::warn!(image = %record.id, snapshot = %record.chain, "forgotten: its snapshot is not whole");
+            }
+            whole
+        })
+    }
+
+    /// Reads all layers and removes those that are damaged: the next pull downloads them again. This
+    /// takes as long as the disk does; `stop` ends it.
+    pub(crate) fn scrub(&self, stop: &AtomicBool) {
+        let Ok(all) = self.blobs.complete() else {
+            return;
+        };
+        for Kept { digest, .. } in all {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            match self.blobs.verify(&digest, stop) {
+                Ok(true) => {}
+                Ok(false) => tracing::warn!(%digest, "removed: it was damaged"),
+                // It may have been removed since.
+                Err(error) => tracing::debug!(%digest, %error, "not verified"),
+            }
+        }
+    }
+
+    /// Looks how much is there.
+    pub(crate) fn measure(&self) {
+        let blobs = self.blobs.complete().unwrap_or_default();
+        let unfinished = self.blobs.unfinished().unwrap_or_default();
+        let files = blobs.iter().chain(&unfinished).map(|kept| kept.size);
+        let bytes: u64 = files.sum();
+        self.quota
+            .found(bytes.saturating_add(self.snapshots.bytes()));
+    }
+
+    /// Makes room for what is to come. What nobody needs goes before anybody is refused.
+    pub(crate) fn make_room(&self, bytes: u64) -> Result<(), NoRoom> {
+        self.quota.take(bytes).or_else(|_| {
+            self.collect(&Garbage::Older(Duration::ZERO));
+            self.quota.take(bytes)
+        })
+    }
+
+    /// Keeps content from being collected while it is not yet part of an image.
+    pub(crate) fn lease(self: &Arc<Self>, digests: BTreeSet<Digest>) -> Lease {
+        Lease::new(self, digests)
+    }
+
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Removes what nobody needs.
+    pub(crate) fn collect(&self, garbage: &Garbage<'_>) {
+        let (mut blobs, mut chains): (Vec<Digest>, Vec<Digest>) = (Vec::new(), Vec::new());
+        match garbage {
+            Garbage::Of(record) => {
+                blobs.extend(record.blobs().cloned());
+                chains.push(record.chain.clone());
+            }
+            Garbage::Older(age) => {
+                let now = SystemTime::now();
+                let is_old =
+                    |when: SystemTime| now.duration_since(when).is_ok_and(|passed| passed >= *age);
+                let complete = self.blobs.complete().unwrap_or_default().into_iter();
+                let all = complete.chain(self.blobs.unfinished().unwrap_or_default());
+                blobs.extend(
+                    all.filter(|kept| is_old(kept.modified))
+                        .map(|kept| kept.digest),
+                );
+                chains.extend(self.snapshots.older(is_old));
+            }
+        }
+        for digest in blobs {
+            self.leases.unless_leased(&digest, || {
+                if self.needs(|record| record.blobs().any(|blob| *blob == digest)) {
+                    return;
+                }
+                if let Err(error) = self.blobs.remove(&digest) {
+                    tracing::warn!(%digest, %error, "garbage stays");
+                }
+            });
+        }
+        for chain in chains {
+            let mut trash = None;
+            self.leases.unless_leased(&chain, || {
+                if !self.needs(|record| record.chain == chain) {
+                    trash = self.snapshots.discard(&chain, &self.root.join("trash"));
+                }
+            });
+            // That takes long, and nobody has to wait for it.
+            if let Some(trash) = trash
+                && let Err(error) = remove_tree(&trash)
+            {
+                tracing::warn!(path = %trash.display(), %error, "garbage stays until the next start");
+            }
+        }
+        self.measure();
+    }
+
+    fn needs(&self, this: impl Fn(&Record) -> bool) -> bool {
+        self.records.lock().all().iter().any(this)
+    }
+}
+
+/// What is known of images. If that cannot be read, nothing is: content is still there, so that pulling
+/// again costs little.
+fn known(path: &Path) -> io::Result<Records> {
+    match Records::open(path) {
+        Ok(records) => Ok(records),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+        Err(error) => {
+            let aside = path.with_extension("json.damaged");
+            tracing::warn!(path = %path.display(), %error, kept = %aside.display(), "images are forgotten");
+            fs::rename(path, &aside)?;
+            Records::open(path)
+        }
+    }
+}
+
+fn empty(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        remove_tree(&path).or_else(|_| fs::remove_file(&path))?;
+    }
+    Ok(())
+}

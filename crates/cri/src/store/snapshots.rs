@@ -1,0 +1,170 @@
+//! Snapshots that are complete.
+//!
+//! What was written may still be on its way to the disk when a snapshot gets its name: waiting for that
+//! would make every pull slower. So a snapshot says in which run of the machine it was made, until all
+//! of it is on the disk. If the machine stops before that, the snapshot is not believed, and is unpacked
+//! again. That the process alone is killed does no harm.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use platform::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::Scratch;
+
+/// What is known of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct About {
+    /// Bytes of its files.
+    pub(crate) bytes: u64,
+    /// Files and folders.
+    pub(crate) entries: u64,
+    /// Devices and attributes that could not be made.
+    pub(crate) left_out: u64,
+    /// The run of the machine in which it was made, unless it is on the disk for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) boot: Option<String>,
+}
+
+/// All snapshots.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    folder: PathBuf,
+    boot: String,
+    known: Mutex<BTreeMap<Digest, About>>,
+}
+
+impl Snapshots {
+    /// Finds the snapshots of a folder, and removes those that are not whole.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = boot.trim().to_owned();
+        let mut known = BTreeMap::new();
+        for entry in fs::read_dir(folder.join("sha256"))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let digest = name.to_str().map(|name| format!("sha256:{name}").parse());
+            let about = fs::read(entry.path().join("about.json"));
+            let about = about
+                .ok()
+                .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let whole = about.filter(|about: &About| {
+                about.boot.as_ref().is_none_or(|made| *made == boot)
+                    && entry.path().join("rootfs").is_dir()
+            });
+            match (digest, whole) {
+                (Some(Ok(digest)), Some(about)) => {
+                    known.insert(digest, about);
+                }
+                _ => {
+                    tracing::warn!(path = %entry.path().display(), "removed: this snapshot is not whole");
+                    crate::snapshot::remove_tree(&entry.path())?;
+                }
+            }
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            boot,
+            known: Mutex::new(known),
+        })
+    }
+
+    fn place(&self, chain: &Digest) -> PathBuf {
+        let folder = self.folder.join(chain.algorithm().name());
+        folder.join(chain.hash())
+    }
+
+    /// Where the files of a snapshot are.
+    pub(crate) fn rootfs(&self, chain: &Digest) -> PathBuf {
+        self.place(chain).join("rootfs")
+    }
+
+    pub(crate) fn get(&self, chain: &Digest) -> Option<About> {
+        self.known.lock().get(chain).cloned()
+    }
+
+    /// Bytes of all.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.known.lock().values().map(|about| about.bytes).sum()
+    }
+
+    /// Files and folders of all.
+    pub(crate) fn entries(&self) -> u64 {
+        self.known.lock().values().map(|about| about.entries).sum()
+    }
+
+    /// Gives a snapshot its name.
+    pub(crate) fn add(&self, chain: &Digest, mut about: About, made: Scratch) -> io::Result<()> {
+        about.boot = Some(self.boot.clone());
+        write(made.path(), &about)?;
+        made.name(&self.place(chain))?;
+        self.known.lock().insert(chain.clone(), about);
+        Ok(())
+    }
+
+    /// Waits until all of a snapshot is on the disk, and notes that.
+    pub(crate) fn settle(&self, chain: &Digest) -> io::Result<()> {
+        let Some(mut about) = self.get(chain).filter(|about| about.boot.is_some()) else {
+            return Ok(());
+        };
+        let place = self.place(chain);
+        sync(&File::open(&place)?)?;
+        about.boot = None;
+        write(&place, &about)?;
+        if let Some(known) = self.known.lock().get_mut(chain) {
+            *known = about;
+        }
+        Ok(())
+    }
+
+    /// Takes a snapshot away; where it is to be removed.
+    pub(super) fn discard(&self, chain: &Digest, trash: &Path) -> Option<PathBuf> {
+        let mut known = self.known.lock();
+        known.remove(chain)?;
+        let to = trash.join(chain.hash());
+        match fs::rename(self.place(chain), &to) {
+            Ok(()) => Some(to),
+            Err(error) => {
+                tracing::warn!(%chain, %error, "a snapshot stays");
+                None
+            }
+        }
+    }
+
+    /// Snapshots that were made long ago.
+    pub(super) fn older(&self, is_old: impl Fn(SystemTime) -> bool) -> Vec<Digest> {
+        let known: Vec<Digest> = self.known.lock().keys().cloned().collect();
+        let made = |chain: &Digest| {
+            let about = fs::metadata(self.place(chain).join("about.json"));
+            about.and_then(|about| about.modified()).ok()
+        };
+        let old = known.into_iter();
+        old.filter(|chain| made(chain).is_some_and(&is_old))
+            .collect()
+    }
+}
+
+fn write(folder: &Path, about: &About) -> io::Result<()> {
+    let part = folder.join("about.json.part");
+    let mut file = File::create(&part)?;
+    file.write_all(&serde_json::to_vec(about)?)?;
+    file.sync_all()?;
+    fs::rename(&part, folder.join("about.json"))
+}
+
+#[cfg(target_os = "linux")]
+fn sync(folder: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(folder)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync(_: &File) -> io::Result<()> {
+    rustix::fs::sync();
+    Ok(())
+}

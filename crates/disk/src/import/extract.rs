@@ -1,0 +1,117 @@
+//! All entries of a layer, for whoever makes files of them.
+
+use std::io::{self, Read};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use platform::Hasher;
+
+use super::Layer;
+use super::flow::{self, Flow, Hash, Shared};
+use super::layer::PLACES;
+use super::pool::Pool;
+use crate::error::Error;
+use crate::overlay::show;
+use crate::tar::{Entry, Event, Reader};
+use crate::unpack::{Limits, Unpacker};
+
+/// Makes files of what is in a layer. Entries come in the order of the archive; after each come its
+/// data, and then its end.
+pub trait Extract {
+    /// An entry begins.
+    fn entry(&mut self, entry: Entry) -> io::Result<()>;
+
+    /// The next bytes of the entry.
+    fn data(&mut self, data: &[u8]) -> io::Result<()>;
+
+    /// There is no more of the entry.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+/// Unpacks a layer to its end. An error says that what was made of it so far is of no use: so does one
+/// that what is in it is not what its diff-id says, which is known last. The digest of the layer itself is
+/// for whoever reads it to check.
+pub fn extract(
+    layer: &Layer,
+    from: Box<dyn Read + Send>,
+    limits: Limits,
+    to: &mut dyn Extract,
+) -> Result<(), Error> {
+    let (shared, pool) = (Shared::default(), Pool::default());
+    let algorithm = layer.diff_id.as_ref().unwrap_or(&layer.digest).algorithm();
+    let hasher = Hasher::new(algorithm);
+    std::thread::scope(|scope| {
+        let (raw_to, raw_from) = sync_channel(PLACES);
+        let (flow_to, flow_from) = sync_channel(PLACES);
+        let (hash_to, hash_from) = sync_channel(PLACES);
+        let (shared, pool) = (&shared, &pool);
+        let fetching =
+            scope.spawn(move || flow::fetch(from, layer, 0, false, raw_to, pool, shared));
+        let unpacker = Unpacker::new(limits);
+        scope.spawn(move || flow::unpack(unpacker, &raw_from, &flow_to, pool, None));
+        let hashing = scope.spawn(move || flow::hash(hasher, &hash_from));
+        let result = consume(layer, flow_from, hash_to, to);
+        if result.is_err() {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        let gone = |_| Err(Error::Cancelled);
+        let fetched = fetching.join().unwrap_or_else(gone);
+        let found = hashing.join().map_err(|_| Error::Cancelled);
+        // That bytes could not be had explains what is missing, not the other way.
+        fetched?;
+        result?;
+        let found = found?;
+        match &layer.diff_id {
+            Some(expected) if *expected != found => Err(Error::DigestMismatch {
+                what: "diff-id",
+                layer: layer.digest.to_string(),
+                found: found.to_string(),
+                expected: expected.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Takes all that comes out of a layer.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "that the channels are closed is how the other threads know"
+)]
+fn consume(
+    layer: &Layer,
+    from: Receiver<Flow>,
+    hash: SyncSender<Hash>,
+    to: &mut dyn Extract,
+) -> Result<(), Error> {
+    let mut reader = Reader::default();
+    let mut path = Vec::new();
+    for flow in from {
+        let data = match flow {
+            Flow::Data(data) => data,
+            Flow::Boundary { .. } => continue,
+            Flow::Failed(error) => return Err(error),
+            Flow::End => return Ok(reader.end()?),
+        };
+        hash.send(Hash::Data(data.clone()))
+            .map_err(|_| Error::Cancelled)?;
+        let mut data: &[u8] = &data;
+        while let Some(event) = reader.next(&mut data)? {
+            let done = match event {
+                Event::Entry(entry) => {
+                    path.clone_from(&entry.path);
+                    to.entry(entry)
+                }
+                Event::Data(data) => to.data(data),
+                Event::End => to.end(),
+            };
+            done.map_err(|source| Error::Extract {
+                path: show(&path),
+                layer: layer.digest.to_string(),
+                source,
+            })?;
+        }
+    }
+    // The unpacking thread always says how it ended; if it did not, the fetching one says why.
+    Err(Error::Cancelled)
+}

@@ -1,0 +1,189 @@
+use std::sync::atomic::AtomicBool;
+
+use platform::{MediaType, Source};
+use serde_json::Value;
+use testkit::{HostileServer, Layout, Misdeed};
+
+use super::*;
+use crate::{Client, Keyring, Retry, Roots, Routes, Settings};
+
+fn client(host: &str) -> Client {
+    let mut settings = Settings::new(Roots::none());
+    settings.retry = Retry {
+        attempts: 1,
+        resumes: 0,
+        ..Retry::default()
+    };
+    Client::new(settings, Routes::direct().with_plain(host))
+}
+
+async fn image(host: &str) -> Image {
+    let source: Source = format!("docker://{host}/a/b:c").parse().unwrap();
+    let keyring = Arc::new(Keyring::anonymous());
+    Image::open(&source, &client(host), keyring).await.unwrap()
+}
+
+fn descriptor(bytes: &[u8]) -> Descriptor {
+    Descriptor {
+        media_type: MediaType::default(),
+        digest: Digest::sha256(bytes),
+        size: bytes.len() as u64,
+        platform: None,
+        artifact_type: String::new(),
+        annotations: std::collections::BTreeMap::new(),
+    }
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    (0..length).map(|n| (n * 7 % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn a_blob_that_broke_off_is_gone_on_with() {
+    let bytes = noise(300_000);
+    let whole = bytes.clone();
+    let server = HostileServer::start(move |asked| match asked.offset() {
+        0 => Misdeed::cut(200, whole[..100_000].to_vec(), whole.len()),
+        offset => Misdeed::answer(206, whole[offset..].to_vec()).with(
+            "Content-Range",
+            &format!("bytes {offset}-{}/{}", whole.len() - 1, whole.len()),
+        ),
+    })
+    .await
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let (image, wanted) = (image(&server.host()).await, descriptor(&bytes));
+    assert_eq!(store.missing(&wanted), 300_000);
+    let error = store.fetch(&wanted, &image).await.unwrap_err();
+    assert!(matches!(error, StoreError::Registry(_)), "{error}");
+    assert_eq!(store.size(&wanted.digest), None);
+    assert_eq!(store.missing(&wanted), 200_000);
+    // Another process, as it were.
+    let store = BlobStore::open(folder.path()).unwrap();
+    store.fetch(&wanted, &image).await.unwrap();
+    assert_eq!(store.missing(&wanted), 0);
+    assert_eq!(fs::read(store.path(&wanted.digest)).unwrap(), bytes);
+    assert_eq!(store.unfinished().unwrap(), []);
+    assert_eq!(store.complete().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_there_before_is_not_believed() {
+    let bytes = noise(300_000);
+    let whole = bytes.clone();
+    let server = HostileServer::start(move |asked| match asked.offset() {
+        0 => Misdeed::answer(200, whole.clone()),
+        offset => Misdeed::answer(206, whole[offset..].to_vec()).with(
+            "Content-Range",
+            &format!("bytes {offset}-{}/{}", whole.len() - 1, whole.len()),
+        ),
+    })
+    .await
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let wanted = descriptor(&bytes);
+    fs::write(store.part(&wanted.digest), noise(5000).repeat(3)).unwrap();
+    store
+        .fetch(&wanted, &image(&server.host()).await)
+        .await
+        .unwrap();
+    assert_eq!(fs::read(store.path(&wanted.digest)).unwrap(), bytes);
+}
+
+#[tokio::test]
+async fn what_is_something_else_gets_no_name() {
+    let (bytes, other) = (noise(1000), noise(999).into_iter().chain([1]));
+    let other: Vec<u8> = other.collect();
+    let server = HostileServer::start(move |_| Misdeed::answer(200, other.clone()))
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let wanted = descriptor(&bytes);
+    let image = image(&server.host()).await;
+    let error = store.fetch(&wanted, &image).await.unwrap_err();
+    assert!(error.to_string().contains("the content is"), "{error}");
+    assert_eq!(store.complete().unwrap(), []);
+    assert_eq!(store.unfinished().unwrap(), []);
+    let error = store.put(&wanted.digest, b"else").unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert_eq!(store.size(&wanted.digest), None);
+}
+
+#[tokio::test]
+async fn many_who_want_the_same_blob_download_it_once() {
+    let bytes = noise(200_000);
+    let whole = bytes.clone();
+    let server = HostileServer::start(move |_| Misdeed::answer(200, whole.clone()))
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let (image, wanted) = (image(&server.host()).await, descriptor(&bytes));
+    let all = (0..20).map(|_| store.fetch(&wanted, &image));
+    for done in futures::future::join_all(all).await {
+        done.unwrap();
+    }
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[test]
+fn many_may_keep_the_same_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    for round in 0..20_u8 {
+        let digest = Digest::sha256(&[round]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| store.put(&digest, &[round]).unwrap());
+            }
+        });
+        assert_eq!(store.read(&digest).unwrap(), [round]);
+    }
+    fs::write(folder.path().join("ingest/.7"), "half").unwrap();
+    BlobStore::open(folder.path()).unwrap();
+    assert_eq!(
+        fs::read_dir(folder.path().join("ingest")).unwrap().count(),
+        0
+    );
+}
+
+#[test]
+fn damage_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let digest = Digest::sha256(b"some");
+    store.put(&digest, b"some").unwrap();
+    let stop = AtomicBool::new(false);
+    assert!(store.verify(&digest, &stop).unwrap());
+    assert_eq!(store.read(&digest).unwrap(), b"some");
+    fs::write(store.path(&digest), b"same").unwrap();
+    assert!(store.read(&digest).is_err());
+    assert!(!store.verify(&digest, &stop).unwrap());
+    assert_eq!(store.size(&digest), None);
+}
+
+#[tokio::test]
+async fn a_store_is_a_layout_that_others_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(&folder.path().join("layout")).unwrap();
+    let made = layout.image("arm64", &[b""], &Value::Null).unwrap();
+    let digest: Digest = made["digest"].as_str().unwrap().parse().unwrap();
+    let from = folder.path().join("layout").join(digest.blob_path());
+    let place = folder.path().join("store");
+    let store = BlobStore::open(&place).unwrap();
+    store.put(&digest, &fs::read(from).unwrap()).unwrap();
+    let source = format!("oci:{}@{digest}", place.display());
+    let source: Source = source.parse().unwrap();
+    fs::write(
+        place.join("index.json"),
+        r#"{"schemaVersion":2,"manifests":[]}"#,
+    )
+    .unwrap();
+    let (client, keyring) = (client("x"), Arc::new(Keyring::anonymous()));
+    let image = Image::open(&source, &client, keyring).await.unwrap();
+    let found = image.manifest(&digest).await.unwrap();
+    assert_eq!(found.digest, digest);
+}
