@@ -13,6 +13,8 @@ mod status;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use cluster::{Read, try_version};
+
 /// Build, rewrite and check releases, make a cluster multi-arch, and see whether it truly is.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

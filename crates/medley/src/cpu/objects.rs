@@ -21,14 +21,14 @@ use crate::governance::output::remark;
 const PAGE: u32 = 500;
 
 /// What decisions follow from.
-pub(super) struct World {
-    pub(super) index: Index,
-    pub(super) settings: Settings,
+pub(crate) struct World {
+    pub(crate) index: Index,
+    pub(crate) settings: Settings,
 }
 
 impl World {
     /// Reads nodes, policy and settings. What makes no sense in the policy is said.
-    pub(super) async fn read(client: &Client) -> anyhow::Result<Self> {
+    pub(crate) async fn read(client: &Client) -> anyhow::Result<Self> {
         let nodes: Vec<Node> = all(&Api::all(client.clone()), &ListParams::default())
             .await?
             .unwrap_or_default();
@@ -70,10 +70,21 @@ impl World {
         client: &Client,
         namespace: Option<&str>,
     ) -> anyhow::Result<Vec<Running>> {
-        let instances: Vec<VirtualMachineInstance> =
-            all(&scoped(client, namespace), &ListParams::default())
-                .await?
-                .ok_or_else(not_installed)?;
+        let found = self.try_all_running(client, namespace).await?;
+        found.ok_or_else(not_installed)
+    }
+
+    /// The same; nothing if there are no virtual machines in this cluster.
+    pub(crate) async fn try_all_running(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<Option<Vec<Running>>> {
+        let instances: Option<Vec<VirtualMachineInstance>> =
+            all(&scoped(client, namespace), &ListParams::default()).await?;
+        let Some(instances) = instances else {
+            return Ok(None);
+        };
         let instances = instances.iter().filter(|instance| is_alive(instance));
         let mut machines: Vec<(String, Running)> = instances
             .map(|instance| (instance.uid().unwrap_or_default(), self.placed(instance)))
@@ -103,7 +114,7 @@ impl World {
             let (a, b) = (&a.machine, &b.machine);
             (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
         });
-        Ok(machines)
+        Ok(Some(machines))
     }
 
     /// The machine of an instance as KubeVirt will admit it, or has.

@@ -51,8 +51,8 @@ pub(super) struct ReleaseArguments {
 }
 
 /// All that was read.
-pub(super) struct Read {
-    pub(super) version: ClusterVersion,
+pub(crate) struct Read {
+    pub(crate) version: ClusterVersion,
     pub(super) operators: Vec<ClusterOperator>,
     pub(super) plan: Option<Plan>,
     pub(super) now: Timestamp,
@@ -75,32 +75,41 @@ impl ReleaseArguments {
         let client = self.cluster.client().await?;
         let version = version(&client).await?;
         let payload = payload.map(|it| selected(it, &version));
+        Read::of(&client, version, payload).await
+    }
+}
+
+impl Read {
+    /// Reads a cluster on its way to a release, of which more is known if it is given.
+    pub(crate) async fn of(
+        client: &Client,
+        version: ClusterVersion,
+        payload: Option<Payload>,
+    ) -> anyhow::Result<Self> {
         let mut known = KnownPayloads::of(&version);
         if let (Some(payload), Some(status)) = (&payload, &version.status) {
             known.add(&status.desired.image, payload.metadata.architecture());
         }
         // Of pods only the release tells what they should run.
         let pods = match &payload {
-            Some(_) => list(&client, "Pods").await?,
+            Some(_) => list(client, "Pods").await?,
             None => Vec::new(),
         };
-        Ok(Read {
-            operators: list(&client, "ClusterOperators").await?,
+        Ok(Self {
+            operators: list(client, "ClusterOperators").await?,
             plan: payload.as_ref().map(Plan::new),
             images: payload.as_ref().map(|it| ReleaseImages::of(&it.images)),
             pods,
-            pools: list(&client, "MachineConfigPools").await?,
-            nodes: list(&client, "Nodes").await?,
-            configurations: configurations(&client).await?,
-            machine_config_image: machine_config_image(&client).await?,
+            pools: list(client, "MachineConfigPools").await?,
+            nodes: list(client, "Nodes").await?,
+            configurations: configurations(client).await?,
+            machine_config_image: machine_config_image(client).await?,
             known,
             now: Timestamp::now(),
             version,
         })
     }
-}
 
-impl Read {
     /// What the pods of an operator run.
     pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<Running> {
         running(operator, &self.pods)
@@ -114,7 +123,7 @@ impl Read {
     }
 
     /// What is to be said of all of it.
-    pub(super) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> Report {
         let wanted = |operator: &&ClusterOperator| {
             let name = operator.name_any();
             let plan = self.plan.as_ref();
@@ -184,13 +193,21 @@ fn selection(version: &ClusterVersion) -> Selection {
 
 /// The release that a cluster runs or is on its way to.
 pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
-    let api: Api<ClusterVersion> = Api::all(client.clone());
-    match api.get(CLUSTER_VERSION).await {
-        Ok(found) => Ok(found),
-        // Also a kind that nobody serves is answered with 404.
-        Err(kube::Error::Api(status)) if status.code == 404 => bail!(
+    match try_version(client).await? {
+        Some(found) => Ok(found),
+        None => bail!(
             "there is no ClusterVersion {CLUSTER_VERSION} (clusterversions.config.openshift.io): the cluster does not say which release it runs"
         ),
+    }
+}
+
+/// The same; nothing if the cluster does not say.
+pub(crate) async fn try_version(client: &Client) -> anyhow::Result<Option<ClusterVersion>> {
+    let api: Api<ClusterVersion> = Api::all(client.clone());
+    match api.get(CLUSTER_VERSION).await {
+        Ok(found) => Ok(Some(found)),
+        // Also a kind that nobody serves is answered with 404.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(said(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}"))),
     }
 }
