@@ -257,7 +257,7 @@ async fn what_time_does_not_allow_is_noted_and_the_rest_is_kept() -> anyhow::Res
     );
     assert!(folder.join("version").exists());
     for wrong in ["0s", "-1s", "soon"] {
-        let said = world.gather(&["--timeout", wrong]).await?;
+        let said = world.gather(&[&format!("--timeout={wrong}")]).await?;
         assert_eq!(said.code, Some(1), "{wrong}");
         has(&said.err, &["--timeout", wrong]);
     }

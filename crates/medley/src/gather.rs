@@ -95,21 +95,20 @@ fn duration(text: &str) -> Result<SignedDuration, String> {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let limits = arguments.limits(now)?;
-    let (folder, archive) = match &arguments.dest_dir {
-        Some(path) => (Folder::at(path)?, None),
-        None => {
-            let path = arguments.to.clone().unwrap_or_else(|| {
-                let stamp = now.strftime("%Y%m%d-%H%M%S");
-                PathBuf::from(format!("medley-gather-{stamp}.tar.gz"))
-            });
-            ensure!(
-                path.extension()
-                    .is_some_and(|end| end == "gz" || end == "tgz"),
-                "--to {}: the archive is compressed, and its name has to end in .tar.gz or .tgz",
-                path.display()
-            );
-            (Folder::passing()?, Some(path))
-        }
+    let (folder, archive) = if let Some(path) = &arguments.dest_dir {
+        (Folder::at(path)?, None)
+    } else {
+        let path = arguments.to.clone().unwrap_or_else(|| {
+            let stamp = now.strftime("%Y%m%d-%H%M%S");
+            PathBuf::from(format!("medley-gather-{stamp}.tar.gz"))
+        });
+        ensure!(
+            path.extension()
+                .is_some_and(|end| end == "gz" || end == "tgz"),
+            "--to {}: the archive is compressed, and its name has to end in .tar.gz or .tgz",
+            path.display()
+        );
+        (Folder::passing()?, Some(path))
     };
     let index = runtime::build()?.block_on(async {
         let client = arguments.cluster.client().await?;

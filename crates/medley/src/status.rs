@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     exit::print(&text)?;
     let open = jobs.iter().filter(|it| !it.state.is_settled());
     let open: Vec<String> = open
-        .map(|it| format!("{} is {}", it.job, it.state))
+        .map(|it| format!("{} is {}", it.name, it.state))
         .collect();
     if arguments.gate && !open.is_empty() {
         bail!("not everything is ready: {}", open.join(", "));

@@ -22,9 +22,10 @@ pub(super) fn answer(mut command: Command, words: &[String]) -> String {
     let mut text = String::new();
     for (word, help) in candidates {
         // Writing to a string does not fail.
-        let _ = match help.is_empty() {
-            true => writeln!(text, "{word}"),
-            false => writeln!(text, "{word}\t{help}"),
+        let _ = if help.is_empty() {
+            writeln!(text, "{word}")
+        } else {
+            writeln!(text, "{word}\t{help}")
         };
     }
     let _ = writeln!(text, ":{}", directive as u8);
@@ -116,15 +117,13 @@ fn waits<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     if word.contains('=') {
         return None;
     }
-    let option = match word.strip_prefix("--") {
-        Some(_) => named(command, word)?,
+    let option = if word.starts_with("--") {
+        named(command, word)?
+    } else {
         // Of letters in a row the last one may take a value.
-        None => {
-            let letter = word.chars().last()?;
-            command
-                .get_arguments()
-                .find(|it| it.get_short() == Some(letter))?
-        }
+        let letter = word.chars().last()?;
+        let mut all = command.get_arguments();
+        all.find(|it| it.get_short() == Some(letter))?
     };
     let optional = option.get_num_args().is_some_and(|it| it.min_values() == 0);
     (option.get_action().takes_values() && !optional).then_some(option)

@@ -384,9 +384,9 @@ mod tests {
 
     #[test]
     fn only_pods_that_tell_something_are_collected() {
-        let pod = |extra: Value| {
+        let pod = |extra: Value| -> bool {
             let mut pod = json!({ "metadata": {}, "spec": {}, "status": { "phase": "Running" } });
-            json_patch(&mut pod, extra);
+            put(&mut pod, &extra);
             is_of_interest(&pod)
         };
         assert!(!pod(json!({})));
@@ -402,7 +402,7 @@ mod tests {
         ));
     }
 
-    fn json_patch(target: &mut Value, extra: Value) {
+    fn put(target: &mut Value, extra: &Value) {
         for (key, value) in extra.as_object().into_iter().flatten() {
             target[key] = value.clone();
         }

@@ -166,7 +166,7 @@ fn environment(variables: &mut Value, taken: &mut usize) {
 fn is_secret(name: &str) -> bool {
     let plain: String = name
         .chars()
-        .filter(|c| c.is_ascii_alphanumeric())
+        .filter(char::is_ascii_alphanumeric)
         .map(|c| c.to_ascii_lowercase())
         .collect();
     USER_DATA.contains(&name) || ENDINGS.iter().any(|ending| plain.ends_with(ending))

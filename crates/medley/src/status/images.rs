@@ -1,5 +1,7 @@
 //! Boot images for every architecture.
 
+use std::fmt::Write as _;
+
 use api::golden::{GoldenImagePolicy, NAME};
 use golden::overview::{Image, State as Images, Variant};
 use kube::{Api, Client};
@@ -43,7 +45,8 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
         (Images::Leaving, "leaving"),
     ] {
         if of(state) > 0 {
-            message.push_str(&format!(", {} {word}", of(state)));
+            // Writing to a string does not fail.
+            let _ = write!(message, ", {} {word}", of(state));
         }
     }
     Ok(Job::new(Name::Images).with(objects, message))

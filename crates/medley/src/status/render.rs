@@ -76,7 +76,9 @@ fn of_job(job: &Job, look: &Look, lines: &mut Vec<Line>) {
         rest.push(format!("{waiting} more like these"));
     }
     if ready > 0 {
-        rest.push(format!("{ready} more are ready"));
+        let more = if shown.is_empty() { "" } else { " more" };
+        let are = if ready == 1 { "is" } else { "are" };
+        rest.push(format!("{ready}{more} {are} ready"));
     }
     for (at, object) in shown.iter().enumerate() {
         let last = at + 1 == shown.len() && rest.is_empty();
@@ -307,7 +309,7 @@ NAME                          STATE       REASON    SINCE   MESSAGE
 Golden images                 Attention                     1 failed
 ├─Image/os/fedora             Attention
 │ └─DataSource/fedora-arm64   Attention   NoImage   60s     the registry has none
-└─1 more are ready; --all shows them
+└─1 more is ready; --all shows them
 CPU models                    Off                           x.kubevirt.io is not installed in this cluster; it comes with KubeVirt
 "
         );

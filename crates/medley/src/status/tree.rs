@@ -40,7 +40,8 @@ impl fmt::Display for State {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Job {
     /// Its name, as the command line takes it.
-    pub(crate) job: &'static str,
+    #[serde(rename = "job")]
+    pub(crate) name: &'static str,
     #[serde(skip)]
     pub(crate) title: &'static str,
     /// The worst of what follows.
@@ -55,7 +56,7 @@ impl Job {
     /// With nothing to say yet.
     pub(crate) fn new(name: Name) -> Self {
         Self {
-            job: name.word(),
+            name: name.word(),
             title: name.title(),
             state: State::Ready,
             message: String::new(),
@@ -102,7 +103,7 @@ pub(crate) struct Object {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions: Vec<Condition>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) parts: Vec<Object>,
+    pub(crate) parts: Vec<Self>,
 }
 
 impl Object {
