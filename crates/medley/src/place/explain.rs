@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{ArgGroup, Args};
+use importer::knowledge;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use placement::{Explanation, explain, images};
 use serde_json::{Value, json};
 
 use super::cluster::Offers;
-use super::looked::look;
+
 use crate::cluster::ClusterArguments;
 use crate::governance::configs::{read, said};
 use crate::governance::output::{Data, table};
@@ -73,7 +74,7 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     let used = images(&pod["spec"]).into_iter();
     let registries = arguments.registry.open()?;
     let keyring = arguments.registry.keyring()?;
-    let known = look(used.map(|used| used.image).collect(), &registries, &keyring).await;
+    let known = knowledge(used.map(|used| used.image).collect(), &registries, &keyring).await;
     Ok(explain(
         &pod,
         &known,

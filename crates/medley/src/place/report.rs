@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use clap::Args;
+use importer::knowledge;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
@@ -11,7 +12,7 @@ use placement::{Coverage, Stuck, Survey, images, survey};
 use serde_json::{Value, json};
 
 use super::cluster::Offers;
-use super::looked::look;
+
 use crate::cluster::ClusterArguments;
 use crate::governance::configs::said;
 use crate::governance::output::{Data, table};
@@ -73,7 +74,7 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
     let offers = Offers::read(&client).await?;
     let registries = arguments.registry.open()?;
     let keyring = arguments.registry.keyring()?;
-    let known = look(used, &registries, &keyring).await;
+    let known = knowledge(used, &registries, &keyring).await;
     Ok(survey(
         &all,
         &known,

@@ -8,11 +8,11 @@ use ::release::evaluate::Plan;
 use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
 use ::release::history::KnownPayloads;
 use ::release::payload::{Payload, Selection};
-use ::release::report::{Cluster, Report};
-use anyhow::{Context as _, bail};
-use api::openshift::{
-    CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, annotations,
+use ::release::report::{
+    Cluster, MACHINE_CONFIG_OPERATOR, Report, machine_config_image, rendered_for,
 };
+use anyhow::{Context as _, bail};
+use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool};
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -27,12 +27,6 @@ use crate::cluster::ClusterArguments;
 use crate::governance::configs::said;
 use crate::governance::output::remark;
 use crate::images::registry::RegistryArguments;
-
-/// Where the operator of machines runs, and what it is called.
-const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
-    "openshift-machine-config-operator",
-    "machine-config-operator",
-);
 
 /// A cluster, and the release that it should be at.
 #[derive(Debug, Args)]
@@ -103,7 +97,7 @@ impl Read {
             pools: list(client, "MachineConfigPools").await?,
             nodes: list(client, "Nodes").await?,
             configurations: configurations(client).await?,
-            machine_config_image: machine_config_image(client).await?,
+            machine_config_image: running_image(client).await?,
             known,
             now: Timestamp::now(),
             version,
@@ -243,15 +237,11 @@ async fn configurations(client: &Client) -> anyhow::Result<BTreeMap<String, Stri
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Vec::new(),
         Err(error) => return Err(said(error).context("listing MachineConfigs")),
     };
-    let named = found.into_iter().filter_map(|it| {
-        let version = it.annotations().get(annotations::RELEASE_VERSION)?.clone();
-        Some((it.name_any(), version))
-    });
-    Ok(named.collect())
+    Ok(rendered_for(found.iter().map(|it| &it.metadata)))
 }
 
 /// What the operator of machines was told to run.
-async fn machine_config_image(client: &Client) -> anyhow::Result<Option<String>> {
+async fn running_image(client: &Client) -> anyhow::Result<Option<String>> {
     let (namespace, name) = MACHINE_CONFIG_OPERATOR;
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = match api.get(name).await {
@@ -261,8 +251,5 @@ async fn machine_config_image(client: &Client) -> anyhow::Result<Option<String>>
             return Err(said(error)).context(format!("reading Deployment {namespace}/{name}"));
         }
     };
-    let spec = found.spec.and_then(|it| it.template.spec);
-    let containers = spec.into_iter().flat_map(|it| it.containers);
-    let mut own = containers.filter(|it| it.name == name);
-    Ok(own.next().and_then(|it| it.image))
+    Ok(machine_config_image(&found))
 }
