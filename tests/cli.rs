@@ -303,6 +303,59 @@ fn the_plugin_name_is_the_same_program() {
     );
 }
 
+#[test]
+fn kubectl_asks_what_the_plugin_could_go_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["kubectl-medley", "kubectl_complete-medley"] {
+        std::os::unix::fs::symlink(MEDLEY, folder.path().join(name)).unwrap();
+    }
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let ask = |words: &[&str]| {
+        let output = Command::new("kubectl")
+            .args(["__complete", "medley"])
+            .args(words)
+            .env("PATH", &path)
+            .env("HOME", folder.path())
+            .output()
+            .unwrap();
+        text(&output.stdout)
+    };
+    let said = ask(&["stat"]);
+    assert!(said.contains("status\tShow all five jobs"), "{said}");
+    assert!(said.ends_with(":4\n"), "{said}");
+    let said = ask(&["release", "status", "--details", ""]);
+    assert!(said.contains("operators\tOperators that are on"), "{said}");
+    let said = ask(&["snapshot", "--output", ""]);
+    assert!(said.ends_with(":0\n"), "files are for the shell: {said}");
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man/man1");
+    let output = medley(&["man", "--to", pages.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for page in ["medley", "medley-status", "medley-release-status"] {
+        let page = pages.join(format!("{page}.1"));
+        let said = std::fs::read_to_string(&page).unwrap();
+        assert!(said.contains(".SH NAME"), "{}: {said}", page.display());
+        assert!(said.contains("medley"), "{}: {said}", page.display());
+    }
+    let hidden = std::fs::read_dir(&pages).unwrap();
+    for page in hidden.map(|entry| entry.unwrap().file_name()) {
+        let page = page.to_string_lossy().into_owned();
+        assert!(!page.contains("__"), "{page} is nobody's business");
+    }
+    let status = std::fs::read_to_string(pages.join("medley-status.1")).unwrap();
+    assert!(status.contains("medley status"), "examples: {status}");
+    let page = text(&medley(&["man"]).stdout);
+    assert!(page.contains(".TH medley 1"), "{page}");
+}
+
 /// The folder `medley envtest` writes.
 fn assets(folder: &Path) -> PathBuf {
     let assets = folder.join("with space/bin");

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, cpu, cri, envtest, fleet, governance, images, importer, node_config, place,
-    release, run, snapshot, up, version, webhook,
+    apiserver, completion, cpu, cri, envtest, examples, fleet, gather, governance, images, importer,
+    man, node_config, place, release, run, snapshot, status, up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Run(run::Arguments),
     Webhook(webhook::Arguments),
     Fleet(fleet::Arguments),
+    Status(status::Arguments),
+    Gather(gather::Arguments),
     Plan(governance::plan::Arguments),
     Diff(governance::diff::Arguments),
     Approve(governance::approve::Arguments),
@@ -51,16 +53,22 @@ pub(crate) enum Command {
     Envtest(envtest::Arguments),
     Version(version::Arguments),
     Completion(completion::Arguments),
+    Man(man::Arguments),
 }
 
 /// The names the binary goes by. kubectl finds plugins by the second one.
 const NAMES: [&str; 2] = ["medley", "kubectl-medley"];
 
+/// The name of the file that was called.
+pub(crate) fn stem(argument: Option<&OsString>) -> Option<&str> {
+    argument
+        .and_then(|path| Path::new(path).file_stem())
+        .and_then(OsStr::to_str)
+}
+
 /// Which of its names the binary was called by.
 pub(crate) fn program_name(argument: Option<&OsString>) -> &'static str {
-    let stem = argument
-        .and_then(|path| Path::new(path).file_stem())
-        .and_then(OsStr::to_str);
+    let stem = stem(argument);
     NAMES
         .into_iter()
         .find(|name| Some(*name) == stem)
@@ -69,7 +77,7 @@ pub(crate) fn program_name(argument: Option<&OsString>) -> &'static str {
 
 /// The command line under one of the binary's names.
 pub fn command(name: &'static str) -> clap::Command {
-    let command = Arguments::command().name(name);
+    let command = examples::add(Arguments::command()).name(name);
     // A plugin is called through kubectl, and that is how its usage has to read.
     if name == "kubectl-medley" {
         command.bin_name("kubectl medley")

@@ -1,13 +1,20 @@
-//! `medley completion`.
+//! `medley completion`, and `kubectl_complete-medley`.
+
+mod kubectl;
 
 use clap::Args;
 use clap_complete::Shell;
 
 use crate::exit;
 
+/// kubectl asks the program of this name what a command line of the plugin could go on with.
+pub(crate) const KUBECTL: &str = "kubectl_complete-medley";
+
 /// Print the completion script of a shell.
 ///
-/// For bash, `source <(medley completion bash)` completes commands and flags in the current shell.
+/// For bash, `source <(medley completion bash)` completes commands and flags in the current shell. Completion
+/// of `kubectl medley` needs no script: a link to this program that is called kubectl_complete-medley, in a
+/// folder of the PATH, is what kubectl asks.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The shell.
@@ -22,4 +29,13 @@ pub(crate) fn run(arguments: &Arguments, mut command: clap::Command) -> anyhow::
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);
     exit::print(&String::from_utf8_lossy(&script))
+}
+
+/// Answers kubectl: the words so far, the last of which is not finished and may be empty.
+pub(crate) fn answer(words: &[std::ffi::OsString], command: clap::Command) -> anyhow::Result<()> {
+    let words: Vec<String> = words
+        .iter()
+        .map(|it| it.to_string_lossy().into_owned())
+        .collect();
+    exit::print(&kubectl::answer(command, &words))
 }

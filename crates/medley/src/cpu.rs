@@ -8,6 +8,9 @@ mod what_if;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub(crate) use objects::World;
+pub(crate) use vms::state;
+
 /// Show the CPU models of the nodes, which of them virtual machines get and why, and what would change
 /// that.
 #[derive(Debug, Args)]

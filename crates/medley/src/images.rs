@@ -13,6 +13,8 @@ pub(crate) mod progress;
 mod refresh;
 pub(crate) mod registry;
 
+pub(crate) use objects::Objects;
+
 use clap::{Args, Subcommand};
 
 /// Look at an image in a registry, an archive or a folder.

@@ -1,7 +1,9 @@
 //! The command line of Medley: one module per command.
 //!
 //! Every command goes the same way: arguments (clap) become options (checked, with defaults filled
-//! in), and options are run. `medley` and `kubectl-medley` are the same binary.
+//! in), and options are run. `medley` and `kubectl-medley` are the same binary, and so are
+//! `kubectl_complete-medley`, which kubectl asks for completions, and `gather`, which
+//! `oc adm must-gather` runs.
 
 mod apiserver;
 mod args;
@@ -11,13 +13,16 @@ mod cpu;
 mod cri;
 mod embedded;
 mod envtest;
+mod examples;
 mod exit;
 mod fleet;
+mod gather;
 mod governance;
 mod host;
 mod images;
 mod importer;
 mod logging;
+mod man;
 mod node_config;
 mod place;
 mod reference;
@@ -25,6 +30,8 @@ mod release;
 mod run;
 mod runtime;
 mod snapshot;
+mod status;
+mod terminal;
 mod up;
 mod version;
 mod webhook;
@@ -44,6 +51,12 @@ pub fn run(line: &[OsString]) -> ExitCode {
     if let Some(outcome) = envtest::shim(line) {
         return exit::outcome(outcome);
     }
+    if args::stem(line.first()) == Some(completion::KUBECTL) {
+        let words = line.get(1..).unwrap_or_default();
+        return exit::outcome(completion::answer(words, command("kubectl-medley")));
+    }
+    let gathering = gather::by_name(line);
+    let line = gathering.as_deref().unwrap_or(line);
     let name = args::program_name(line.first());
     let matches = match command(name).try_get_matches_from(line) {
         Ok(matches) => matches,
@@ -59,6 +72,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
+        Command::Gather(arguments) => gather::run(&arguments),
         Command::Plan(arguments) => governance::plan::run(&arguments),
         // Its code tells more than whether it worked.
         Command::Diff(arguments) => return governance::diff::run(&arguments),
@@ -77,11 +91,13 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Importer(arguments) => importer::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
         Command::NodeConfig(arguments) => node_config::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments, command(name)),
+        Command::Man(arguments) => man::run(&arguments, command(name)),
     };
     exit::outcome(outcome)
 }

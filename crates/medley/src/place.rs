@@ -2,7 +2,6 @@
 
 mod cluster;
 mod explain;
-mod looked;
 mod report;
 
 use clap::{Args, Subcommand};

@@ -34,6 +34,11 @@ fn describe(command: &Command, path: &str, page: &mut String) {
     for argument in arguments {
         let _ = writeln!(page, "* `{}`: {}", name(argument), help(argument));
     }
+    if let Some(examples) = command.get_after_help().map(ToString::to_string) {
+        let lines = examples.lines().skip(1).map(str::trim);
+        let lines: Vec<&str> = lines.collect();
+        let _ = write!(page, "\n```sh\n{}\n```\n", lines.join("\n"));
+    }
     for child in command.get_subcommands() {
         if !child.is_hide_set() && child.get_name() != "help" {
             describe(child, &format!("{path} {}", child.get_name()), page);

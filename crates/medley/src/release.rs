@@ -17,6 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use cluster::{Read, try_version};
+
 use crate::exit;
 
 /// Build, rewrite and check releases, make a cluster multi-arch, and see whether it truly is.

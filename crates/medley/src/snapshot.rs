@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 pub(crate) use copy::Copy;
+pub(crate) use filter::LAST_APPLIED;
 
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};

@@ -8,6 +8,7 @@ mod data;
 mod insights;
 mod nodes;
 mod operators;
+mod reading;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -29,6 +30,7 @@ use crate::history::{Change, KnownPayloads, classify};
 pub use insights::{Insight, Level};
 pub use nodes::{NodeAssessment, NodePhase, NodeReport, PoolAssessment, PoolReport};
 pub use operators::OperatorReport;
+pub use reading::{MACHINE_CONFIG_OPERATOR, machine_config_image, rendered_for};
 pub use text::Details;
 
 /// What is known of a cluster.

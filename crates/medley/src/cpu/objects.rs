@@ -1,14 +1,12 @@
 //! What a cluster has of nodes and virtual machines, and what it is told about their CPU models.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use anyhow::anyhow;
 use api::cpu::{CpuModelPolicy, NAME};
-use api::kubevirt::{GROUP, KubeVirt, VirtualMachineInstance, labels, phases};
-use cpumodel::instance::recorded;
-use cpumodel::names::HOST_MODEL;
-use cpumodel::{Index, Machine, NodeFacts, Requested, Running, Settings, launcher};
+use api::kubevirt::{GROUP, KubeVirt, VirtualMachineInstance, labels};
+use cpumodel::running::{carry, has_host_model, machine, placed, running};
+use cpumodel::{Index, Machine, NodeFacts, Running, Settings};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -21,14 +19,14 @@ use crate::governance::output::remark;
 const PAGE: u32 = 500;
 
 /// What decisions follow from.
-pub(super) struct World {
-    pub(super) index: Index,
-    pub(super) settings: Settings,
+pub(crate) struct World {
+    pub(crate) index: Index,
+    pub(crate) settings: Settings,
 }
 
 impl World {
     /// Reads nodes, policy and settings. What makes no sense in the policy is said.
-    pub(super) async fn read(client: &Client) -> anyhow::Result<Self> {
+    pub(crate) async fn read(client: &Client) -> anyhow::Result<Self> {
         let nodes: Vec<Node> = all(&Api::all(client.clone()), &ListParams::default())
             .await?
             .unwrap_or_default();
@@ -52,14 +50,14 @@ impl World {
         client: &Client,
         instance: &VirtualMachineInstance,
     ) -> anyhow::Result<Running> {
-        let mut running = self.placed(instance);
+        let mut running = placed(instance, &self.settings);
         if has_host_model(&running) {
             let namespace = instance.namespace().unwrap_or_default();
             let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
             let uid = instance.uid().unwrap_or_default();
             let params = ListParams::default().labels(&format!("{}={uid}", labels::CREATED_BY));
-            let pods = all(&api, &params).await?.unwrap_or_default();
-            carry(&mut running, &pods);
+            let pods: Vec<Pod> = all(&api, &params).await?.unwrap_or_default();
+            carry(&mut running, &pods.iter().collect::<Vec<_>>());
         }
         Ok(running)
     }
@@ -70,62 +68,36 @@ impl World {
         client: &Client,
         namespace: Option<&str>,
     ) -> anyhow::Result<Vec<Running>> {
-        let instances: Vec<VirtualMachineInstance> =
-            all(&scoped(client, namespace), &ListParams::default())
-                .await?
-                .ok_or_else(not_installed)?;
-        let instances = instances.iter().filter(|instance| is_alive(instance));
-        let mut machines: Vec<(String, Running)> = instances
-            .map(|instance| (instance.uid().unwrap_or_default(), self.placed(instance)))
-            .collect();
-        if machines.iter().any(|(_, running)| has_host_model(running)) {
+        let found = self.try_all_running(client, namespace).await?;
+        found.ok_or_else(not_installed)
+    }
+
+    /// The same; nothing if there are no virtual machines in this cluster.
+    pub(crate) async fn try_all_running(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<Option<Vec<Running>>> {
+        let instances: Option<Vec<VirtualMachineInstance>> =
+            all(&scoped(client, namespace), &ListParams::default()).await?;
+        let Some(instances) = instances else {
+            return Ok(None);
+        };
+        let needs_pods = |it: &VirtualMachineInstance| has_host_model(&placed(it, &self.settings));
+        let mut pods: Vec<Pod> = Vec::new();
+        if instances.iter().any(needs_pods) {
             let launchers = format!("{}=virt-launcher", labels::APP);
             let params = ListParams::default().labels(&launchers);
-            let pods: Vec<Pod> = all(&scoped(client, namespace), &params)
-                .await?
-                .unwrap_or_default();
-            let mut by_instance: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
-            for pod in pods {
-                if let Some(uid) = pod.labels().get(labels::CREATED_BY) {
-                    by_instance.entry(uid.clone()).or_default().push(pod);
-                }
-            }
-            for (uid, running) in &mut machines {
-                if has_host_model(running)
-                    && let Some(pods) = by_instance.get(uid)
-                {
-                    carry(running, pods);
-                }
-            }
+            let found = all(&scoped(client, namespace), &params).await?;
+            pods = found.unwrap_or_default();
         }
-        let mut machines: Vec<Running> = machines.into_iter().map(|(_, it)| it).collect();
-        machines.sort_by(|a, b| {
-            let (a, b) = (&a.machine, &b.machine);
-            (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
-        });
-        Ok(machines)
+        let pods: Vec<&Pod> = pods.iter().collect();
+        Ok(Some(running(&instances, &pods, &self.settings)))
     }
 
     /// The machine of an instance as KubeVirt will admit it, or has.
     pub(super) fn machine(&self, instance: &VirtualMachineInstance) -> Machine {
-        let mut machine = Machine::of_instance(instance, &self.settings.node_selector);
-        if machine.requested == Requested::HostModel {
-            let spec = &instance.spec;
-            let asked = self
-                .settings
-                .requested(spec.model(), spec.architecture.as_deref());
-            machine.requested = asked;
-        }
-        machine
-    }
-
-    fn placed(&self, instance: &VirtualMachineInstance) -> Running {
-        Running {
-            machine: self.machine(instance),
-            node: instance.node_name().unwrap_or_default().to_owned(),
-            recorded: recorded(instance).map(str::to_owned),
-            carried: BTreeMap::new(),
-        }
+        machine(instance, &self.settings)
     }
 }
 
@@ -169,26 +141,6 @@ where
             None => return Ok(Some(found)),
         }
     }
-}
-
-/// Whether what the pod of a machine asks for says where it can go.
-fn has_host_model(running: &Running) -> bool {
-    match &running.recorded {
-        Some(model) => model == HOST_MODEL,
-        None => running.machine.requested == Requested::HostModel,
-    }
-}
-
-fn carry(running: &mut Running, pods: &[Pod]) {
-    let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
-    let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(&running.node));
-    if let Some(selector) = here.next().and_then(|spec| spec.node_selector.as_ref()) {
-        running.carried = launcher::carried(selector);
-    }
-}
-
-fn is_alive(instance: &VirtualMachineInstance) -> bool {
-    ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())
 }
 
 fn not_installed() -> anyhow::Error {

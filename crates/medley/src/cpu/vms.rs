@@ -158,7 +158,7 @@ fn render(reviewed: &[(Running, Review)], namespaces: bool, wide: bool) -> Strin
 }
 
 /// `Fine`, `Stale`, `Stranded:NoTarget,Stale`, `Undecided`.
-pub(super) fn state(review: &Review) -> String {
+pub(crate) fn state(review: &Review) -> String {
     if review.model.is_none() {
         return "Undecided".to_owned();
     }

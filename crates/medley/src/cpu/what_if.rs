@@ -24,11 +24,11 @@ use crate::{exit, runtime};
 #[command(group(clap::ArgGroup::new("changes").required(true).multiple(true)))]
 pub(super) struct Arguments {
     /// As if the nodes of this manifest were there; one that is there looks like this. `-` is standard
-    /// input. Can be repeated.
+    /// input. Can be given several times.
     #[arg(long, value_name = "FILE", group = "changes")]
     add_node: Vec<PathBuf>,
 
-    /// As if this node were gone. Can be repeated.
+    /// As if this node were gone. Can be given several times.
     #[arg(long, value_name = "NAME", group = "changes")]
     remove_node: Vec<String>,
 

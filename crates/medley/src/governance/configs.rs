@@ -15,24 +15,24 @@ pub(crate) const MANAGER: &str = "medley-cli";
 pub(crate) const ATTEMPTS: usize = 10;
 
 /// Every profile there is. Which of them the operator has switched on shows in the objects there are.
-pub(super) fn registry() -> anyhow::Result<Registry> {
+pub(crate) fn registry() -> anyhow::Result<Registry> {
     Ok(Registry::standard(&[NodeHealthRemediation.about().name])?)
 }
 
 /// The configurations of a cluster.
-pub(super) struct Configs {
+pub(crate) struct Configs {
     api: Api<VirtPlatformConfig>,
 }
 
 impl Configs {
-    pub(super) fn new(client: &Client) -> Self {
+    pub(crate) fn new(client: &Client) -> Self {
         Self {
             api: Api::all(client.clone()),
         }
     }
 
     /// All of them, by name; `None` if the kind is not installed.
-    pub(super) async fn try_list(&self) -> anyhow::Result<Option<Vec<VirtPlatformConfig>>> {
+    pub(crate) async fn try_list(&self) -> anyhow::Result<Option<Vec<VirtPlatformConfig>>> {
         match self.api.list(&ListParams::default()).await {
             Ok(list) => Ok(Some(list.items)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

@@ -1,11 +1,12 @@
 //! How results look, and how questions are asked.
 
-use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use serde_json::Value;
+
+use crate::terminal::{Colour, Tone};
 
 /// Forms of output for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,13 +87,13 @@ pub(crate) fn short_digest(digest: &str) -> String {
     hex.chars().take(12).collect()
 }
 
-/// A diff, in colours if somebody looks who has not asked for none (<https://no-color.org>).
+/// A diff, in colours if somebody looks who has not asked for none.
 pub(super) fn diff(text: &str) -> String {
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|said| !said.is_empty());
-    if plain || !std::io::stdout().is_terminal() {
-        return text.to_owned();
+    if Colour::Auto.is_on() {
+        coloured(text)
+    } else {
+        text.to_owned()
     }
-    coloured(text)
 }
 
 fn coloured(text: &str) -> String {
@@ -101,17 +102,18 @@ fn coloured(text: &str) -> String {
         let (body, end) = line
             .strip_suffix('\n')
             .map_or((line, ""), |body| (body, "\n"));
-        let colour = match body {
-            _ if body.starts_with("---") || body.starts_with("+++") => "1",
-            _ if body.starts_with("@@") => "36",
-            _ if body.starts_with('+') => "32",
-            _ if body.starts_with('-') => "31",
+        let tone = match body {
+            _ if body.starts_with("---") || body.starts_with("+++") => Tone::Heading,
+            _ if body.starts_with("@@") => Tone::Position,
+            _ if body.starts_with('+') => Tone::Added,
+            _ if body.starts_with('-') => Tone::Removed,
             _ => {
                 out.push_str(line);
                 continue;
             }
         };
-        let _ = write!(out, "\u{1b}[{colour}m{body}\u{1b}[0m{end}");
+        out.push_str(&tone.paint(body, true));
+        out.push_str(end);
     }
     out
 }

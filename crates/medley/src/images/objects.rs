@@ -123,7 +123,7 @@ fn one_of(image: &Image, wanted: &str) -> anyhow::Result<String> {
 }
 
 /// Everything about the images of a cluster, or of one namespace.
-pub(super) struct Objects {
+pub(crate) struct Objects {
     crons: Vec<DataImportCron>,
     sources: Vec<DataSource>,
     imports: Vec<DataVolume>,
@@ -136,9 +136,23 @@ pub(super) struct Objects {
 impl Objects {
     /// Reads what there is.
     pub(super) async fn read(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
+        let found = Self::try_read(client, namespace).await?;
+        found.ok_or_else(not_installed)
+    }
+
+    /// The same; nothing if the kinds are not installed.
+    pub(crate) async fn try_read(
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<Option<Self>> {
+        let (Some(crons), Some(sources)) =
+            (all(client, namespace).await?, all(client, namespace).await?)
+        else {
+            return Ok(None);
+        };
         let mut objects = Self {
-            crons: all(client, namespace).await?.ok_or_else(not_installed)?,
-            sources: all(client, namespace).await?.ok_or_else(not_installed)?,
+            crons,
+            sources,
             imports: Vec::new(),
             claims: Vec::new(),
             snapshots: Vec::new(),
@@ -160,11 +174,11 @@ impl Objects {
                 .snapshots
                 .extend(all(client, at).await?.unwrap_or_default());
         }
-        Ok(objects)
+        Ok(Some(objects))
     }
 
     /// As images.
-    pub(super) fn images(&self) -> Vec<Image> {
+    pub(crate) fn images(&self) -> Vec<Image> {
         images(&Facts {
             crons: &self.crons,
             sources: &self.sources,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use clap::Args;
+use importer::knowledge;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::node::v1;
 use kube::api::ListParams;
@@ -11,7 +12,6 @@ use kube::{Api, Client};
 use placement::{Cluster, Knowledge, RuntimeClass, Settings};
 use serde_json::Value;
 
-use super::looked::look;
 use crate::cluster::ClusterArguments;
 use crate::governance::configs::said;
 use crate::governance::output::Data;
@@ -44,7 +44,7 @@ impl PlaceArguments {
     ) -> anyhow::Result<BTreeMap<String, Knowledge>> {
         let registries = self.registry.open()?;
         let keyring = self.registry.keyring()?;
-        Ok(look(images, &registries, &keyring).await)
+        Ok(knowledge(images, &registries, &keyring).await)
     }
 }
 

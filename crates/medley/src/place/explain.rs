@@ -30,8 +30,9 @@ pub(super) struct Arguments {
     filename: Option<PathBuf>,
 
     /// The namespace of the pod.
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
-    namespace: String,
+    /// [default: that of the context]
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
 
     #[command(flatten)]
     place: PlaceArguments,
@@ -49,7 +50,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     let client = arguments.place.client().await?;
     let pod = match (&arguments.pod, &arguments.filename) {
-        (Some(name), _) => unplaced(&client, &arguments.namespace, name).await?,
+        (Some(name), _) => {
+            let namespace = arguments.namespace.as_deref();
+            let namespace = namespace.unwrap_or_else(|| client.default_namespace());
+            unplaced(&client, namespace, name).await?
+        }
         (None, Some(path)) => of_file(path)?,
         // clap asks for one of them.
         (None, None) => bail!("nothing to explain: name a pod, or a file with -f"),

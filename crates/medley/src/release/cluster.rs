@@ -8,10 +8,12 @@ use ::release::evaluate::Plan;
 use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
 use ::release::history::KnownPayloads;
 use ::release::payload::{Architecture, Payload, Selection, files_of, image_of};
-use ::release::report::{Cluster, Report};
+use ::release::report::{
+    Cluster, MACHINE_CONFIG_OPERATOR, Report, machine_config_image, rendered_for,
+};
 use anyhow::{Context as _, bail};
 use api::openshift::{
-    CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, annotations, payloads,
+    CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool, payloads,
 };
 use api::release::ReleasePolicy;
 use clap::Args;
@@ -28,12 +30,6 @@ use crate::cluster::ClusterArguments;
 use crate::governance::configs::said;
 use crate::governance::output::remark;
 use crate::images::registry::RegistryArguments;
-
-/// Where the operator of machines runs, and what it is called.
-const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
-    "openshift-machine-config-operator",
-    "machine-config-operator",
-);
 
 /// A cluster, and the release that it should be at.
 #[derive(Debug, Args)]
@@ -52,8 +48,8 @@ pub(super) struct ReleaseArguments {
 }
 
 /// All that was read.
-pub(super) struct Read {
-    pub(super) version: ClusterVersion,
+pub(crate) struct Read {
+    pub(crate) version: ClusterVersion,
     pub(super) operators: Vec<ClusterOperator>,
     pub(super) plan: Option<Plan>,
     pub(super) now: Timestamp,
@@ -81,10 +77,22 @@ impl ReleaseArguments {
         };
         let client = self.client().await?;
         let version = version(&client).await?;
-        let policy = policy(&client).await?;
+        Read::of(&client, version, given).await
+    }
+}
+
+impl Read {
+    /// Reads a cluster on its way to a release. More is known of it if the release is given, or if the cluster
+    /// keeps it.
+    pub(crate) async fn of(
+        client: &Client,
+        version: ClusterVersion,
+        given: Option<Payload>,
+    ) -> anyhow::Result<Self> {
+        let policy = policy(client).await?;
         let payload = match given {
             Some(given) => Some(given),
-            None => kept(&client, &version, policy.as_ref()).await?,
+            None => kept(client, &version, policy.as_ref()).await?,
         };
         let payload = payload.map(|it| selected(&it, &version));
         let past = policy
@@ -96,27 +104,25 @@ impl ReleaseArguments {
         }
         // Of pods only the release tells what they should run.
         let pods = match &payload {
-            Some(_) => list(&client, "Pods").await?,
+            Some(_) => list(client, "Pods").await?,
             None => Vec::new(),
         };
-        Ok(Read {
-            operators: list(&client, "ClusterOperators").await?,
+        Ok(Self {
+            operators: list(client, "ClusterOperators").await?,
             plan: payload.as_ref().map(Plan::new),
             images: payload.as_ref().map(|it| ReleaseImages::of(&it.images)),
             pods,
-            pools: list(&client, "MachineConfigPools").await?,
-            nodes: list(&client, "Nodes").await?,
-            configurations: configurations(&client).await?,
-            machine_config_image: machine_config_image(&client).await?,
+            pools: list(client, "MachineConfigPools").await?,
+            nodes: list(client, "Nodes").await?,
+            configurations: configurations(client).await?,
+            machine_config_image: running_image(client).await?,
             known,
             past: past.unwrap_or_default(),
             now: Timestamp::now(),
             version,
         })
     }
-}
 
-impl Read {
     /// Whether the release is known to be for one architecture.
     pub(super) fn is_for_one(&self) -> bool {
         let image = self.version.status.as_ref().map(|it| &it.desired.image);
@@ -137,7 +143,7 @@ impl Read {
     }
 
     /// What is to be said of all of it.
-    pub(super) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> Report {
         let wanted = |operator: &&ClusterOperator| {
             let name = operator.name_any();
             let plan = self.plan.as_ref();
@@ -245,13 +251,21 @@ async fn kept(
 
 /// The release that a cluster runs or is on its way to.
 pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
-    let api: Api<ClusterVersion> = Api::all(client.clone());
-    match api.get(CLUSTER_VERSION).await {
-        Ok(found) => Ok(found),
-        // Also a kind that nobody serves is answered with 404.
-        Err(kube::Error::Api(status)) if status.code == 404 => bail!(
+    match try_version(client).await? {
+        Some(found) => Ok(found),
+        None => bail!(
             "there is no ClusterVersion {CLUSTER_VERSION} (clusterversions.config.openshift.io): the cluster does not say which release it runs"
         ),
+    }
+}
+
+/// The same; nothing if the cluster does not say.
+pub(crate) async fn try_version(client: &Client) -> anyhow::Result<Option<ClusterVersion>> {
+    let api: Api<ClusterVersion> = Api::all(client.clone());
+    match api.get(CLUSTER_VERSION).await {
+        Ok(found) => Ok(Some(found)),
+        // Also a kind that nobody serves is answered with 404.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(said(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}"))),
     }
 }
@@ -287,15 +301,11 @@ async fn configurations(client: &Client) -> anyhow::Result<BTreeMap<String, Stri
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Vec::new(),
         Err(error) => return Err(said(error).context("listing MachineConfigs")),
     };
-    let named = found.into_iter().filter_map(|it| {
-        let version = it.annotations().get(annotations::RELEASE_VERSION)?.clone();
-        Some((it.name_any(), version))
-    });
-    Ok(named.collect())
+    Ok(rendered_for(found.iter().map(|it| &it.metadata)))
 }
 
 /// What the operator of machines was told to run.
-async fn machine_config_image(client: &Client) -> anyhow::Result<Option<String>> {
+async fn running_image(client: &Client) -> anyhow::Result<Option<String>> {
     let (namespace, name) = MACHINE_CONFIG_OPERATOR;
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = match api.get(name).await {
@@ -305,8 +315,5 @@ async fn machine_config_image(client: &Client) -> anyhow::Result<Option<String>>
             return Err(said(error)).context(format!("reading Deployment {namespace}/{name}"));
         }
     };
-    let spec = found.spec.and_then(|it| it.template.spec);
-    let containers = spec.into_iter().flat_map(|it| it.containers);
-    let mut own = containers.filter(|it| it.name == name);
-    Ok(own.next().and_then(|it| it.image))
+    Ok(machine_config_image(&found))
 }

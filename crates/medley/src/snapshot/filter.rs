@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// kubectl keeps what was applied here, the data of Secrets included.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Whether objects of a resource are worth keeping: not what is only ever news (events, leases),
 /// nor what the server computes when asked (metrics, component statuses).

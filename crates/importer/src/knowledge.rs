@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
-use importer::platforms;
 use oci::{Client, Image, Keyring};
 use placement::{Knowledge, Uninspectable};
 use platform::Source;
+
+use crate::{platforms, told};
 
 /// How many images are looked at at a time.
 const AT_A_TIME: usize = 8;
 
 /// Looks at images, each once.
-pub(super) async fn look(
+pub async fn knowledge(
     images: BTreeSet<String>,
     client: &Client,
     keyring: &Arc<Keyring>,
@@ -34,7 +35,7 @@ async fn look_at(name: &str, client: &Client, keyring: Arc<Keyring>) -> Knowledg
     };
     let source: Source = match name.parse() {
         Ok(source) => source,
-        Err(error) => return cannot(importer::told(&error), false),
+        Err(error) => return cannot(told(&error), false),
     };
     let inspected = async {
         let image = Image::open(&source, client, keyring).await?;
@@ -46,6 +47,6 @@ async fn look_at(name: &str, client: &Client, keyring: Arc<Keyring>) -> Knowledg
             let platforms = inspection.platforms.into_iter();
             Knowledge::Platforms(platforms.map(|entry| entry.platform).collect())
         }
-        Err(error) => cannot(importer::told(&error), error.is_transient()),
+        Err(error) => cannot(told(&error), error.is_transient()),
     }
 }

@@ -1,0 +1,121 @@
+//! Nodes and the models that they support, as a picture has it: a row for every make, a column for every
+//! model, and how many nodes of the make support the model where they meet.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::decide::Survey;
+use crate::index::{Index, Indexed, ModelId};
+use crate::policy::Policy;
+use crate::table::Vendor;
+
+/// Nodes of one architecture and vendor. Machines migrate among these alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matrix {
+    /// Their architecture.
+    pub architecture: Option<String>,
+    /// Their vendor, if it is clear.
+    pub vendor: Option<Vendor>,
+    /// Models that some of them support: those that may be chosen first, the best first of all.
+    pub models: Vec<Column>,
+    /// By make, the one with the most models first.
+    pub rows: Vec<Row>,
+}
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The model.
+    pub model: String,
+    /// When it was launched, if a table knows.
+    pub year: Option<i32>,
+    /// How many nodes of the matrix support it.
+    pub nodes: usize,
+    /// Whether it may be chosen.
+    pub choosable: bool,
+}
+
+/// Nodes of one make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The model of their own CPU.
+    pub host_model: Option<String>,
+    /// Their names, sorted.
+    pub nodes: Vec<String>,
+    /// How many of them support each model, in the order of the columns.
+    pub support: Vec<usize>,
+}
+
+/// A matrix for every architecture and vendor, the one with the most nodes first.
+pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
+    type Key<'a> = (Option<&'a str>, Option<&'a Vendor>);
+    let mut by_key: BTreeMap<Key<'_>, Vec<&Indexed>> = BTreeMap::new();
+    for (_, node) in index.nodes() {
+        let key = (node.architecture.as_deref(), node.vendor.one());
+        by_key.entry(key).or_default().push(node);
+    }
+    let names: BTreeMap<ModelId, &str> = index
+        .all_models()
+        .map(|(id, label)| (id, label.model_name()))
+        .collect();
+    let mut survey = Survey::new(index, policy);
+    let mut all: Vec<Matrix> = by_key
+        .into_iter()
+        .map(|((architecture, vendor), nodes)| {
+            let there: BTreeSet<ModelId> = nodes.iter().flat_map(|it| &*it.models).copied().collect();
+            let there: Vec<ModelId> = there.into_iter().collect();
+            let best = vendor.map_or_else(Vec::new, |vendor| survey.order(vendor, &there));
+            let rank = |id: &ModelId| {
+                let name = names.get(id).copied().unwrap_or_default();
+                let at = best.iter().position(|it| it.model == name);
+                (at.unwrap_or(usize::MAX), name)
+            };
+            let mut ids = there;
+            ids.sort_by_key(|id| rank(id));
+            let columns = ids.iter().map(|id| {
+                let (at, name) = rank(id);
+                Column {
+                    model: name.to_owned(),
+                    year: policy.model(name).and_then(|it| it.year),
+                    nodes: nodes.iter().filter(|it| it.models.contains(id)).count(),
+                    choosable: at != usize::MAX,
+                }
+            });
+            Matrix {
+                architecture: architecture.map(str::to_owned),
+                vendor: vendor.cloned(),
+                models: columns.collect(),
+                rows: rows(index, &nodes, &ids),
+            }
+        })
+        .collect();
+    let size = |it: &Matrix| it.rows.iter().map(|row| row.nodes.len()).sum::<usize>();
+    all.sort_by_key(|it| std::cmp::Reverse(size(it)));
+    all
+}
+
+fn rows(index: &Index, nodes: &[&Indexed], ids: &[ModelId]) -> Vec<Row> {
+    let mut by_make: BTreeMap<Option<&str>, Vec<&Indexed>> = BTreeMap::new();
+    for node in nodes {
+        let make = index.host_model_of(node);
+        by_make.entry(make).or_default().push(node);
+    }
+    let mut rows: Vec<Row> = by_make
+        .into_iter()
+        .map(|(host_model, nodes)| {
+            let mut names: Vec<String> = nodes.iter().map(|it| it.name.to_string()).collect();
+            names.sort();
+            let count = |id: &ModelId| nodes.iter().filter(|it| it.models.contains(id)).count();
+            Row {
+                host_model: host_model.map(str::to_owned),
+                nodes: names,
+                support: ids.iter().map(count).collect(),
+            }
+        })
+        .collect();
+    let models = |row: &Row| row.support.iter().filter(|count| **count > 0).count();
+    rows.sort_by_key(|row| std::cmp::Reverse(models(row)));
+    rows
+}

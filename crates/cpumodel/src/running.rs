@@ -1,0 +1,92 @@
+//! Machines that run, from the objects that tell of them.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::kubevirt::{VirtualMachineInstance, labels, phases};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::instance::recorded;
+use crate::launcher;
+use crate::machine::{Machine, Requested, Running};
+use crate::names::HOST_MODEL;
+use crate::settings::Settings;
+
+/// All instances that run, or may yet, by namespace and name. Of those that need it, `pods` tells what
+/// their launchers ask for.
+pub fn running<'a, P: std::ops::Deref<Target = Pod>>(
+    instances: impl IntoIterator<Item = &'a VirtualMachineInstance>,
+    pods: &[P],
+    settings: &Settings,
+) -> Vec<Running> {
+    let mut launchers: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in pods {
+        let pod: &Pod = pod;
+        let labels = pod.metadata.labels.as_ref();
+        if let Some(uid) = labels.and_then(|it| it.get(labels::CREATED_BY)) {
+            launchers.entry(uid).or_default().push(pod);
+        }
+    }
+    let alive = instances.into_iter().filter(|it| is_alive(it));
+    let mut machines: Vec<Running> = alive
+        .map(|instance| {
+            let mut running = placed(instance, settings);
+            let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+            if has_host_model(&running)
+                && let Some(pods) = launchers.get(uid)
+            {
+                carry(&mut running, pods);
+            }
+            running
+        })
+        .collect();
+    machines.sort_by(|a, b| {
+        let (a, b) = (&a.machine, &b.machine);
+        (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
+    });
+    machines
+}
+
+/// Whether an instance runs, or may yet.
+pub fn is_alive(instance: &VirtualMachineInstance) -> bool {
+    ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())
+}
+
+/// The machine of an instance as KubeVirt will admit it, or has.
+pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machine {
+    let mut machine = Machine::of_instance(instance, &settings.node_selector);
+    if machine.requested == Requested::HostModel {
+        let spec = &instance.spec;
+        machine.requested = settings.requested(spec.model(), spec.architecture.as_deref());
+    }
+    machine
+}
+
+/// An instance on its node.
+pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> Running {
+    Running {
+        machine: machine(instance, settings),
+        node: instance.node_name().unwrap_or_default().to_owned(),
+        recorded: recorded(instance).map(str::to_owned),
+        carried: BTreeMap::new(),
+    }
+}
+
+/// Whether what the pod of a machine asks for says where it can go.
+pub fn has_host_model(running: &Running) -> bool {
+    match &running.recorded {
+        Some(model) => model == HOST_MODEL,
+        None => running.machine.requested == Requested::HostModel,
+    }
+}
+
+/// Notes what the launcher on the node of a machine asks for.
+pub fn carry<P: std::ops::Deref<Target = Pod>>(running: &mut Running, pods: &[P]) {
+    let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
+    let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(&running.node));
+    if let Some(selector) = here.next().and_then(|spec| spec.node_selector.as_ref()) {
+        running.carried = launcher::carried(selector);
+    }
+}

@@ -1,0 +1,410 @@
+//! Reading a cluster into a bundle, as much of it as can be had.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{DynamicObject, ListParams};
+use kube::core::ApiResource;
+use kube::discovery::{Discovery, Scope};
+use kube::{Api, Client};
+use placement::names::{GATE, WHY};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::folder::Folder;
+use super::wanted::{Extent, wanted};
+use super::{logs, redact};
+use crate::governance::output::Data;
+use crate::{status, version};
+
+/// Objects a page.
+const PAGE: u32 = 500;
+/// The version of what is in gather.json.
+const FORMAT: u32 = 1;
+
+/// How long, and how far back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) now: Timestamp,
+    /// Logs and events before this are left out.
+    pub(super) since: Option<Timestamp>,
+    /// For all of it.
+    pub(super) all: Duration,
+    /// For a single request.
+    pub(super) request: Duration,
+}
+
+/// What is in a bundle, and what is not.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Index {
+    format: &'static str,
+    version: u32,
+    taken: Timestamp,
+    since: Option<Timestamp>,
+    medley: &'static str,
+    kubernetes: String,
+    pub(super) objects: usize,
+    pub(super) events: usize,
+    pub(super) logs: usize,
+    /// How many values were taken out.
+    pub(super) redacted: usize,
+    /// What could not be read, and why.
+    pub(super) missing: Vec<Missing>,
+}
+
+/// Something that could not be read.
+#[derive(Debug, Serialize)]
+pub(super) struct Missing {
+    pub(super) what: String,
+    pub(super) reason: String,
+}
+
+/// Reads all there is.
+pub(super) async fn collect(
+    client: &Client,
+    folder: &Folder,
+    limits: &Limits,
+) -> anyhow::Result<Index> {
+    let kubernetes = tokio::time::timeout(limits.request, client.apiserver_version())
+        .await
+        .context("the cluster does not answer")?
+        .context("asking the cluster for its version")?;
+    let mut gathering = Gathering {
+        client,
+        folder,
+        limits,
+        until: Instant::now() + limits.all,
+        kinds: BTreeSet::from(["Pod".to_owned()]),
+        index: Index {
+            format: "medley-gather",
+            version: FORMAT,
+            taken: limits.now,
+            since: limits.since,
+            medley: version::OPERATOR,
+            kubernetes: kubernetes.git_version.clone(),
+            objects: 0,
+            events: 0,
+            logs: 0,
+            redacted: 0,
+            missing: Vec::new(),
+        },
+    };
+    folder.write("version", &format!("medley\n{}\n", version::OPERATOR))?;
+    // What is small and says most comes first: time may be up.
+    gathering.status().await?;
+    gathering.objects().await?;
+    gathering.events().await?;
+    gathering.logs().await?;
+    let index = gathering.index;
+    folder.write("gather.json", &Data::Json.write(&json!(index))?)?;
+    Ok(index)
+}
+
+struct Gathering<'a> {
+    client: &'a Client,
+    folder: &'a Folder,
+    limits: &'a Limits,
+    until: Instant,
+    /// Kinds whose events are wanted.
+    kinds: BTreeSet<String>,
+    index: Index,
+}
+
+impl Gathering<'_> {
+    /// What comes of something, if it can be had in time; else why not is noted.
+    async fn try_for<T>(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        work: impl Future<Output = kube::Result<T>>,
+    ) -> Option<T> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let reason = match tokio::time::timeout(limit.min(left), work).await {
+            Ok(Ok(found)) => return Some(found),
+            Ok(Err(kube::Error::Api(status))) => status.message.clone(),
+            Ok(Err(error)) => format!("{:#}", anyhow::Error::new(error)),
+            Err(_) if left.is_zero() => "time was up (--timeout)".to_owned(),
+            Err(_) => "it took too long (--request-timeout, --timeout)".to_owned(),
+        };
+        self.index.missing.push(Missing {
+            what: what.to_owned(),
+            reason: redact::text(&reason, &mut self.index.redacted),
+        });
+        None
+    }
+
+    async fn status(&mut self) -> anyhow::Result<()> {
+        let client = self.client.clone();
+        // It asks many times.
+        let look = async { Ok(status::look(&client, &[]).await) };
+        let Some(jobs) = self.try_for("status", self.limits.all, look).await else {
+            return Ok(());
+        };
+        let mut data = status::data(&jobs);
+        redact::object(&mut data, &mut self.index.redacted);
+        self.folder
+            .write("status.json", &Data::Json.write(&data)?)?;
+        let text = redact::text(&status::text(&jobs), &mut self.index.redacted);
+        self.folder.write("status.txt", &text)
+    }
+
+    async fn objects(&mut self) -> anyhow::Result<()> {
+        let discovery = Discovery::new(self.client.clone()).run();
+        let limit = self.limits.all;
+        let Some(discovery) = self
+            .try_for("what the cluster serves", limit, discovery)
+            .await
+        else {
+            return Ok(());
+        };
+        let served = discovery
+            .groups()
+            .flat_map(kube::discovery::ApiGroup::recommended_resources);
+        let served: BTreeMap<(String, String), (ApiResource, Scope)> = served
+            .map(|(it, capabilities)| {
+                (
+                    (it.group.clone(), it.plural.clone()),
+                    (it, capabilities.scope),
+                )
+            })
+            .collect();
+        for (key, extent) in wanted()? {
+            // What is not installed is said by the status.
+            if let Some((resource, scope)) = served.get(&key) {
+                self.resource(resource, scope, &extent).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn resource(
+        &mut self,
+        resource: &ApiResource,
+        scope: &Scope,
+        extent: &Extent,
+    ) -> anyhow::Result<()> {
+        let name = plural(resource);
+        let mut found = Vec::new();
+        match extent {
+            Extent::All => self.pages(&name, resource, "", false, &mut found).await,
+            Extent::Outline => self.pages(&name, resource, "", true, &mut found).await,
+            Extent::Named(names) => {
+                for wanted in names {
+                    let only = format!("metadata.name={wanted}");
+                    self.pages(&name, resource, &only, false, &mut found).await;
+                }
+            }
+        }
+        if resource.kind == "Pod" && resource.group.is_empty() {
+            found.retain(is_of_interest);
+        }
+        if !found.is_empty() {
+            self.kinds.insert(resource.kind.clone());
+        }
+        self.index.objects += found.len();
+        let group = if resource.group.is_empty() {
+            "core"
+        } else {
+            &resource.group
+        };
+        if matches!(scope, Scope::Cluster) {
+            for object in found {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let path = format!(
+                    "cluster-scoped-resources/{group}/{}/{name}.yaml",
+                    resource.plural
+                );
+                self.folder.write(&path, &Data::Yaml.write(&object)?)?;
+            }
+            return Ok(());
+        }
+        let api_version = resource.api_version.clone();
+        let kind = format!("{}List", resource.kind);
+        self.lists(group, &resource.plural, (&api_version, &kind), found)
+    }
+
+    /// Objects of namespaces, a list for each.
+    fn lists(
+        &self,
+        group: &str,
+        plural: &str,
+        (api_version, kind): (&str, &str),
+        objects: Vec<Value>,
+    ) -> anyhow::Result<()> {
+        let mut namespaces: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for object in objects {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            namespaces
+                .entry(namespace.to_owned())
+                .or_default()
+                .push(object);
+        }
+        for (namespace, items) in namespaces {
+            let path = format!("namespaces/{namespace}/{group}/{plural}.yaml");
+            let list = json!({ "apiVersion": api_version, "kind": kind, "items": items });
+            self.folder.write(&path, &Data::Yaml.write(&list)?)?;
+        }
+        Ok(())
+    }
+
+    /// All objects of a kind, page by page; those before a page that fails are kept.
+    async fn pages(
+        &mut self,
+        name: &str,
+        resource: &ApiResource,
+        fields: &str,
+        outline: bool,
+        found: &mut Vec<Value>,
+    ) {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let mut params = ListParams::default().limit(PAGE);
+        if !fields.is_empty() {
+            params = params.fields(fields);
+        }
+        loop {
+            let limit = self.limits.request;
+            let page = async {
+                if outline {
+                    let page = api.list_metadata(&params).await?;
+                    let items = page
+                        .items
+                        .into_iter()
+                        .map(|it| json!({ "metadata": it.metadata }));
+                    Ok((items.collect::<Vec<_>>(), page.metadata.continue_))
+                } else {
+                    let page = api.list(&params).await?;
+                    let items = page.items.into_iter().map(|it| json!(it));
+                    Ok((items.collect(), page.metadata.continue_))
+                }
+            };
+            let Some((items, next)) = self.try_for(name, limit, page).await else {
+                return;
+            };
+            for mut object in items {
+                object["apiVersion"] = resource.api_version.clone().into();
+                object["kind"] = resource.kind.clone().into();
+                redact::object(&mut object, &mut self.index.redacted);
+                found.push(object);
+            }
+            match next.filter(|it| !it.is_empty()) {
+                Some(next) => params = params.continue_token(&next),
+                None => return,
+            }
+        }
+    }
+
+    async fn events(&mut self) -> anyhow::Result<()> {
+        let resource = ApiResource::erase::<Event>(&());
+        let mut found = Vec::new();
+        self.pages("events", &resource, "", false, &mut found).await;
+        let since = self.limits.since;
+        found.retain(|event| {
+            let kind = event["involvedObject"]["kind"].as_str().unwrap_or_default();
+            self.kinds.contains(kind) && is_after(event, since)
+        });
+        self.index.events = found.len();
+        self.lists("core", "events", ("v1", "EventList"), found)
+    }
+
+    async fn logs(&mut self) -> anyhow::Result<()> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let ours = ListParams::default().labels(logs::OURS);
+        let limit = self.limits.request;
+        let pods = self
+            .try_for("pods of the operator", limit, pods.list(&ours))
+            .await;
+        for log in pods.iter().flatten().flat_map(logs::of_pod) {
+            let what = format!("log of {}/{} ({})", log.namespace, log.pod, log.container);
+            let client = self.client.clone();
+            let read = log.read(&client, self.limits.since);
+            if let Some(text) = self.try_for(&what, limit, read).await {
+                let text = redact::text(&text, &mut self.index.redacted);
+                self.folder.write(&log.path(), &text)?;
+                self.index.logs += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pods are many, and most of them are nobody's business here: those that wait, ours, those of virtual
+/// machines and imports, and those whose place was decided.
+fn is_of_interest(pod: &Value) -> bool {
+    let meta = &pod["metadata"];
+    let label = |name: &str| meta["labels"][name].as_str();
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    label("app.kubernetes.io/part-of") == Some("medley")
+        || label("kubevirt.io").is_some()
+        || label("app").is_some_and(|it| it == "containerized-data-importer")
+        || meta["annotations"][WHY].is_string()
+        || gates.is_some_and(|all| all.iter().any(|it| it["name"] == GATE))
+        || pod["status"]["phase"] == "Pending"
+}
+
+/// Whether an event is recent enough.
+fn is_after(event: &Value, since: Option<Timestamp>) -> bool {
+    let Some(since) = since else {
+        return true;
+    };
+    let times = ["lastTimestamp", "eventTime"].map(|it| event[it].as_str());
+    let made = event["metadata"]["creationTimestamp"].as_str();
+    let times = times.into_iter().chain([made]).flatten();
+    let newest = times.filter_map(|it| it.parse::<Timestamp>().ok()).max();
+    newest.is_none_or(|it| it >= since)
+}
+
+/// `deployments.apps`.
+fn plural(resource: &ApiResource) -> String {
+    if resource.group.is_empty() {
+        resource.plural.clone()
+    } else {
+        format!("{}.{}", resource.plural, resource.group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_events_are_left_out_when_they_are_not_wanted() {
+        let event = json!({
+            "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "lastTimestamp": null, "eventTime": "2026-01-01T02:00:00.000000Z",
+        });
+        let at = |text: &str| text.parse::<Timestamp>().ok();
+        assert!(is_after(&event, None));
+        assert!(is_after(&event, at("2026-01-01T01:00:00Z")));
+        assert!(!is_after(&event, at("2026-01-01T03:00:00Z")));
+    }
+
+    #[test]
+    fn only_pods_that_tell_something_are_collected() {
+        let pod = |extra: Value| -> bool {
+            let mut pod = json!({ "metadata": {}, "spec": {}, "status": { "phase": "Running" } });
+            put(&mut pod, &extra);
+            is_of_interest(&pod)
+        };
+        assert!(!pod(json!({})));
+        assert!(pod(json!({ "status": { "phase": "Pending" } })));
+        assert!(pod(
+            json!({ "metadata": { "labels": { "kubevirt.io": "virt-launcher" } } })
+        ));
+        assert!(pod(
+            json!({ "spec": { "schedulingGates": [{ "name": GATE }] } })
+        ));
+        assert!(!pod(
+            json!({ "spec": { "schedulingGates": [{ "name": "other" }] } })
+        ));
+    }
+
+    fn put(target: &mut Value, extra: &Value) {
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            target[key] = value.clone();
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Plans for operators that others own.
+
+use std::collections::BTreeMap;
+
+use api::advisor::{GROUP, PLURAL, Phase, VirtPlatformConfig};
+use kube::{Client, ResourceExt as _};
+
+use super::Name;
+use super::tree::{Condition, Job, Object, State};
+use crate::governance::configs::Configs;
+
+/// Looks.
+pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+    let Some(configs) = Configs::new(client).try_list().await? else {
+        let missing = format!("{PLURAL}.{GROUP}");
+        return Ok(Job::off(Name::Governance, &missing, "the operator"));
+    };
+    let mut phases: BTreeMap<&str, usize> = BTreeMap::new();
+    for config in &configs {
+        *phases.entry(phase(config).as_str()).or_default() += 1;
+    }
+    let phases: Vec<String> = phases
+        .iter()
+        .map(|(phase, count)| format!("{count} {phase}"))
+        .collect();
+    let message = match configs.len() {
+        0 => "no configuration is there".to_owned(),
+        1 => format!("1 configuration: {}", phases.join(", ")),
+        count => format!("{count} configurations: {}", phases.join(", ")),
+    };
+    let objects = configs.iter().map(object).collect();
+    Ok(Job::new(Name::Governance).with(objects, message))
+}
+
+fn phase(config: &VirtPlatformConfig) -> Phase {
+    let status = config.status.as_ref();
+    status.and_then(|it| it.phase).unwrap_or(Phase::Pending)
+}
+
+fn object(config: &VirtPlatformConfig) -> Object {
+    let phase = phase(config);
+    let state = match phase {
+        Phase::Completed | Phase::CompletedWithUpgrade | Phase::Ignored => State::Ready,
+        Phase::Pending | Phase::Drafting | Phase::InProgress => State::Progressing,
+        Phase::PrerequisiteFailed
+        | Phase::ReviewRequired
+        | Phase::CompletedWithErrors
+        | Phase::Failed
+        | Phase::Drifted => State::Attention,
+    };
+    let mut object = Object::new("VirtPlatformConfig", config.name_any(), state);
+    let conditions = config.status.iter().flat_map(|it| &it.conditions);
+    object.conditions = conditions
+        .map(|condition| {
+            // One condition stands for each phase; of these only the phase itself tells something.
+            let other = Phase::ALL
+                .iter()
+                .any(|it| *it != phase && it.as_str() == condition.type_);
+            Condition {
+                quiet: other,
+                ..Condition::of(condition)
+            }
+        })
+        .collect();
+    let own = object.conditions.iter();
+    let own = own
+        .filter(|it| it.kind == phase.as_str())
+        .max_by_key(|it| it.last_transition_time);
+    object.since = own.and_then(|it| it.last_transition_time);
+    object.message = own.map(|it| it.message.clone());
+    object.reason = Some(phase.as_str().to_owned());
+    for condition in &mut object.conditions {
+        condition.quiet |= condition.kind == phase.as_str();
+    }
+    object
+}

@@ -1,0 +1,59 @@
+//! The way of the cluster to a release.
+
+use ::release::report::{Assessment, OperatorReport, Report};
+use kube::Client;
+
+use super::Name;
+use super::tree::{Condition, Job, Object, State};
+use crate::release::{Read, try_version};
+
+/// Looks. What a release asks of its operators is not known here; `medley release status --release` tells
+/// more.
+pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+    let Some(version) = try_version(client).await? else {
+        let missing = "clusterversions.config.openshift.io";
+        return Ok(Job::off(Name::Release, missing, "OpenShift"));
+    };
+    let read = Read::of(client, version, None).await?;
+    let report = read.report();
+    let control = &report.control_plane;
+    let mut version = Object::new("ClusterVersion", "version", state(&report));
+    version.reason = Some(control.assessment.word().to_owned());
+    version.since = control.completed.or(control.started);
+    version.message = Some(format!("to {}", control.target.text));
+    let conditions = read.version.status.iter().flat_map(|it| &it.conditions);
+    version.conditions = conditions.map(Condition::of_openshift).collect();
+    let mut objects = vec![version];
+    objects.extend(control.operators.iter().map(operator));
+    let message = format!(
+        "{}: {} of {} operators have arrived at {}",
+        control.assessment.word(),
+        control.completion.updated,
+        control.completion.total,
+        control.target.version
+    );
+    Ok(Job::new(Name::Release).with(objects, message))
+}
+
+fn state(report: &Report) -> State {
+    match report.control_plane.assessment {
+        Assessment::Completed => State::Ready,
+        Assessment::Progressing | Assessment::Slow => State::Progressing,
+        Assessment::Stalled | Assessment::Early => State::Attention,
+    }
+}
+
+fn operator(operator: &OperatorReport) -> Object {
+    let (state, word) = match operator {
+        it if !it.available => (State::Attention, "Unavailable"),
+        it if it.degraded => (State::Attention, "Degraded"),
+        it if it.updated => (State::Ready, "Updated"),
+        it if it.progressing => (State::Progressing, "Updating"),
+        _ => (State::Progressing, "Waiting"),
+    };
+    let mut object = Object::new("ClusterOperator", &operator.name, state);
+    object.reason = Some(word.to_owned());
+    object.since = operator.since;
+    object.message = Some(operator.message.clone()).filter(|it| !it.is_empty());
+    object
+}

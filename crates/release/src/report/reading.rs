@@ -1,0 +1,33 @@
+//! What a report needs of objects that tell much more.
+
+use std::collections::BTreeMap;
+
+use api::openshift::annotations;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Where the operator of machines runs, and what it is called.
+pub const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
+    "openshift-machine-config-operator",
+    "machine-config-operator",
+);
+
+/// The release that rendered configurations of machines came with, by name.
+pub fn rendered_for<'a>(
+    configurations: impl IntoIterator<Item = &'a ObjectMeta>,
+) -> BTreeMap<String, String> {
+    let named = configurations.into_iter().filter_map(|it| {
+        let annotations = it.annotations.as_ref()?;
+        let version = annotations.get(annotations::RELEASE_VERSION)?.clone();
+        Some((it.name.clone()?, version))
+    });
+    named.collect()
+}
+
+/// What the operator of machines was told to run.
+pub fn machine_config_image(deployment: &Deployment) -> Option<String> {
+    let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let (_, name) = MACHINE_CONFIG_OPERATOR;
+    let own = spec.containers.iter().find(|it| it.name == name);
+    own?.image.clone()
+}
