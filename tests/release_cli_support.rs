@@ -4,10 +4,14 @@
     reason = "a helper of a test may fail as the test does"
 )]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use api::openshift::payloads;
+use api::release::{ReleasePolicy, ReleasePolicySpec};
 use chassis::until_served;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -256,6 +260,52 @@ impl World {
             },
         }))
         .await
+    }
+
+    /// Keeps the release in a folder in the cluster, under its image.
+    pub(crate) async fn keep(&self, folder: &str, image: &str) -> anyhow::Result<()> {
+        let mut files = BTreeMap::new();
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            files.insert(name, std::fs::read_to_string(entry.path())?);
+        }
+        let namespace = json!({ "metadata": { "name": payloads::NAMESPACE } });
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        namespaces
+            .create(&params, &serde_json::from_value(namespace)?)
+            .await?;
+        let map = json!({
+            "metadata": {
+                "name": "release",
+                "labels": { payloads::LABEL: payloads::LABELLED },
+                "annotations": { payloads::IMAGE: image },
+            },
+            "data": files,
+        });
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), payloads::NAMESPACE);
+        maps.create(&params, &serde_json::from_value(map)?).await?;
+        Ok(())
+    }
+
+    /// Has Medley remember how long an operator took.
+    pub(crate) async fn remember(&self, operator: &str, seconds: i64) -> anyhow::Result<()> {
+        let params = PostParams::default();
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let made = definitions
+            .create(&params, &api::release::definition())
+            .await?;
+        until_served(&self.client, &made.name_any()).await?;
+        let policies: Api<ReleasePolicy> = Api::all(self.client.clone());
+        let policy = ReleasePolicy::new(api::release::NAME, ReleasePolicySpec::default());
+        policies.create(&params, &policy).await?;
+        let history = json!([{ "operator": operator, "tookSeconds": [seconds] }]);
+        let patch = Patch::Merge(json!({ "status": { "history": history } }));
+        policies
+            .patch_status(api::release::NAME, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
     }
 
     /// The release that the cluster is at or on its way to.

@@ -18,7 +18,7 @@ async fn kinds_are_picked_up_when_they_come() -> anyhow::Result<()> {
     stage
         .verdict("Complete", "Unknown KindsNotInstalled")
         .await?;
-    assert!(!stage.metrics().contains("medley_release_complete "));
+    assert!(!stage.metrics().contains("medley_release_complete{"));
 
     stage.install_openshift().await?;
     stage

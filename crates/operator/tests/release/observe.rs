@@ -49,8 +49,8 @@ async fn beside_another_controller_nothing_is_written() -> anyhow::Result<()> {
     has(
         &stage.metrics(),
         &[
-            "medley_release_claimed_early 1",
-            "medley_release_operators{state=\"updating\"} 2",
+            "medley_release_claimed_early{} 1.0",
+            "medley_release_operators{state=\"updating\"} 2.0",
         ],
     );
 
@@ -75,8 +75,8 @@ async fn beside_another_controller_nothing_is_written() -> anyhow::Result<()> {
     has(
         &stage.metrics(),
         &[
-            "medley_release_claimed_early 0",
-            "medley_release_complete 1",
+            "medley_release_claimed_early{} 0.0",
+            "medley_release_complete{} 1.0",
         ],
     );
     assert_eq!(written(&stage).await?, before, "nobody else has written it");
@@ -102,7 +102,7 @@ async fn whoever_is_to_own_what_is_anothers_refuses() -> anyhow::Result<()> {
     stage.operator("machine-config", 'b').await?;
     stage.verdict("Complete", "True Arrived").await?;
     assert_eq!(written(&stage).await?, before);
-    has(&stage.metrics(), &["medley_release_not_owned 1"]);
+    has(&stage.metrics(), &["medley_release_not_owned{} 1.0"]);
     stage.rest().await;
     Ok(())
 }

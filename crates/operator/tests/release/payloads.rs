@@ -27,7 +27,7 @@ async fn files_that_are_missing_or_broken_are_named() -> anyhow::Result<()> {
     );
     stage.verdict("Complete", "Unknown PayloadNotReady").await?;
     stage.told("PayloadMissing").await?;
-    has(&stage.metrics(), &["medley_release_payload_ready 0"]);
+    has(&stage.metrics(), &["medley_release_payload_ready{} 0.0"]);
 
     let mut broken = files('a', true, &OPERATORS);
     broken.insert("0000_50_x_1.yaml".to_owned(), "kind: 1\n  - x".to_owned());
