@@ -43,6 +43,7 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "medley images",
         "medley fleet publish fedora --arch arm64",
         "kubectl get vms,vmis -A",
+        "medley release migrate --to-multi-arch && kubectl get clusterversion,clusteroperators",
     ] {
         let _ = writeln!(text, "  {command}");
     }
