@@ -245,8 +245,8 @@ async fn the_operator_says_of_itself_what_it_runs() {
         },
     }))
     .unwrap();
-    let made = deployments.create(&PostParams::default(), &deployment);
-    let made = made.await.unwrap();
+    let params = PostParams::default();
+    let made = deployments.create(&params, &deployment).await.unwrap();
     let place = [
         "--namespace",
         &namespace,
@@ -264,11 +264,16 @@ async fn the_operator_says_of_itself_what_it_runs() {
         release: true,
         ..Installed::default()
     };
-    fleet::operators::install(&client, &installed).await.unwrap();
+    fleet::operators::install(&client, &installed)
+        .await
+        .unwrap();
     let api: Api<ClusterOperator> = Api::all(client.clone());
     let patience = Duration::from_mins(2);
     let found = testkit::wait_until("it says that it is on its way", patience, async || {
-        Ok(api.get_opt("medley").await?.filter(|it| it.status.is_some()))
+        Ok(api
+            .get_opt("medley")
+            .await?
+            .filter(|it| it.status.is_some()))
     });
     assert!(found.await.unwrap().versions().is_empty());
     let status = json!({ "status": {
@@ -276,7 +281,11 @@ async fn the_operator_says_of_itself_what_it_runs() {
         "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1,
     } });
     deployments
-        .patch_status("medley-operator", &PatchParams::default(), &Patch::Merge(status))
+        .patch_status(
+            "medley-operator",
+            &PatchParams::default(),
+            &Patch::Merge(status),
+        )
         .await
         .unwrap();
     let found = testkit::wait_until("it has arrived", patience, async || {
