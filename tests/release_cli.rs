@@ -516,6 +516,49 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where Medley looks on, neither the release nor what operators took before has to be told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_the_cluster_keeps_is_found() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let workshop = Workshop::new(false)?;
+    let folder = release(&workshop, 'a', 'b', "release").await?;
+    let single = format!("quay.io/ocp/release@{}", digest('1'));
+    let multi = format!("quay.io/ocp/release@{}", digest('2'));
+    world.version(&multi, Some(&single), true).await?;
+    world.operator("dns", None, false).await?;
+    world
+        .operator("machine-config", Some(&pull('0')), true)
+        .await?;
+    let all = "Completion:      100% (2 operators updated, 0 updating, 0 waiting)";
+    has(&world.run(&["status"]).await?.ok()?, &[all]);
+
+    world.keep(&folder, &multi).await?;
+    let text = world.run(&["status"]).await?.ok()?;
+    has(
+        &text,
+        &[
+            "Updating:        machine-config\n",
+            "Completion:      50% (1 operators updated, 1 updating, 0 waiting)\n",
+            "Est. Time Remaining: N/A",
+        ],
+    );
+    let text = world.run(&["explain", "machine-config"]).await?.ok()?;
+    has(
+        &text,
+        &[&format!(
+            "operator-image from {} to {}",
+            pull('0'),
+            pull('b')
+        )],
+    );
+
+    // It took two hours the last time, and is late: a fifth of that is left.
+    world.remember("machine-config", 7200).await?;
+    let text = world.run(&["status"]).await?.ok()?;
+    has(&text, &["Est. Time Remaining: 24m"]);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_cannot_be_asked_is_not() -> anyhow::Result<()> {
     let world = World::start().await?;

@@ -4,14 +4,18 @@
     reason = "a helper of a test may fail as the test does"
 )]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use api::openshift::payloads;
+use api::release::{ReleasePolicy, ReleasePolicySpec};
 use chassis::until_served;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Layout, Said, ServedCluster, TestCluster};
@@ -178,19 +182,10 @@ impl World {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for (group, kind, plural) in [
-            ("config.openshift.io", "ClusterVersion", "clusterversions"),
-            ("config.openshift.io", "ClusterOperator", "clusteroperators"),
-            (
-                "machineconfiguration.openshift.io",
-                "MachineConfigPool",
-                "machineconfigpools",
-            ),
-        ] {
-            let definition = definition(group, kind, plural);
-            let definition = serde_json::from_value(definition)?;
-            api.create(&PostParams::default(), &definition).await?;
-            until_served(&client, &format!("{plural}.{group}")).await?;
+        for definition in testkit::openshift_definitions() {
+            let definition: CustomResourceDefinition = serde_json::from_value(definition)?;
+            let made = api.create(&PostParams::default(), &definition).await?;
+            until_served(&client, &made.name_any()).await?;
         }
         Ok(Self {
             served: cluster.serve().await?,
@@ -267,6 +262,52 @@ impl World {
         .await
     }
 
+    /// Keeps the release in a folder in the cluster, under its image.
+    pub(crate) async fn keep(&self, folder: &str, image: &str) -> anyhow::Result<()> {
+        let mut files = BTreeMap::new();
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            files.insert(name, std::fs::read_to_string(entry.path())?);
+        }
+        let namespace = json!({ "metadata": { "name": payloads::NAMESPACE } });
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        namespaces
+            .create(&params, &serde_json::from_value(namespace)?)
+            .await?;
+        let map = json!({
+            "metadata": {
+                "name": "release",
+                "labels": { payloads::LABEL: payloads::LABELLED },
+                "annotations": { payloads::IMAGE: image },
+            },
+            "data": files,
+        });
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), payloads::NAMESPACE);
+        maps.create(&params, &serde_json::from_value(map)?).await?;
+        Ok(())
+    }
+
+    /// Has Medley remember how long an operator took.
+    pub(crate) async fn remember(&self, operator: &str, seconds: i64) -> anyhow::Result<()> {
+        let params = PostParams::default();
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let made = definitions
+            .create(&params, &api::release::definition())
+            .await?;
+        until_served(&self.client, &made.name_any()).await?;
+        let policies: Api<ReleasePolicy> = Api::all(self.client.clone());
+        let policy = ReleasePolicy::new(api::release::NAME, ReleasePolicySpec::default());
+        policies.create(&params, &policy).await?;
+        let history = json!([{ "operator": operator, "tookSeconds": [seconds] }]);
+        let patch = Patch::Merge(json!({ "status": { "history": history } }));
+        policies
+            .patch_status(api::release::NAME, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
     /// The release that the cluster is at or on its way to.
     pub(crate) async fn version(
         &self,
@@ -304,85 +345,4 @@ impl World {
         }))
         .await
     }
-}
-
-/// A kind as OpenShift defines it, as far as it matters here.
-fn definition(group: &str, kind: &str, plural: &str) -> Value {
-    let text = || json!({ "type": "string" });
-    let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let conditions = json!({ "type": "array", "items": {
-        "type": "object", "required": ["type", "status"], "properties": {
-            "type": text(), "status": text(), "reason": text(), "message": text(),
-            "lastTransitionTime": { "type": "string", "format": "date-time" },
-        },
-    } });
-    let release = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-        "version": text(), "image": text(),
-        "architecture": { "type": "string", "enum": ["Multi", ""] },
-    } });
-    let (spec, status) = match kind {
-        "ClusterVersion" => (
-            json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                "required": ["clusterID"], "properties": { "desiredUpdate": {
-                    "type": "object", "properties": {
-                        "architecture": { "type": "string", "enum": ["Multi", ""] },
-                        "version": text(), "image": text(), "force": { "type": "boolean" },
-                    },
-                    "x-kubernetes-validations": [
-                        { "rule": "has(self.architecture) && has(self.image) ? (self.architecture == \"\" || self.image == \"\") : true",
-                          "message": "cannot set both Architecture and Image" },
-                        { "rule": "has(self.architecture) && self.architecture != \"\" ? self.version != \"\" : true",
-                          "message": "Version must be set if Architecture is set" },
-                    ],
-                } } }),
-            json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-                "desired": release, "conditions": conditions,
-                "availableUpdates": { "type": "array", "nullable": true, "items": open() },
-                "history": { "type": "array", "items": {
-                    "type": "object", "required": ["state", "startedTime", "image", "verified"],
-                    "properties": {
-                        "state": text(), "version": text(), "image": text(),
-                        "verified": { "type": "boolean" }, "acceptedRisks": text(),
-                        "startedTime": { "type": "string", "format": "date-time" },
-                        "completionTime": { "type": "string", "format": "date-time", "nullable": true },
-                    },
-                } },
-            } }),
-        ),
-        "ClusterOperator" => (
-            json!({ "type": "object" }),
-            json!({ "type": "object", "properties": {
-                "conditions": conditions,
-                "versions": { "type": "array", "items": {
-                    "type": "object", "required": ["name", "version"],
-                    "properties": { "name": text(), "version": text() },
-                } },
-                "relatedObjects": { "type": "array", "items": {
-                    "type": "object", "required": ["group", "resource", "name"], "properties": {
-                        "group": text(), "resource": text(), "namespace": text(), "name": text(),
-                    },
-                } },
-                "extension": { "type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true },
-            } }),
-        ),
-        _ => (open(), open()),
-    };
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{plural}.{group}") },
-        "spec": {
-            "group": group,
-            "scope": "Cluster",
-            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List") },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "subresources": { "status": {} },
-                "schema": { "openAPIV3Schema": {
-                    "type": "object", "required": ["spec"],
-                    "properties": { "spec": spec, "status": status },
-                } },
-            }],
-        },
-    })
 }

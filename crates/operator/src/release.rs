@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::release::control::{
-    self, Aim, Decision, Facts, Loaded, Owners, Trouble, TroubleKind, keeps, observed, owned,
+    self, Aim, Decision, Facts, Kept, Loaded, Owners, Trouble, TroubleKind, keeps, observed, owned,
     owners,
 };
 use ::release::payload::Selection;
@@ -35,7 +35,6 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use serde_json::Value;
 use tracing::info;
 
 use crate::status::{typed, write};
@@ -105,11 +104,11 @@ fn is_news(change: &ForeignChange<'_>) -> bool {
     match change {
         ForeignChange::Object { kind, change, .. } if **kind == kind_of::<ClusterOperator>() => {
             let said = |change: &Change<DynamicObject>, field: &str| {
-                let of = |side: &Option<Arc<DynamicObject>>| -> Option<Value> {
+                let [old, new] = [&change.old, &change.new].map(|side| {
                     let status = side.as_ref()?.data.get("status")?;
-                    status.get(field).cloned()
-                };
-                of(&change.old) != of(&change.new)
+                    status.get(field)
+                });
+                old != new
             };
             change.old.is_none()
                 || change.new.is_none()
@@ -140,6 +139,7 @@ struct Gathered {
     aim: Aim,
     wanted: Result<Arc<Loaded>, Trouble>,
     current: Option<Arc<Loaded>>,
+    kept: Vec<Kept>,
     operators: Arc<BTreeMap<String, ClusterOperator>>,
     pools: Vec<MachineConfigPool>,
 }
@@ -206,6 +206,7 @@ impl Releases {
             aim: Aim::default(),
             wanted: Err(nobody_says()),
             current: None,
+            kept: self.payloads.kept(),
             policy,
             version,
             installed,
@@ -230,9 +231,9 @@ impl Releases {
                 let current = self.payloads.load(spec, image, &selection).await;
                 gathered.current = current.ok();
             }
-            let kept = self.payloads.kept();
+            let kept = &gathered.kept;
             let told = gathered.owners.of_updates;
-            owned(version, gathered.current.as_deref(), &kept, told)
+            owned(version, gathered.current.as_deref(), kept, told)
         } else {
             observed(version)
         };
@@ -267,6 +268,7 @@ impl Releases {
             current: gathered.current.as_deref(),
             operators: &gathered.operators,
             pools: &gathered.pools,
+            kept: &gathered.kept,
             owners: &gathered.owners,
             forbidden: forbidden.as_deref(),
             architecture: importer::own_architecture(),
@@ -298,6 +300,11 @@ impl Releases {
 
     /// Publishes the verdict, and what has happened since the last one.
     async fn tell(&self, key: &Key, gathered: &Gathered, decision: &Decision) -> Result<(), Error> {
+        if gathered.version.is_some() {
+            self.report.tell(key, &decision.tally);
+        } else {
+            self.report.forget(key);
+        }
         let policy = &gathered.policy;
         if policy.status.as_ref() != Some(&decision.status) {
             let kind = kind_of::<ReleasePolicy>();
@@ -310,11 +317,6 @@ impl Releases {
             } else {
                 self.events.normal(policy, &notice.reason, &notice.message);
             }
-        }
-        if gathered.version.is_some() {
-            self.report.tell(key, &decision.tally);
-        } else {
-            self.report.forget(key);
         }
         Ok(())
     }

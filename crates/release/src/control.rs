@@ -51,6 +51,8 @@ pub struct Facts<'a> {
     pub wanted: Result<&'a Loaded, &'a Trouble>,
     /// The files of the release that the cluster runs, if that is another one.
     pub current: Option<&'a Loaded>,
+    /// The releases that the cluster keeps.
+    pub kept: &'a [Kept],
     /// What operators say.
     pub operators: &'a BTreeMap<String, ClusterOperator>,
     /// Pools of machines.

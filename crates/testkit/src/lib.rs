@@ -33,6 +33,7 @@ mod layout;
 mod lines;
 #[cfg(feature = "cluster")]
 mod objects;
+mod openshift;
 mod process;
 mod registry;
 #[cfg(feature = "cluster")]
@@ -60,6 +61,7 @@ pub use layout::Layout;
 pub use lines::Lines;
 #[cfg(feature = "cluster")]
 pub use objects::{by, until, until_gone};
+pub use openshift::openshift_definitions;
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]

@@ -215,3 +215,117 @@ fn a_release_is_accepted() {
         "Payload loaded version=\"4.18.0\" image=\"quay.io/r@sha256:bb\" architecture=\"Multi\""
     );
 }
+
+/// Reference 2.5, effect Fail: it fails at once, in few words and in many.
+#[rstest]
+#[case(
+    of(Reason::NoVersions, "a", Effect::Fail),
+    "ClusterOperatorNoVersions",
+    "the cluster operator a does not declare expected versions",
+    "Cluster operator a does not declare expected versions"
+)]
+#[case(
+    of(Reason::NotAvailable, "a", Effect::Fail),
+    "ClusterOperatorNotAvailable",
+    "the cluster operator a is not available",
+    "Cluster operator a is not available"
+)]
+#[case(Failure::combine(vec![of(Reason::NotAvailable, "b", Effect::Fail), of(Reason::NotAvailable, "a", Effect::Fail)]).unwrap(), "ClusterOperatorsNotAvailable", "some cluster operators are not available", "Cluster operators a, b are not available")]
+#[case(
+    Failure::not_found("a", 3, 9),
+    "UpdatePayloadResourceNotFound",
+    "some resources could not be updated",
+    "Could not update clusteroperator \"a\" (3 of 9): resource may have been deleted"
+)]
+fn what_fails_fails_at_once(
+    #[case] failure: Failure,
+    #[case] reason: &str,
+    #[case] few: &str,
+    #[case] many: &str,
+) {
+    let found = said(Phase::Updating, Some(&failure), 5, 9, 0);
+    let unable = format!("True {reason} Unable to apply 4.18.0: {few}");
+    assert_eq!(found, [unable, format!("True {reason} {many}")]);
+    let found = said(Phase::Reconciling, Some(&failure), 9, 9, 0);
+    let error = format!("False {reason} Error while reconciling 4.18.0: {few}");
+    assert_eq!(found, [error, format!("True {reason} {many}")]);
+}
+
+/// Nobody knows how long machines of users take.
+#[test]
+fn pools_are_waited_for_without_a_limit() {
+    let failure = Failure::of_pools(&["infra", "worker"]).unwrap();
+    let claims = claims(&Facts {
+        phase: Phase::Updating,
+        version: "4.18.0",
+        image: "i",
+        invalid: false,
+        failure: Some(&failure),
+        done: 9,
+        total: 9,
+        waits: &Waits::default(),
+        now: at(600),
+    });
+    let it = claims.progressing;
+    assert_eq!(
+        format!("{} {} {}", it.status, it.reason, it.message),
+        "True MachineConfigPoolsUpdating Working towards 4.18.0: 9 of 9 done (100% complete), waiting on machine config pool infra, machine config pool worker"
+    );
+    assert_eq!(claims.failing.status, "False");
+    assert_eq!(Failure::of_pools(&[]), None);
+}
+
+#[test]
+fn what_makes_no_sense_stops_it() {
+    let waits = Waits::default();
+    for (phase, expected) in [
+        (
+            Phase::Updating,
+            "True InvalidClusterVersion Reconciling 4.18.0: the cluster version is invalid",
+        ),
+        (
+            Phase::Reconciling,
+            "False InvalidClusterVersion Stopped at 4.18.0: the cluster version is invalid",
+        ),
+    ] {
+        let claims = claims(&Facts {
+            phase,
+            version: "4.18.0",
+            image: "i",
+            invalid: true,
+            failure: None,
+            done: 1,
+            total: 2,
+            waits: &waits,
+            now: at(0),
+        });
+        let it = claims.progressing;
+        assert_eq!(
+            format!("{} {} {}", it.status, it.reason, it.message),
+            expected
+        );
+    }
+}
+
+#[rstest]
+#[case(Step::Retrieve, "RetrievePayload", "Retrieving")]
+#[case(Step::Load, "LoadPayload", "Loading")]
+#[case(Step::Verify, "VerifyPayloadVersion", "Verifying")]
+fn a_release_is_refused(#[case] step: Step, #[case] reason: &str, #[case] begin: &str) {
+    let claim = refused(step, "4.18.0", "i", "x");
+    assert_eq!((claim.status, claim.reason), ("False", reason));
+    assert_eq!(
+        claim.message,
+        format!("{begin} payload failed version=\"4.18.0\" image=\"i\" failure=x")
+    );
+}
+
+#[test]
+fn the_next_limit_is_that_of_whoever_is_first() {
+    let waits = Waits::restored([("a", at(0)), (MACHINE_CONFIG, at(0))]);
+    let after = |minutes| Some(at(minutes) + SignedDuration::from_secs(1));
+    assert_eq!(waits.next_limit(at(0)), after(30));
+    assert_eq!(waits.next_limit(at(31)), after(40));
+    assert_eq!(waits.next_limit(at(41)), after(90));
+    assert_eq!(waits.next_limit(at(91)), None);
+}

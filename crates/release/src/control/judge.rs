@@ -106,7 +106,7 @@ pub(super) fn judge<'a>(
         let doing = Progress::default();
         merge(&mut judged.history, &judged.release, &doing, facts.now);
     }
-    judged.change = change(&judged, version, facts.current);
+    judged.change = change(&judged, version, facts);
     begin(&mut judged, known, facts.now);
     if let Some(loaded) = judged.loaded {
         if known.is_some() {
@@ -131,9 +131,12 @@ fn claims_completion(version: &ClusterVersion, release: &Release) -> bool {
             .is_some_and(Condition::is_true)
 }
 
-fn change(judged: &Judged<'_>, version: &ClusterVersion, current: Option<&Loaded>) -> Change {
+fn change(judged: &Judged<'_>, version: &ClusterVersion, facts: &Facts<'_>) -> Change {
     let mut known = KnownPayloads::of(version);
-    for loaded in judged.loaded.into_iter().chain(current) {
+    for kept in facts.kept {
+        known.add(&kept.image, kept.metadata.architecture());
+    }
+    for loaded in judged.loaded.into_iter().chain(facts.current) {
         known.add(&loaded.image, loaded.payload.metadata.architecture());
     }
     let newest = classify(&judged.history, &known).into_iter().next();

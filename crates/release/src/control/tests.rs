@@ -160,6 +160,7 @@ impl World {
             aim: &aim,
             wanted: find(&image).ok_or(&missing),
             current,
+            kept: &self.kept,
             operators: &self.operators,
             pools: &self.pools,
             owners: &owners,
@@ -538,6 +539,7 @@ fn a_claim_that_is_early_is_told() {
     );
     assert!(verdict(&early, "KeepsClusterVersion").starts_with("False Observing"));
     let target = early.status.target.as_ref().unwrap();
+    assert_eq!(target.change.as_deref(), Some("SingleToMulti"));
     assert_eq!(target.started_time.as_ref().unwrap().0, at(10));
     assert_eq!(target.completion_time, None);
 
@@ -685,6 +687,7 @@ fn a_cluster_without_openshift_has_nothing_to_judge() {
             aim: &Aim::default(),
             wanted: Err(&trouble),
             current: None,
+            kept: &[],
             operators: &world.operators,
             pools: &[],
             owners: &Owners::default(),

@@ -96,7 +96,7 @@ enum Part {
     Images,
     /// CPU models: decisions, questions about all machines, changes of nodes.
     Cpu,
-    /// A release: what a look at all operators costs.
+    /// A release: what a look at all operators costs, and how soon a flip of one image is seen.
     Release,
 }
 
@@ -154,6 +154,7 @@ async fn main() -> anyhow::Result<()> {
             rounds: arguments.looks.max(1),
         };
         release::measure(size, &mut report)?;
+        release::flips(size, &mut report).await?;
         return report.print();
     }
     measure(

@@ -1,0 +1,138 @@
+//! Wherever the files of a release are, and whatever is wrong with them.
+
+use api::openshift::payloads;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+use testkit::{Layout, has};
+
+use crate::stage::{OPERATORS, Stage, files, release, said};
+
+/// What the policy says of the files, once it says this.
+async fn payload(stage: &Stage, expected: &str) -> anyhow::Result<String> {
+    let status = stage.verdict("PayloadReady", expected).await?;
+    Ok(said(&json!({ "status": status }), "PayloadReady"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_missing_or_broken_are_named() -> anyhow::Result<()> {
+    let stage = Stage::new().await?;
+    stage.cvo("other", true).await?;
+    stage.work().await?;
+    let text = payload(&stage, "False PayloadMissing").await?;
+    has(
+        &text,
+        &[payloads::NAMESPACE, payloads::LABEL, &release("other")],
+    );
+    stage.verdict("Complete", "Unknown PayloadNotReady").await?;
+    stage.told("PayloadMissing").await?;
+    has(&stage.metrics(), &["medley_release_payload_ready{} 0.0"]);
+
+    let mut broken = files('a', true, &OPERATORS);
+    broken.insert("0000_50_x_1.yaml".to_owned(), "kind: 1\n  - x".to_owned());
+    broken.remove("image-references");
+    stage.keep_files("other", &broken).await?;
+    let text = payload(&stage, "False PayloadBroken").await?;
+    has(
+        &text,
+        &[
+            "Error loading manifests from ConfigMap openshift-cluster-version/release-other: [",
+            "there is no file image-references",
+            "parsing 0000_50_x_1.yaml",
+        ],
+    );
+
+    stage.keep("other", 'a', true).await?;
+    payload(&stage, "True PayloadLoaded").await?;
+    stage.verdict("Complete", "True Arrived").await?;
+
+    let maps: Api<ConfigMap> = Api::namespaced(stage.client(), payloads::NAMESPACE);
+    maps.delete("release-other", &DeleteParams::default())
+        .await?;
+    payload(&stage, "False PayloadMissing").await?;
+    stage.rest().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
+    let stage = Stage::new().await?;
+    stage.cvo("other", true).await?;
+    let all = files('a', true, &OPERATORS);
+    let temporary = tempfile::tempdir()?;
+    let folder = temporary.path().join("release");
+    std::fs::create_dir(&folder)?;
+    for (name, text) in &all {
+        std::fs::write(folder.join(name), text)?;
+    }
+    stage
+        .policy(json!({ "payload": { "folder": folder } }))
+        .await?;
+    stage.work().await?;
+    payload(&stage, "True PayloadLoaded").await?;
+
+    // A ConfigMap elsewhere, which is followed as well.
+    let reference = json!({ "configMap": { "namespace": "default", "name": "mine" } });
+    stage.policy(json!({ "payload": reference })).await?;
+    let text = payload(&stage, "False PayloadMissing").await?;
+    has(&text, &["there is no ConfigMap default/mine"]);
+    let maps: Api<ConfigMap> = Api::namespaced(stage.client(), "default");
+    let map = json!({ "metadata": { "name": "mine" }, "data": all });
+    maps.create(&PostParams::default(), &serde_json::from_value(map)?)
+        .await?;
+    payload(&stage, "True PayloadLoaded").await?;
+
+    // An image of it.
+    let root = temporary.path().join("layer");
+    std::fs::create_dir(&root)?;
+    std::fs::rename(&folder, root.join("release-manifests"))?;
+    let root = root.display().to_string();
+    let tar = ["-C", &root, "-cf", "-", "release-manifests"];
+    let layer = std::process::Command::new("tar").args(tar).output()?;
+    let mut layout = Layout::new(&temporary.path().join("layout"))?;
+    let image = layout.image("amd64", &[&layer.stdout], &json!({}))?;
+    layout.name("release", &image)?;
+    stage
+        .policy(json!({ "payload": { "folder": "/nonexistent" } }))
+        .await?;
+    let text = payload(&stage, "False PayloadUnreadable").await?;
+    has(&text, &["reading /nonexistent"]);
+    stage
+        .policy(json!({ "payload": { "image": layout.source("release") } }))
+        .await?;
+    payload(&stage, "True PayloadLoaded").await?;
+
+    // And what is of another version.
+    let other: std::collections::BTreeMap<String, String> = all
+        .iter()
+        .map(|(name, text)| (name.clone(), text.replace("4.18.0", "4.17.0")))
+        .collect();
+    let mut map = maps.get("mine").await?;
+    map.data = Some(other);
+    maps.replace("mine", &PostParams::default(), &map).await?;
+    stage.policy(json!({ "payload": reference })).await?;
+    let text = payload(&stage, "False PayloadMismatch").await?;
+    has(
+        &text,
+        &["release image version 4.17.0 does not match the expected upstream version 4.18.0"],
+    );
+    stage.rest().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_says_one_place() -> anyhow::Result<()> {
+    let stage = Stage::bare().await?;
+    let both = json!({ "payload": { "folder": "/a", "image": "Desired" } });
+    let refused = stage.policy(both).await;
+    let text = refused.err().map(|it| it.to_string()).unwrap_or_default();
+    has(&text, &["say one of configMap, folder and image"]);
+    let status: Value = json!({ "mode": "Both" });
+    let refused = stage.policy(status).await;
+    has(
+        &refused.err().map(|it| it.to_string()).unwrap_or_default(),
+        &["spec.mode", "\"Observe\", \"Own\""],
+    );
+    Ok(())
+}
