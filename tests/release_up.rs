@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use api::openshift::{ClusterOperator, ClusterVersion, payloads};
-use binary::{MEDLEY, Server, medley, text, until};
+use binary::{MEDLEY, Server, medley, text};
 use kube::ResourceExt as _;
 use release::evaluate::{Phase, Plan};
 use release::payload::Payload;
@@ -85,6 +85,14 @@ fn holds(version: &ClusterVersion, kind: &str) -> bool {
     version.condition(kind).is_some_and(|it| it.is_true())
 }
 
+fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < limit, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Whether the ClusterVersion claims that a release is all there.
 fn claims(version: &ClusterVersion, image: &str) -> bool {
     let history = version.status.as_ref().and_then(|it| it.history.first());
@@ -112,8 +120,8 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
     // A cluster for one architecture is installed.
     let (single, _) = cluster.release(false);
     let (multi, plan) = cluster.release(true);
-    until("the first release is installed", || {
-        claims(&cluster.version(), &single).then_some(())
+    within(MIGRATION, "the first release is installed", || {
+        claims(&cluster.version(), &single)
     });
     let (code, _, said) = cluster.run(&["verify", "--node-timeout", "0s"]);
     assert_eq!(code, Some(2), "{said}");
@@ -220,7 +228,9 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
         kubeconfig,
     ]);
     assert!(added.status.success(), "{}", text(&added.stderr));
-    until("it is proven", || verifying.try_wait().unwrap());
+    within(MIGRATION, "it is proven", || {
+        verifying.try_wait().unwrap().is_some()
+    });
     let output = verifying.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     let proof: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -11,11 +11,15 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
+use api::openshift::ClusterOperator;
 use binary::{MEDLEY, medley, stop, text, until};
+use fleet::operators::Installed;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::json;
 use testkit::{Process, ServedCluster, TestCluster, free_port};
 
 /// An operator in a folder of its own.
@@ -220,4 +224,77 @@ fn controllers_that_do_not_exist_are_refused() {
         said.contains("knitting") && said.contains("--controllers"),
         "{said}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_says_of_itself_what_it_runs() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let namespace = cluster.namespace("run").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let image = format!("quay.io/x/medley@sha256:{}", "a".repeat(64));
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);
+    let deployment = serde_json::from_value(json!({
+        "metadata": { "name": "medley-operator" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "medley" } },
+            "template": {
+                "metadata": { "labels": { "app": "medley" } },
+                "spec": { "containers": [{ "name": "operator", "image": image }] },
+            },
+        },
+    }))
+    .unwrap();
+    let params = PostParams::default();
+    let made = deployments.create(&params, &deployment).await.unwrap();
+    let place = [
+        "--namespace",
+        &namespace,
+        "--leader-elect=false",
+        "--release-version",
+        "4.18.0",
+        "--operator-image",
+        &image,
+    ];
+    // It works also where nobody wants to know.
+    let mut operator = Operator::start(&served, "own", &place);
+    operator.is_ready();
+    let installed = Installed {
+        machine_config: true,
+        release: true,
+        ..Installed::default()
+    };
+    fleet::operators::install(&client, &installed)
+        .await
+        .unwrap();
+    let api: Api<ClusterOperator> = Api::all(client.clone());
+    let patience = Duration::from_mins(2);
+    let found = testkit::wait_until("it says that it is on its way", patience, async || {
+        Ok(api
+            .get_opt("medley")
+            .await?
+            .filter(|it| it.status.is_some()))
+    });
+    assert!(found.await.unwrap().versions().is_empty());
+    let status = json!({ "status": {
+        "observedGeneration": made.metadata.generation,
+        "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1,
+    } });
+    deployments
+        .patch_status(
+            "medley-operator",
+            &PatchParams::default(),
+            &Patch::Merge(status),
+        )
+        .await
+        .unwrap();
+    let found = testkit::wait_until("it has arrived", patience, async || {
+        let found = api.get("medley").await?;
+        Ok((!found.versions().is_empty()).then_some(found))
+    })
+    .await
+    .unwrap();
+    assert_eq!(found.version("operator"), Some("4.18.0"));
+    assert_eq!(found.version("operator-image"), Some(image.as_str()));
+    stop(&mut operator.process, "-TERM");
 }

@@ -3,12 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use api::openshift::{ClusterOperatorStatus, Condition};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::rollout::Rollout;
 use crate::versions::{OPERATOR, Versions};
+use crate::write::listed;
 
 /// The word for what is as it should be.
 const AS_EXPECTED: &str = "AsExpected";
@@ -52,8 +55,7 @@ impl State {
     pub fn of(rollout: &Rollout, versions: &Versions) -> Self {
         let release = versions.get(OPERATOR).unwrap_or_default();
         let available = if rollout.is_available() {
-            let message = format!("Cluster has deployed {versions}");
-            Claim::new(true, AS_EXPECTED, message)
+            Claim::new(true, AS_EXPECTED, deployed(versions))
         } else {
             Claim::new(false, "NoPodsAvailable", "No pod can be used")
         };
@@ -101,6 +103,10 @@ impl State {
     }
 }
 
+fn deployed(versions: impl fmt::Display) -> String {
+    format!("Cluster has deployed {versions}")
+}
+
 fn working(release: &str, on: &str) -> Claim {
     let message = if on.is_empty() {
         format!("Working towards {release}")
@@ -119,8 +125,17 @@ pub fn next(
     now: Timestamp,
 ) -> ClusterOperatorStatus {
     let mut status = old.clone();
+    let mut available = state.available.clone();
+    // Until it has arrived, what is deployed is what was reported before.
+    if !state.has_arrived() && available.message == deployed(versions) {
+        available.message = if old.versions.is_empty() {
+            String::new()
+        } else {
+            deployed(listed(&old.versions))
+        };
+    }
     for (kind, claim) in [
-        ("Available", &state.available),
+        ("Available", &available),
         ("Progressing", &state.progressing),
         ("Degraded", &state.degraded),
     ] {

@@ -22,10 +22,7 @@ pub fn definition() -> CustomResourceDefinition {
                 "Complete",
                 ".status.conditions[?(@.type==\"Complete\")].status",
             ),
-            (
-                "Agrees",
-                ".status.conditions[?(@.type==\"Agrees\")].status",
-            ),
+            ("Agrees", ".status.conditions[?(@.type==\"Agrees\")].status"),
             (
                 "Status",
                 ".status.conditions[?(@.type==\"Progressing\")].message",

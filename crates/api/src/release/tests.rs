@@ -61,5 +61,8 @@ fn the_server_takes_the_definition() {
 fn an_empty_policy_is_the_default_one() {
     let read: ReleasePolicySpec = serde_json::from_value(json!({})).unwrap();
     assert_eq!(read, ReleasePolicySpec::default());
-    assert_eq!((read.mode, read.worker_pools), (Mode::Observe, Gate::Ignore));
+    assert_eq!(
+        (read.mode, read.worker_pools),
+        (Mode::Observe, Gate::Ignore)
+    );
 }

@@ -47,6 +47,7 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
         "medley fleet publish fedora --arch arm64",
         "kubectl get vms,vmis -A",
         "kubectl get runtimeclasses",
+        "medley release migrate --to-multi-arch && kubectl get clusterversion,clusteroperators",
     ] {
         let _ = writeln!(text, "  {command}");
     }

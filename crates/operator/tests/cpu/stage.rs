@@ -45,6 +45,7 @@ pub(crate) const KUBEVIRT: Installed = Installed {
     ssp: false,
     templates: false,
     virtual_machines: true,
+    release: false,
 };
 /// On nodes: which pool they are of.
 pub(crate) const POOL: &str = "pool";

@@ -17,6 +17,8 @@ const CONTROL: [&str; 2] = ["master", "arbiter"];
 /// The pool of machines that no other takes.
 const REST: &str = "worker";
 
+/// On a node: its operating system.
+const OS: &str = "kubernetes.io/os";
 /// On a node: what is to be drained before it is updated.
 const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
 /// On a node: what was drained last.
@@ -170,7 +172,11 @@ pub(super) fn pools(
 }
 
 /// The pool that a machine is in: one of the control plane, else one that somebody made, else the rest.
+/// Windows is configured by somebody else, whatever roles its machines have.
 fn pool_of(node: &Node, pools: &[MachineConfigPool]) -> Option<String> {
+    if node.labels().get(OS).is_some_and(|it| it == "windows") {
+        return None;
+    }
     let labels = node.metadata.labels.iter().flatten();
     let labels: Map<String, Value> = labels
         .map(|(key, value)| (key.clone(), Value::from(value.as_str())))

@@ -579,3 +579,14 @@ fn targets_are_named_by_what_they_are() {
         "4.18.0-ec.3 (the same version from another image)"
     );
 }
+
+#[test]
+fn machines_with_windows_are_in_no_pool_whatever_their_roles() {
+    let [.., mut last] = moments();
+    assert!(last.report(None).is_complete(true));
+    let mut windows = node("windows", "worker", "waiting");
+    let labels = windows.metadata.labels.get_or_insert_default();
+    labels.insert("kubernetes.io/os".to_owned(), "windows".to_owned());
+    last.nodes.push(windows);
+    assert!(last.report(None).is_complete(true), "nobody updates it");
+}

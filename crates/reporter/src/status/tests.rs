@@ -48,6 +48,11 @@ fn old_versions_stay_until_the_new_code_runs_and_change_together() {
         progressing.message,
         "Working towards 4.18.0: 1 of 2 pods are updated"
     );
+    let available = Condition::find(&during.conditions, "Available").unwrap();
+    assert_eq!(
+        available.message, "Cluster has deployed [{operator 4.18.0} {operator-image a}]",
+        "the new one is not deployed yet"
+    );
     let more = State::of(&Rollout::Done, &new).working(&new, "pools");
     let more = next(&during, &new, &more, at(3));
     assert_eq!(reported(&more), reported(&first), "pools are not done");

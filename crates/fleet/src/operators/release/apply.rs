@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use release::evaluate::{Phase, check};
 use release::history;
-use release::payload::{Files, Manifest, Payload, Step, steps};
+use release::payload::{Manifest, Payload, Step, files_of, image_of, is_kept, steps};
 use serde_json::json;
 use tracing::warn;
 
@@ -89,9 +89,7 @@ pub(super) async fn start(manager: &Manager, client: Client) {
 }
 
 fn is_payload(map: &ConfigMap) -> bool {
-    let label = map.labels().get(payloads::LABEL);
-    map.namespace().as_deref() == Some(payloads::NAMESPACE)
-        && label.is_some_and(|it| it == payloads::LABELLED)
+    map.namespace().as_deref() == Some(payloads::NAMESPACE) && is_kept(map)
 }
 
 impl Reconcile<TheVersion> for Applier {
@@ -132,13 +130,9 @@ impl Applier {
     /// judges it says why.
     fn payload(&self, image: &str) -> Option<Arc<Payload>> {
         let maps = self.maps.in_namespace(payloads::NAMESPACE);
-        let map = maps.into_iter().find(|it| {
-            is_payload(it)
-                && it
-                    .annotations()
-                    .get(payloads::IMAGE)
-                    .is_some_and(|it| it == image)
-        })?;
+        let map = maps
+            .into_iter()
+            .find(|it| is_payload(it) && image_of(it) == Some(image))?;
         let from = (map.name_any(), map.resource_version());
         let mut applied = self.applied.lock();
         if let Some(known) = applied.as_ref()
@@ -147,8 +141,7 @@ impl Applier {
         {
             return Some(Arc::clone(&known.payload));
         }
-        let files: Files = map.data.clone().unwrap_or_default();
-        match Payload::read(image, &files) {
+        match Payload::read(image, &files_of(&map)) {
             Ok(payload) => {
                 let payload = Arc::new(payload);
                 *applied = Some(Applied {

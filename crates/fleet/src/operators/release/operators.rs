@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::openshift::ClusterOperator;
+use api::openshift::{ClusterOperator, ClusterOperatorStatus};
 use chassis::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt as _};
-use reporter::{Reporter, Rollout, State, Versions, Written};
+use reporter::{Claim, Reporter, Rollout, State, Versions, Written};
 
 use super::OPERATOR_LABEL;
 use super::catalog::{About, Manner, OPERATORS, find};
@@ -126,8 +126,16 @@ impl Reconcile for Operators {
         let rollout = Rollout::of_deployment(&deployment, &self.own_pods(about));
         let mut state = State::of(&rollout, &versions);
         let mut next = Next::Wait;
+        let before = self.reported.get("", about.name);
+        let before = before.and_then(|it| it.status.clone()).unwrap_or_default();
         if rollout.is_done() {
-            (state, next) = self.work(about, &deployment, &versions, state).await?;
+            (state, next) = self
+                .work(about, &deployment, &versions, &before, state)
+                .await?;
+        }
+        // Nobody can use what was never all there: an installation is complete when all are available.
+        if before.versions.is_empty() && !state.has_arrived() {
+            state.available = Claim::new(false, "Installing", "It is not installed yet");
         }
         self.report(about, &versions, &state).await?;
         Ok(next)
@@ -154,15 +162,14 @@ impl Operators {
         about: &About,
         deployment: &Deployment,
         versions: &Versions,
+        before: &ClusterOperatorStatus,
         state: State,
     ) -> Result<(State, Next), Error> {
-        let before = self.reported.get("", about.name);
-        let before = before.and_then(|it| it.status.clone()).unwrap_or_default();
         let (work, trouble) = (
             format!("{} {versions}", about.name),
             format!("{} trouble", about.name),
         );
-        if versions.are_in(&before) && about.manner != Manner::Machines {
+        if versions.are_in(before) && about.manner != Manner::Machines {
             self.pace.forget(&work);
             self.pace.forget(&trouble);
             return Ok((state, Next::Wait));
