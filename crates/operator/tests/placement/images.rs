@@ -51,13 +51,14 @@ impl Images {
             it
         };
         let bare = {
-            let mut it = linux("ppc64le")?;
+            let mut it = layout.image("amd64", &[b"bare"], &json!({}))?;
             if let Some(it) = it.as_object_mut() {
                 it.remove("platform");
             }
             it
         };
         let inner = layout.index(std::slice::from_ref(&arm))?;
+        let outer = json!({ "schemaVersion": 2, "manifests": [inner] });
         let builds = [
             windows("10.0.17763.5329")?,
             windows("10.0.20348.2227")?,
@@ -70,7 +71,7 @@ impl Images {
             ("windows", layout.index(&builds)?),
             ("old-windows", layout.index(&builds[..1])?),
             ("single", arm),
-            ("nested", layout.index(&[inner])?),
+            ("nested", inner),
             ("attested", layout.index(&[amd, attestation])?),
             ("bare", layout.index(&[bare, z])?),
         ];
@@ -78,6 +79,7 @@ impl Images {
             layout.name(name, descriptor)?;
             registry.push(&layout.source(name), &format!("{name}:1"))?;
         }
+        registry.put_index("nested:1", outer.to_string().as_bytes())?;
         Ok(Self {
             registry,
             _folder: folder,

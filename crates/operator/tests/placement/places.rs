@@ -36,6 +36,7 @@ async fn pods_land_on_nodes_that_run_their_images() -> anyhow::Result<()> {
         ("single", json!(["arm64"]), "linux", &["arm-"]),
         ("nested", json!(["arm64"]), "linux", &["arm-"]),
         ("attested", json!(["amd64"]), "linux", &["amd-"]),
+        ("bare", json!(["amd64", "s390x"]), "linux", &["amd-"]),
         (
             "windows",
             json!(["amd64"]),
@@ -73,7 +74,7 @@ async fn pods_land_on_nodes_that_run_their_images() -> anyhow::Result<()> {
             "medley_placement_released_total{reason=\"Placed\"}",
             "medley_placement_gate_duration_seconds_count{reason=\"Placed\"}",
             "medley_placement_registry_requests{host=",
-            "medley_placement_admission_registered 1",
+            "medley_placement_admission_registered{} 1.0",
         ],
     );
     stage.end().await;

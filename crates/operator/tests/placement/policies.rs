@@ -185,7 +185,7 @@ async fn policies_that_make_no_sense_are_refused_with_what_would() -> anyhow::Re
         (
             "default",
             json!({ "weights": [{ "architecture": "a", "weight": 1 }, { "architecture": "a", "weight": 2 }] }),
-            "Duplicate value",
+            "duplicate entries for key",
         ),
         (
             "team",
