@@ -22,6 +22,8 @@ const DIGESTS: u64 = 50_000;
 const HOSTS: u64 = 10_000;
 /// How many questions a registry is asked at a time. One that does not answer keeps no others waiting.
 const AT_A_TIME: usize = 16;
+/// How long an image is looked at, with all that is tried again.
+const LONGEST: Duration = Duration::from_secs(20);
 /// For how long a registry that failed is taken to be out of order, if nobody has asked it again.
 const MEMORY: Duration = Duration::from_secs(30);
 
@@ -133,7 +135,9 @@ impl Registries {
             .get_with(host.clone(), || Arc::new(Semaphore::new(AT_A_TIME)));
         // Nobody closes it.
         let _turn = desk.acquire().await;
-        let looked = self.ask(used, reference, keyring).await;
+        let asking = self.ask(used, reference, keyring);
+        let looked = tokio::time::timeout(LONGEST, asking).await;
+        let looked = looked.unwrap_or_else(|_| Err(late(&host)));
         match &looked {
             Err(failure) if failure.known.passing => self.failed(host),
             _ => self.inner.outages.invalidate(&host),
@@ -221,6 +225,16 @@ impl Registries {
 
 fn freshness(used: &Used) -> Freshness {
     Freshness::Within(if used.always { ALWAYS } else { USUAL })
+}
+
+fn late(host: &str) -> Failure {
+    Failure {
+        known: Uninspectable {
+            message: format!("{host} does not answer"),
+            passing: true,
+        },
+        retry_after: None,
+    }
 }
 
 /// A kubelet will say the same.

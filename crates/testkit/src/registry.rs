@@ -1,6 +1,7 @@
 //! A real registry: Debian's `docker-registry` on a free port of the loopback address, with images
 //! pushed by `skopeo`.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -21,6 +22,12 @@ pub const PASSWORD: &str = "hunter2";
 
 /// The password as `htpasswd` keeps it (bcrypt, the only way that the registry takes).
 const HASHED: &str = "$2b$04$qFaRk98n2fFqqdMgI/7vNOEBe8X1QzjvtzglfErIERYwdY6JHvZGe";
+
+/// Both, as a header has them.
+const BASIC: &str = "dGVzdGVyOmh1bnRlcjI=";
+
+/// What an index is.
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// How long a registry may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -130,6 +137,31 @@ impl Registry {
                 "pushing {from} as {name}: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
+        }
+        Ok(())
+    }
+
+    /// Puts an index under a name such as `disks:41`, as it is: `skopeo` does not push indexes of indexes.
+    /// What it lists has to be in the repository already.
+    pub fn put_index(&self, name: &str, index: &[u8]) -> anyhow::Result<()> {
+        let (repository, tag) = name.rsplit_once(':').context("a name with a tag")?;
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
+        let authorization = if self.options.password {
+            format!("Authorization: Basic {BASIC}\r\n")
+        } else {
+            String::new()
+        };
+        let head = format!(
+            "PUT /v2/{repository}/manifests/{tag} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{authorization}Content-Type: {INDEX}\r\nContent-Length: {}\r\n\r\n",
+            self.host(),
+            index.len(),
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(index)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        if !answer.starts_with("HTTP/1.1 201") {
+            bail!("putting an index as {name}: {answer}");
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A registry in memory, and what is chosen from it.
 
 mod choosing;
+mod golang;
 mod laws;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ mod governance;
 mod idle;
 mod images;
 mod load;
+mod placement;
 mod release;
 mod report;
 mod target;
@@ -40,7 +41,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Part::Api)]
     part: Part,
     /// Nodes of the fleet.
-    /// [default: 5000, and 10000 for CPU models]
+    /// [default: 5000, 10000 for CPU models, and 1000 for placement]
     #[arg(long)]
     nodes: Option<usize>,
     /// Virtual machines whose CPU models are chosen.
@@ -106,6 +107,8 @@ enum Part {
     Images,
     /// CPU models: decisions, questions about all machines, changes of nodes.
     Cpu,
+    /// Placement: answers about pods, and what they cost registries.
+    Placement,
     /// A release: what a look at all operators costs, and how soon a flip of one image is seen.
     Release,
     /// Pulls through the CRI, from a registry to files.
@@ -157,6 +160,14 @@ async fn main() -> anyhow::Result<()> {
             machines: arguments.machines,
         };
         cpu::measure(size, &mut report)?;
+        return report.print();
+    }
+    if arguments.part == Part::Placement {
+        let size = placement::Size {
+            nodes: arguments.nodes.unwrap_or(1_000),
+            span: Duration::from_secs(arguments.seconds.max(1)),
+        };
+        placement::measure(size, &mut report).await?;
         return report.print();
     }
     if arguments.part == Part::Cri {

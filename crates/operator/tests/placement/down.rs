@@ -1,0 +1,69 @@
+//! Somebody does not run for a while: pods are neither lost nor wrongly placed.
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::Api;
+use serde_json::json;
+
+use crate::images::Images;
+use crate::stage::{PATIENCE, Stage, gates, pod, why};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_at_the_gate_go_after_a_restart() -> anyhow::Result<()> {
+    let images = Images::start().await?;
+    let stage = Stage::idle(&[&images.registry.host()]).await?;
+    stage.start_check().await?;
+    let waiting = stage.pod("arm", &images.name("arm"), json!({})).await?;
+    assert_eq!(gates(&waiting), ["medley.dev/placement"]);
+    assert!(why(&waiting).starts_with("Waiting: "), "{}", why(&waiting));
+    stage.work().await?;
+    assert!(stage.lands("arm").await?.starts_with("arm-"));
+    // Killed in the middle, and started again.
+    stage.rest().await;
+    let waiting = stage
+        .pod("nested", &images.name("nested"), json!({}))
+        .await?;
+    assert_eq!(gates(&waiting), ["medley.dev/placement"]);
+    stage.work().await?;
+    assert!(stage.lands("nested").await?.starts_with("arm-"));
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_answer_pods_are_made_or_refused_as_the_policy_says() -> anyhow::Result<()> {
+    let images = Images::start().await?;
+    let stage = Stage::new(&[&images.registry.host()]).await?;
+    let arm = images.name("arm");
+    stage.stop_check().await;
+    let made = stage.pod("made", &arm, json!({})).await?;
+    assert_eq!((gates(&made), why(&made)), (Vec::new(), ""));
+    stage.start_check().await?;
+    stage
+        .policy("default", json!({ "failurePolicy": "Fail" }))
+        .await?;
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(stage.client());
+    testkit::until(
+        &registrations,
+        "medley-placement",
+        "fails",
+        PATIENCE,
+        |it| {
+            let checks = it.webhooks.iter().flatten();
+            let policies: Vec<_> = checks.map(|it| it.failure_policy.as_deref()).collect();
+            policies == [Some("Fail")]
+        },
+    )
+    .await?;
+    stage.stop_check().await;
+    testkit::wait_until("pods are refused", PATIENCE, async || {
+        let refused = stage.make(&pod("refused", &arm, &json!({})), true).await?;
+        Ok((refused.code == 500).then_some(()))
+    })
+    .await?;
+    // Another one, with another certificate.
+    stage.start_check().await?;
+    stage.pod("placed", &arm, json!({})).await?;
+    assert!(stage.lands("placed").await?.starts_with("arm-"));
+    stage.end().await;
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! Where pods go, as the API server asks: how long an answer takes for pods that are left alone, whose
+//! images are known, and whose are not; and what it costs a registry to say what an image is for.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::PostParams;
+use kube::{Api, Client, Config};
+use oci::{Keyring, Roots, Routes, Settings};
+use operator::Registries;
+use placement::{Knowledge, Use, Used};
+use serde_json::{Value, json};
+use testkit::{HostileServer, Layout, Misdeed, Registry, TestCluster};
+use tokio::task::JoinSet;
+use webhook::{Certificates, Running, SelfMade};
+
+use crate::report::Report;
+
+/// The most microseconds for an answer that is known, at the rate below.
+const ANSWER: f64 = 1000.0;
+/// Questions a second.
+const RATE: u32 = 2_000;
+/// Connections of API servers.
+const CLIENTS: usize = 16;
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    /// Nodes of the cluster.
+    pub(crate) nodes: usize,
+    /// For how long each kind of question is asked.
+    pub(crate) span: Duration,
+}
+
+/// Measures all of it.
+pub(crate) async fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
+    report.column("medley");
+    requests(report).await?;
+    let registry = HostileServer::start(|_| {
+        Misdeed::answer(200, index().to_string()).with("Content-Type", INDEX)
+    })
+    .await?;
+    let world = World::start(size.nodes, &registry.host()).await?;
+    let image = format!("{}/app:1", registry.host());
+    let known = question(&image, &json!({}));
+    let ignored = question(&image, &json!({ "nodeName": "node-0" }));
+    // The first one is a miss, after which it is known.
+    world.ask(&known).await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for (name, ask) in [("ignored", &ignored), ("known", &known)] {
+        let fixed = ask.clone();
+        let times = world.load(size.span, move |_| fixed.clone()).await?;
+        told(report, name, &times, size.span);
+    }
+    let host = registry.host();
+    let fresh = move |n: usize| question(&format!("{host}/app:{n}-fresh"), &json!({}));
+    let times = world.load(size.span, fresh).await?;
+    told(report, "not known", &times, size.span);
+    let times = world.paced(size.span, &known).await?;
+    let name = format!("known, {RATE}/s, p50");
+    report.less_is_better(&name, "us", percentile(&times, 50));
+    let name = format!("known, {RATE}/s, p99");
+    report.at_most(ANSWER, &name, "us", percentile(&times, 99));
+    Ok(())
+}
+
+fn told(report: &mut Report, name: &str, times: &[Duration], span: Duration) {
+    report.less_is_better(&format!("{name}, p50"), "us", percentile(times, 50));
+    report.less_is_better(&format!("{name}, p99"), "us", percentile(times, 99));
+    let rate = counted(times.len()) / span.as_secs_f64();
+    report.more_is_better(&format!("{name}, answers"), "/s", rate);
+}
+
+/// What a real registry is asked until it is known what an image is for.
+async fn requests(report: &mut Report) -> anyhow::Result<()> {
+    let registry = Registry::start().await?;
+    let folder = tempfile::tempdir()?;
+    let mut layout = Layout::new(&folder.path().join("layout"))?;
+    let amd = layout.image("amd64", &[b"amd64"], &json!({}))?;
+    let arm = layout.image("arm64", &[b"arm64"], &json!({}))?;
+    let index = layout.index(&[amd, arm.clone()])?;
+    for (name, descriptor) in [("index", &index), ("single", &arm)] {
+        layout.name(name, descriptor)?;
+        registry.push(&layout.source(name), &format!("{name}:1"))?;
+    }
+    let registries = registries(&registry.host());
+    let digest = index["digest"].as_str().context("the index has a digest")?;
+    for (name, image, expected) in [
+        ("requests for an index", "index:1".to_owned(), 1),
+        ("requests for one manifest", "single:1".to_owned(), 2),
+        ("requests for a known digest", format!("index@{digest}"), 0),
+    ] {
+        let used = Used {
+            image: format!("{}/{image}", registry.host()),
+            by: Use::Container("app".to_owned()),
+            always: false,
+        };
+        let before = registry.requests().len();
+        let keyring = Arc::new(Keyring::anonymous());
+        let known = registries.look(&used, &keyring).await;
+        let known = known.map_err(|failure| anyhow::anyhow!(failure.known.message))?;
+        ensure!(matches!(known, Knowledge::Platforms(_)), "{known:?}");
+        // The registry writes what it was asked after it has answered.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let asked = registry.requests().len() - before;
+        ensure!(asked == expected, "{name}: {asked}");
+        report.less_is_better(name, "", counted(asked));
+    }
+    Ok(())
+}
+
+fn registries(host: &str) -> Registries {
+    let routes = Routes::direct().with_plain(host);
+    let client = oci::Client::new(Settings::new(Roots::none()), routes);
+    Registries::new(client, Keyring::anonymous())
+}
+
+/// An index with as many entries as those of languages have.
+fn index() -> Value {
+    let platforms = [
+        "amd64", "arm", "arm64", "386", "mips64le", "ppc64le", "riscv64", "s390x",
+    ];
+    let entry = |architecture: &&str| {
+        json!({
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": format!("sha256:{}", "a".repeat(64)), "size": 1000,
+            "platform": { "os": "linux", "architecture": architecture },
+        })
+    };
+    let entries: Vec<Value> = platforms.iter().map(entry).collect();
+    json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries })
+}
+
+/// A question about a pod, as an API server asks it.
+fn question(image: &str, more: &Value) -> Arc<Vec<u8>> {
+    let mut spec = json!({
+        "containers": [{ "name": "app", "image": image, "imagePullPolicy": "IfNotPresent" }],
+        "serviceAccountName": "default",
+        "tolerations": [
+            { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+            { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+        ],
+    });
+    if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
+        spec.extend(more.clone());
+    }
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "7f0b2891-916f-4ed6-b7cd-27bff1815a8c",
+            "kind": { "group": "", "version": "v1", "kind": "Pod" },
+            "resource": { "group": "", "version": "v1", "resource": "pods" },
+            "namespace": "default", "operation": "CREATE", "userInfo": { "username": "bench" },
+            "object": {
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": "web", "namespace": "default", "labels": { "app": "web" } },
+                "spec": spec,
+            },
+        },
+    });
+    Arc::new(review.to_string().into_bytes())
+}
+
+/// A cluster, and the check beside it.
+struct World {
+    client: Client,
+    _running: Running,
+    _cluster: TestCluster,
+}
+
+impl World {
+    async fn start(nodes: usize, registry: &str) -> anyhow::Result<Self> {
+        let cluster = TestCluster::embedded().await?;
+        let api: Api<Node> = Api::all(cluster.client());
+        for n in 0..nodes {
+            let architecture = if n % 3 == 0 { "arm64" } else { "amd64" };
+            let node = serde_json::from_value(json!({ "metadata": {
+                "name": format!("node-{n}"),
+                "labels": { "kubernetes.io/arch": architecture, "kubernetes.io/os": "linux" },
+            } }))?;
+            api.create(&PostParams::default(), &node).await?;
+        }
+        let own = SelfMade::new(&["127.0.0.1".to_owned()])?;
+        let authority = own.authority().to_owned();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let running = webhook::serve(cluster.client(), any, Certificates::SelfMade(own)).await?;
+        running.use_registries(registries(registry));
+        let mut config = Config::new(format!("https://{}", running.address()).parse()?);
+        config.root_cert = Some(vec![pem(&authority)?]);
+        Ok(Self {
+            client: Client::try_from(config)?,
+            _running: running,
+            _cluster: cluster,
+        })
+    }
+
+    async fn ask(&self, question: &Arc<Vec<u8>>) -> anyhow::Result<()> {
+        ask(&self.client, question).await.map(drop)
+    }
+
+    /// As many questions as some clients can ask, one after the other; how long each took.
+    async fn load(
+        &self,
+        span: Duration,
+        question: impl Fn(usize) -> Arc<Vec<u8>> + Send + Sync + Clone + 'static,
+    ) -> anyhow::Result<Vec<Duration>> {
+        let mut clients = JoinSet::new();
+        let end = Instant::now() + span;
+        for number in 0..CLIENTS {
+            let (client, question) = (self.client.clone(), question.clone());
+            clients.spawn(async move {
+                let mut times = Vec::new();
+                let mut n = number;
+                while Instant::now() < end {
+                    times.push(ask(&client, &question(n)).await?);
+                    n += CLIENTS;
+                }
+                anyhow::Ok(times)
+            });
+        }
+        let mut times = Vec::new();
+        while let Some(some) = clients.join_next().await {
+            times.extend(some??);
+        }
+        times.sort_unstable();
+        Ok(times)
+    }
+
+    /// Questions at the rate of the budget, whether or not those before have been answered.
+    async fn paced(
+        &self,
+        span: Duration,
+        question: &Arc<Vec<u8>>,
+    ) -> anyhow::Result<Vec<Duration>> {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / RATE);
+        let mut asked = JoinSet::new();
+        let end = Instant::now() + span;
+        while Instant::now() < end {
+            ticks.tick().await;
+            let (client, question) = (self.client.clone(), Arc::clone(question));
+            asked.spawn(async move { ask(&client, &question).await });
+        }
+        let mut times = Vec::new();
+        while let Some(one) = asked.join_next().await {
+            times.push(one??);
+        }
+        times.sort_unstable();
+        Ok(times)
+    }
+}
+
+/// Asks, and says how long the answer took.
+async fn ask(client: &Client, question: &[u8]) -> anyhow::Result<Duration> {
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri("/placement")
+        .header("content-type", "application/json")
+        .body(question.to_vec())?;
+    let started = Instant::now();
+    let answer = client.request_text(request).await?;
+    let took = started.elapsed();
+    ensure!(answer.contains("\"allowed\":true"), "{answer}");
+    Ok(took)
+}
+
+/// The bytes of a certificate.
+fn pem(text: &str) -> anyhow::Result<Vec<u8>> {
+    use base64::Engine as _;
+    let lines = text.lines().filter(|line| !line.starts_with("-----"));
+    let joined: String = lines.collect();
+    base64::engine::general_purpose::STANDARD
+        .decode(joined)
+        .context("reading a certificate")
+}
+
+/// The time that so many percent of sorted times do not exceed, in microseconds.
+fn percentile(times: &[Duration], percent: usize) -> f64 {
+    let place = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+    times
+        .get(place)
+        .map_or(0.0, |time| time.as_secs_f64() * 1e6)
+}
+
+fn counted(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+}
