@@ -11,7 +11,7 @@ use fleet::{Fleet, Options};
 use governance::Registry;
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use operator::Job;
 use operator::images::cdi::Imports;
@@ -85,8 +85,28 @@ impl Stage {
             ours: Ours::default(),
             registry: started.registry.context("a registry")?,
         };
+        stage.settle().await?;
         stage.work().await?;
         Ok(stage)
+    }
+
+    /// Takes away the taint the server gives new nodes, because no controller here would.
+    async fn settle(&self) -> anyhow::Result<()> {
+        let nodes: Api<Node> = Api::all(self.client());
+        for node in nodes.list(&ListParams::default()).await? {
+            let taints = node
+                .spec
+                .iter()
+                .flat_map(|spec| spec.taints.iter().flatten());
+            let own: Vec<_> = taints
+                .filter(|taint| taint.key != "node.kubernetes.io/not-ready")
+                .collect();
+            let patch = Patch::Merge(json!({ "spec": { "taints": own } }));
+            nodes
+                .patch(&node.name_any(), &PatchParams::default(), &patch)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Has our controller work; the one before is stopped.

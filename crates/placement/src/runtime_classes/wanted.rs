@@ -176,12 +176,15 @@ fn tolerations(nodes: &[&Node]) -> Vec<Value> {
     for taint in nodes.iter().flat_map(|node| node.taints()) {
         let key = taint["key"].as_str().unwrap_or_default();
         if names::PLATFORM_TAINTS.contains(&key) {
-            let toleration = json!({
+            let mut toleration = json!({
                 "key": key,
                 "operator": "Equal",
-                "value": taint["value"].as_str().unwrap_or_default(),
                 "effect": taint["effect"],
             });
+            // The API server keeps nothing that is empty.
+            if let Some(value) = taint["value"].as_str().filter(|it| !it.is_empty()) {
+                toleration["value"] = value.into();
+            }
             all.insert(toleration.to_string(), toleration);
         }
     }
