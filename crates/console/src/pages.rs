@@ -1,5 +1,7 @@
 //! The pages, in the order of the navigation.
 
+mod governance;
+mod images;
 mod overview;
 pub(crate) mod sign_in;
 
@@ -10,7 +12,7 @@ use crate::Console;
 use crate::viewer::Viewer;
 
 /// All pages of the navigation.
-pub(crate) const PAGES: &[Page] = &[overview::PAGE];
+pub(crate) const PAGES: &[Page] = &[overview::PAGE, governance::PAGE, images::PAGE];
 
 /// One page of the navigation, with those below it.
 #[derive(Debug, Clone, Copy)]
