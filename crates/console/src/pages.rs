@@ -1,8 +1,12 @@
 //! The pages, in the order of the navigation.
 
+mod cpu;
 mod governance;
 mod images;
+mod machines;
 mod overview;
+pub(crate) mod placement;
+mod release;
 pub(crate) mod sign_in;
 
 use axum::Router;
@@ -12,7 +16,15 @@ use crate::Console;
 use crate::viewer::Viewer;
 
 /// All pages of the navigation.
-pub(crate) const PAGES: &[Page] = &[overview::PAGE, governance::PAGE, images::PAGE];
+pub(crate) const PAGES: &[Page] = &[
+    overview::PAGE,
+    governance::PAGE,
+    images::PAGE,
+    cpu::PAGE,
+    release::PAGE,
+    placement::PAGE,
+    machines::PAGE,
+];
 
 /// One page of the navigation, with those below it.
 #[derive(Debug, Clone, Copy)]

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::pages::placement::Looked;
 use crate::secret::{self, Fingerprint};
 use crate::viewer::Viewer;
 
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) csrf: String,
     /// What they see.
     pub(crate) viewer: Viewer,
+    /// What registries said to them.
+    pub(crate) looked: Looked,
     began: Instant,
     used: Mutex<Instant>,
     told: Mutex<Option<String>>,
@@ -74,6 +77,7 @@ impl Sessions {
             user,
             csrf: secret::random(),
             viewer: Viewer::new(client),
+            looked: Looked::default(),
             began: now,
             used: Mutex::new(now),
             told: Mutex::default(),

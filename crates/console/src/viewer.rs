@@ -38,7 +38,10 @@ pub(crate) trait Shown: Kind<DynamicType = ()> {
 impl Shown for Node {
     fn trim(&mut self) {
         self.metadata.managed_fields = None;
-        self.metadata.annotations = None;
+        if let Some(annotations) = &mut self.metadata.annotations {
+            // How a machine gets on with its configuration is all that is read of them.
+            annotations.retain(|name, _| name.starts_with("machineconfiguration.openshift.io/"));
+        }
         if let Some(status) = &mut self.status {
             status.images = None;
             status.volumes_attached = None;

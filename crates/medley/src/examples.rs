@@ -22,7 +22,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "medley run --controllers governance,images-hco,images-ssp,images-cdi,images-vm",
         ],
     ),
-    ("console", &["medley console", "medley console --listen 127.0.0.1:8080"]),
+    (
+        "console",
+        &["medley console", "medley console --listen 127.0.0.1:8080"],
+    ),
     (
         "webhook",
         &[
