@@ -9,9 +9,11 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("bash", "bash"),
     ("c++", "g++"),
+    ("chromedriver", "chromium-driver"),
+    ("chromium", "chromium"),
     ("diff", "diffutils"),
     ("docker-registry", "docker-registry"),
     ("git", "git"),

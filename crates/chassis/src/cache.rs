@@ -118,7 +118,7 @@ impl<K: Kind> Cache<K> {
     }
 
     /// The same, with a say in what is kept of an object.
-    pub(crate) fn follow_with(
+    pub fn follow_with(
         api: Api<K>,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -213,6 +213,12 @@ impl<K: Kind> Cache<K> {
     /// Waits until everything has been listed once.
     pub async fn synced(&self) {
         self.wait(|progress| progress.listed).await;
+    }
+
+    /// Waits until everything has been listed once, or the server has said that the kind is not served.
+    pub async fn settled(&self) {
+        self.wait(|progress| progress.listed || progress.absent)
+            .await;
     }
 
     /// Waits until the cache has seen a write, given what the server answered to it, or some of that.

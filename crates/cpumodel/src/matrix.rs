@@ -64,7 +64,8 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
     let mut all: Vec<Matrix> = by_key
         .into_iter()
         .map(|((architecture, vendor), nodes)| {
-            let there: BTreeSet<ModelId> = nodes.iter().flat_map(|it| &*it.models).copied().collect();
+            let there: BTreeSet<ModelId> =
+                nodes.iter().flat_map(|it| &*it.models).copied().collect();
             let there: Vec<ModelId> = there.into_iter().collect();
             let best = vendor.map_or_else(Vec::new, |vendor| survey.order(vendor, &there));
             let rank = |id: &ModelId| {

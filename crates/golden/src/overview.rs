@@ -18,6 +18,7 @@ use api::cdi::{
 use api::golden::names;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use machinery::quantity::Quantity;
 use machinery::time::parse_time;
 use serde::Serialize;
 use serde_json::Value;
@@ -454,6 +455,27 @@ fn said(
         Some(said) => (said.reason.clone(), said.message.clone()),
         None => (None, None),
     }
+}
+
+/// Volumes say how large they are in any unit, or in bytes; to be compared they need one form.
+pub fn human_size(quantity: &str) -> String {
+    const UNITS: [(&str, u64); 5] = [
+        ("PiB", 1 << 50),
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+    ];
+    let bytes = quantity.parse::<Quantity>().map(|it| it.value());
+    let Ok(Ok(bytes)) = bytes.map(u64::try_from) else {
+        return quantity.to_owned();
+    };
+    let Some((unit, one)) = UNITS.into_iter().find(|(_, one)| bytes >= *one) else {
+        return format!("{bytes} B");
+    };
+    // Hundredths, rounded; in 128 bits nothing is lost.
+    let hundredths = (u128::from(bytes) * 100 + u128::from(one) / 2) / u128::from(one);
+    format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100)
 }
 
 impl Image {

@@ -3,8 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use api::cdi::Named;
-use api::golden::{GoldenImagePolicySpec, ImagePolicy, Pin};
+use api::cdi::{Named, annotations};
+use api::golden::{GoldenImagePolicySpec, ImagePolicy, Pin, names};
+use jiff::{SignedDuration, Timestamp};
+use machinery::time::format_time;
+use serde_json::{Value, json};
 
 use crate::history;
 use crate::overview::Variant;
@@ -61,6 +64,11 @@ pub enum NoVersion {
         /// What is kept.
         there: Vec<String>,
     },
+    /// Nobody would import it.
+    #[error(
+        "{0} cannot be held to a version: no DataImportCron keeps it current, so it changes only by hand"
+    )]
+    NobodyKeeps(String),
     /// There is nothing before.
     #[error("{data_source} remembers {there} earlier versions, {steps} were asked to be gone back")]
     TooFar {
@@ -131,6 +139,86 @@ pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, NoVersio
         });
     }
     Ok(found)
+}
+
+/// Something that the policy is to say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held<'a> {
+    /// What it is about.
+    pub variant: &'a Variant,
+    /// Under which name.
+    pub image: Named,
+    /// What is said.
+    pub pin: Pin,
+}
+
+/// What the policy has to say so that a version is used.
+pub fn hold<'a>(
+    variant: &'a Variant,
+    wanted: Wanted<'_>,
+    reason: Option<&str>,
+) -> Result<Held<'a>, NoVersion> {
+    let digest = version(variant, wanted)?;
+    let Some((image, architecture)) = variant.policy_key.clone() else {
+        return Err(NoVersion::NobodyKeeps(variant.data_source.clone()));
+    };
+    Ok(Held {
+        variant,
+        image,
+        pin: Pin {
+            architecture,
+            digest,
+            reason: reason.map(str::to_owned),
+        },
+    })
+}
+
+impl Held<'_> {
+    /// What comes of it.
+    pub fn effect(&self) -> &'static str {
+        let Self { variant, pin, .. } = self;
+        if variant.digest.as_ref() == Some(&pin.digest) {
+            "it is in use"
+        } else if variant.kept.contains(&pin.digest) {
+            "it is there still"
+        } else {
+            "it is imported again"
+        }
+    }
+}
+
+/// The images of a policy that says all of it.
+pub fn with_all(spec: &GoldenImagePolicySpec, held: &[Held<'_>]) -> Vec<ImagePolicy> {
+    let mut spec = spec.clone();
+    for held in held {
+        spec.images = with(&spec, &held.image, held.pin.clone());
+    }
+    spec.images
+}
+
+/// What has the source of an image asked at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The DataImportCron, and what is written to it.
+    pub poll: (String, Value),
+    /// The DataVolume whose import failed, and what is written to it.
+    pub retry: Option<(String, Value)>,
+}
+
+/// What has the source of an image asked at once, and what failed tried again; nothing, if nobody imports
+/// it.
+pub fn asked(variant: &Variant, now: Timestamp) -> Option<Asked> {
+    let cron = variant.cron.clone()?;
+    // Times have whole seconds: one that is not later than the last poll would say nothing.
+    let second = SignedDuration::from_secs(1);
+    let after = variant.last_poll.and_then(|it| it.checked_add(second).ok());
+    let at = after.map_or(now, |after| after.max(now));
+    let write = |name: &str, at: Timestamp| json!({ "metadata": { "annotations": { name: format_time(at) } } });
+    let failed = variant.importing.as_ref().filter(|_| variant.import_failed);
+    Some(Asked {
+        poll: (cron, write(annotations::NEXT_CRON_TIME, at)),
+        retry: failed.map(|import| (import.clone(), write(names::NEXT_RETRY, now))),
+    })
 }
 
 /// The versions that were in use, each once, newest first.

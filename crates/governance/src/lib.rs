@@ -11,6 +11,7 @@
 
 pub mod admission;
 pub mod alerts;
+pub mod answer;
 pub mod approval;
 pub mod conditions;
 pub mod decide;

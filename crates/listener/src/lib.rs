@@ -11,6 +11,7 @@ mod tls;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, pending};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -57,6 +58,10 @@ pub type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 #[derive(Debug, Clone)]
 pub struct PeerCertificate(pub Vec<u8>);
 
+/// Where a client is: an extension of its requests.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub SocketAddr);
+
 /// Answers until `stop` is ready, then lets running answers end. When it is dropped instead, all
 /// connections end with it.
 pub async fn serve<A, F, B>(
@@ -76,10 +81,10 @@ pub async fn serve<A, F, B>(
     let mut clients = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = &mut stop => break,
             accepted = listener.accept(), if clients.len() < limits.clients => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file handles, most likely; they come back.
                     warn!(%error, "accepting a connection failed");
@@ -90,7 +95,12 @@ pub async fn serve<A, F, B>(
             Some(_) = clients.join_next() => continue,
         };
         let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
-        let (answer, stopped) = (answer.clone(), stopped.clone());
+        let stopped = stopped.clone();
+        let answer = answer.clone();
+        let answer = move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(PeerAddress(peer));
+            answer(request)
+        };
         clients.spawn(client(stream, tls, limits.streams, answer, stopped));
     }
     drop(listener);

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, cpu, cri, envtest, examples, fleet, gather, governance, images, importer,
-    man, node_config, place, release, run, snapshot, status, up, version, webhook,
+    apiserver, completion, console, cpu, cri, envtest, examples, fleet, gather, governance, images,
+    importer, man, node_config, place, release, run, snapshot, status, up, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -27,6 +27,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Up(up::Arguments),
     Run(run::Arguments),
+    Console(console::Arguments),
     Webhook(webhook::Arguments),
     Fleet(fleet::Arguments),
     Status(status::Arguments),

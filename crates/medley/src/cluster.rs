@@ -23,25 +23,29 @@ pub(crate) struct ClusterArguments {
 impl ClusterArguments {
     /// A client for the cluster.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        Client::try_from(self.config().await?).context("preparing to talk to the cluster")
+    }
+
+    /// How to reach the cluster, and as whom.
+    pub(crate) async fn config(&self) -> anyhow::Result<Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let config = match (&self.kubeconfig, &self.context) {
+        match (&self.kubeconfig, &self.context) {
             (Some(path), _) => {
                 let what = || format!("reading the kubeconfig {}", path.display());
                 let kubeconfig = Kubeconfig::read_from(path).with_context(what)?;
                 Config::from_custom_kubeconfig(kubeconfig, &options)
                     .await
-                    .with_context(what)?
+                    .with_context(what)
             }
             (None, Some(_)) => Config::from_kubeconfig(&options)
                 .await
-                .context("reading the kubeconfig")?,
+                .context("reading the kubeconfig"),
             (None, None) => Config::infer()
                 .await
-                .context("looking for a cluster; name one with --kubeconfig PATH or $KUBECONFIG")?,
-        };
-        Client::try_from(config).context("preparing to talk to the cluster")
+                .context("looking for a cluster; name one with --kubeconfig PATH or $KUBECONFIG"),
+        }
     }
 }

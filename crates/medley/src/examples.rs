@@ -23,6 +23,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "console",
+        &["medley console", "medley console --listen 127.0.0.1:8080"],
+    ),
+    (
         "webhook",
         &[
             "medley webhook --register service=medley-system/medley-webhook",

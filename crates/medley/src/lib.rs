@@ -9,6 +9,7 @@ mod apiserver;
 mod args;
 mod cluster;
 mod completion;
+mod console;
 mod cpu;
 mod cri;
 mod embedded;
@@ -70,6 +71,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Console(arguments) => console::run(&arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
         Command::Gather(arguments) => gather::run(&arguments),

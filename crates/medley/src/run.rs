@@ -7,10 +7,12 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use ::console::Console;
 use anyhow::Context as _;
 use chassis::leader::{Election, Leadership, Timing};
 use chassis::{Error, Manager};
 use clap::{ArgAction, Args};
+use kube::Client;
 use operator::health::Phase;
 use operator::images::cdi::Imports;
 use operator::{Health, Job, Options};
@@ -20,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::cluster::ClusterArguments;
 use crate::images::registry::RegistryArguments;
-use crate::{exit, host, runtime, version};
+use crate::{console, exit, host, runtime, version};
 
 /// The lease that replicas agree by on who works.
 const LEASE: &str = "medley";
@@ -81,6 +83,24 @@ pub(crate) struct Arguments {
     /// Address for /healthz, /readyz and /metrics.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8081")]
     health_address: SocketAddr,
+
+    /// Address for the web console. Users sign in with their own tokens; it has no rights of its own.
+    /// [default: no console]
+    #[arg(long, value_name = "ADDR")]
+    console: Option<SocketAddr>,
+
+    /// Names that browsers reach the console by, separated by commas, besides addresses and localhost.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "console"
+    )]
+    console_host: Vec<String>,
+
+    /// Browsers reach the console by TLS, through a proxy that ends it: cookies are for TLS alone.
+    #[arg(long, requires = "console")]
+    console_behind_tls: bool,
 }
 
 /// Runs the operator until it is asked to stop, or until it does not lead any more.
@@ -107,7 +127,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::pin!(stop);
-        let client = arguments.cluster.client().await?;
+        let config = arguments.cluster.config().await?;
+        let client =
+            Client::try_from(config.clone()).context("preparing to talk to the cluster")?;
         let address = arguments.health_address;
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
@@ -117,6 +139,17 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         let manager = Manager::new(client.clone());
         let health = Health::new(manager.clone());
         manager.spawn(health.clone().serve(listener));
+        if let Some(address) = arguments.console {
+            let (listener, url) = console::listen(address, "--console").await?;
+            let console = Console::new(::console::Options {
+                hosts: arguments.console_host,
+                secure: arguments.console_behind_tls,
+                ..console::options(config, options.namespace.clone())
+            });
+            info!(url, "the console answers");
+            // Replicas that wait to take over show as much as the one that works.
+            manager.spawn(async move { console.serve(listener, None, pending()).await });
+        }
         let leading = match election {
             None => None,
             Some(election) => tokio::select! {

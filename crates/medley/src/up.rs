@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::Args;
 use tempfile::TempDir;
 
+use crate::console::{Choice, Running};
 use crate::embedded::{Embedded, PlaceArguments};
 use crate::{exit, runtime, snapshot};
 use cluster::Cluster;
@@ -42,6 +43,11 @@ pub(crate) struct Arguments {
     /// How much faster than in reality images are pulled, containers start and stop, and nodes reboot.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
     speed: f64,
+
+    /// Address of the web console, or `none`.
+    /// [default: 127.0.0.1:8080; no console if that is taken]
+    #[arg(long, value_name = "ADDR|none")]
+    console: Option<Choice>,
 
     /// Begin as a copy of a cluster that `medley snapshot` wrote to a file. Its nodes become
     /// simulated ones. Kept in memory unless --data names a new folder.
@@ -139,19 +145,29 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
             )
             .await?;
             embedded.write_kubeconfig()?;
-            anyhow::Ok((embedded, cluster, copied, disks))
+            let console = Running::start(
+                arguments.console,
+                embedded.kubeconfig(),
+                cluster::administrator(embedded.server()),
+                cluster::NAMESPACE,
+            )
+            .await?;
+            anyhow::Ok((embedded, cluster, console, copied, disks))
         };
-        let (embedded, cluster, copied, _disks) = tokio::select! {
+        let (embedded, cluster, console, copied, _disks) = tokio::select! {
             started = starting => started?,
             () = &mut stop => return Ok(()),
         };
         if let Some(copied) = copied {
             exit::print(&copied.to_string())?;
         }
-        exit::print(&welcome::text(&embedded, &cluster).await?)?;
+        exit::print(&welcome::text(&embedded, &cluster, console.as_ref()).await?)?;
         embedded
             .serve(async {
                 stop.await;
+                if let Some(console) = console {
+                    console.stop().await;
+                }
                 cluster.stop().await;
             })
             .await;

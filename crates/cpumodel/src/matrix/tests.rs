@@ -21,7 +21,11 @@ fn makes_and_models_meet() {
         .collect();
     assert_eq!(
         columns,
-        [("EPYC-Rome", 2, true), ("EPYC", 3, true), ("Novel", 1, false)]
+        [
+            ("EPYC-Rome", 2, true),
+            ("EPYC", 3, true),
+            ("Novel", 1, false)
+        ]
     );
     assert_eq!(amd.models[0].year, Some(2019));
     let rows: Vec<(Option<&str>, &[usize])> = amd

@@ -16,6 +16,7 @@ use api::cdi::{
 };
 use api::golden::names;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use machinery::time::{format_time, parse_time};
 use serde_json::{Value, json};
@@ -73,6 +74,21 @@ pub struct Claim {
     pub mode: Option<String>,
     /// How big it is.
     pub capacity: Option<String>,
+}
+
+impl From<&PersistentVolumeClaim> for Claim {
+    fn from(claim: &PersistentVolumeClaim) -> Self {
+        let status = claim.status.as_ref();
+        let capacity = status.and_then(|it| it.capacity.as_ref());
+        Self {
+            metadata: claim.metadata.clone(),
+            bound: status.and_then(|it| it.phase.as_deref()) == Some("Bound"),
+            mode: claim.spec.as_ref().and_then(|it| it.volume_mode.clone()),
+            capacity: capacity
+                .and_then(|it| it.get("storage"))
+                .map(|it| it.0.clone()),
+        }
+    }
 }
 
 /// The storage that imports go to.

@@ -408,3 +408,17 @@ fn every_failure_has_advice_of_its_own() {
     // Those that the same helps against share it.
     assert_eq!(seen.len(), 14);
 }
+
+#[test]
+fn sizes_are_comparable_whatever_their_unit() {
+    for (quantity, expected) in [
+        ("1Gi", "1.00 GiB"),
+        ("5690831668", "5.30 GiB"),
+        ("10G", "9.31 GiB"),
+        ("512Mi", "512.00 MiB"),
+        ("1023", "1023 B"),
+        ("large", "large"),
+    ] {
+        assert_eq!(human_size(quantity), expected);
+    }
+}

@@ -2,16 +2,13 @@
 
 use std::fmt::Write as _;
 
-use ::governance::Profile;
+use ::governance::answer;
 use ::governance::values::short;
-use anyhow::{anyhow, bail, ensure};
-use api::advisor::{Action, Drift, DriftClass, GROUP, ProfileOptions, VirtPlatformConfig};
+use anyhow::anyhow;
+use api::advisor::GROUP;
 use clap::Args;
-use kube::ResourceExt as _;
-use machinery::patch::merge_difference;
-use serde_json::{Value, json};
 
-use super::configs::{Configs, registry, there_are};
+use super::configs::{configs, registry};
 use super::output::{confirm, remark};
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
@@ -37,27 +34,17 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// What is adopted, and what is not.
-#[derive(Debug)]
-struct Adoption {
-    options: ProfileOptions,
-    adopted: Vec<Drift>,
-    refused: Vec<String>,
-    /// Whether something is left that differs.
-    leaves_drift: bool,
-}
-
 /// Adopts.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
-        let configs = Configs::new(&arguments.cluster.client().await?);
+        let configs = configs(&arguments.cluster.client().await?);
         let name = &arguments.name;
         let config = configs.get(name).await?;
         let registry = registry()?;
         let profile = registry
             .get(&config.spec.profile)
             .ok_or_else(|| anyhow!("there is no profile {}", config.spec.profile))?;
-        let adoption = adopt(&**profile, &config, arguments.path.as_deref())?;
+        let adoption = answer::adopt(&**profile, &config, arguments.path.as_deref())?;
         for why in &adoption.refused {
             remark(why);
         }
@@ -79,8 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         exit::print(&text)?;
         confirm("Make that the options?", arguments.yes)?;
-        let review = adoption.leaves_drift && config.spec.action == Action::Apply;
-        configs.change(&config, adoption.patch(&config, review)).await?;
+        let review = adoption.is_for_review(&config);
+        configs.change(&config, adoption.patch(&config)).await?;
         let mut text = format!("virtplatformconfig.{GROUP}/{name} adopted\n");
         if review {
             text.push_str(
@@ -89,85 +76,4 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         exit::print(&text)
     })
-}
-
-/// Asks the profile for options that want what there is.
-fn adopt(
-    profile: &dyn Profile,
-    config: &VirtPlatformConfig,
-    path: Option<&str>,
-) -> anyhow::Result<Adoption> {
-    let name = config.name_any();
-    let status = config.status.clone().unwrap_or_default();
-    ensure!(
-        status.observed_generation == config.metadata.generation,
-        "the specification of {name} was changed, and what drifted is not known yet; try again in a moment"
-    );
-    let edits: Vec<&Drift> = status
-        .drift
-        .iter()
-        .filter(|drift| drift.class == DriftClass::ExternalEdit)
-        .collect();
-    ensure!(
-        !edits.is_empty(),
-        "{name} has nothing to adopt: nobody else has changed what was applied"
-    );
-    let chosen: Vec<&Drift> = edits
-        .iter()
-        .copied()
-        .filter(|drift| path.is_none_or(|path| within(&drift.path, path)))
-        .collect();
-    if chosen.is_empty() {
-        let known: Vec<&str> = edits.iter().map(|drift| drift.path.as_str()).collect();
-        bail!(
-            "nothing drifted at {}; {}",
-            path.unwrap_or_default(),
-            there_are(&known)
-        );
-    }
-    let mut adoption = Adoption {
-        options: config.spec.options.clone().unwrap_or_default(),
-        adopted: Vec::new(),
-        refused: Vec::new(),
-        leaves_drift: false,
-    };
-    for drift in chosen {
-        match profile.adopt(&adoption.options, drift) {
-            Ok(options) => {
-                adoption.options = options;
-                adoption.adopted.push(drift.clone());
-            }
-            Err(why) => adoption.refused.push(why),
-        }
-    }
-    ensure!(
-        !adoption.adopted.is_empty(),
-        "nothing can be adopted: {}",
-        adoption.refused.join("; ")
-    );
-    adoption.leaves_drift = adoption.adopted.len() < status.drift.len();
-    Ok(adoption)
-}
-
-/// Whether a field is another one, or in it.
-fn within(field: &str, path: &str) -> bool {
-    field
-        .strip_prefix(path)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-impl Adoption {
-    fn patch(&self, config: &VirtPlatformConfig, review: bool) -> Value {
-        let before = config
-            .spec
-            .options
-            .as_ref()
-            .map_or_else(|| json!({}), |options| json!(options));
-        let mut patch =
-            json!({ "spec": { "options": merge_difference(&before, &json!(self.options)) } });
-        if review {
-            patch["spec"]["action"] = json!(Action::DryRun);
-        }
-        patch
-    }
 }

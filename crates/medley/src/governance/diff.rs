@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::configs::{Configs, registry};
+use super::configs::{configs, registry};
 use super::output::{self, Data};
 use super::plan::impossible;
 use super::planning::{self, Attempt, Planned};
@@ -62,7 +62,7 @@ fn compare(arguments: &Arguments) -> anyhow::Result<bool> {
     runtime::build()?.block_on(async {
         let source = arguments.source.open().await?;
         let registry = registry()?;
-        let configs = Configs::new(&source.client);
+        let configs = configs(&source.client);
         let mut attempts = Vec::new();
         for config in arguments.selection.find(&configs, &registry).await? {
             attempts.push(planning::plan(&source, &registry, config).await?);

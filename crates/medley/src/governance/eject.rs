@@ -10,7 +10,7 @@ use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::configs::{Configs, registry};
+use super::configs::{configs, registry};
 use super::output::Data;
 use super::planning;
 use super::selection::SelectionArguments;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let source = arguments.source.open().await?;
         let registry = registry()?;
-        let configs = Configs::new(&source.client);
+        let configs = configs(&source.client);
         let mut manifests = Vec::new();
         for mut config in arguments.selection.find(&configs, &registry).await? {
             // What the profile wants, not what undoes it.

@@ -4,7 +4,7 @@ use ::governance::explain::{Explanation, explain};
 use clap::Args;
 use serde_json::json;
 
-use super::configs::Configs;
+use super::configs::configs;
 use super::output::Data;
 use super::render::section;
 use crate::cluster::ClusterArguments;
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
-        let configs = Configs::new(&arguments.cluster.client().await?);
+        let configs = configs(&arguments.cluster.client().await?);
         let Explanation {
             state,
             because,

@@ -11,7 +11,7 @@ use machinery::time::format_time;
 use operator::governance::history::records;
 use serde_json::{Value, json};
 
-use super::configs::{Configs, there_are};
+use super::configs::{configs, there_are};
 use super::output::{Form, diff, short_digest, table};
 use super::source::HistoryArguments;
 use crate::cluster::ClusterArguments;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             // The history outlives its configuration.
             vec![name.clone()]
         } else {
-            let listed = Configs::new(&client).list().await?;
+            let listed = configs(&client).list().await?;
             listed.iter().map(ResourceExt::name_any).collect()
         };
         let mut all = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             && let Some(name) = &arguments.name
         {
             // A name that is misspelt has no history either.
-            Configs::new(&client).get(name).await?;
+            configs(&client).get(name).await?;
         }
         if let Some(revision) = arguments.revision {
             let known: Vec<String> = all

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use ::governance::answer::takeovers;
 use anyhow::bail;
 use api::advisor::{Action, VirtPlatformConfig};
 use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::configs::{Configs, registry};
+use super::configs::{configs, registry};
 use super::output::Form;
-use super::planning::{self, Attempt, Planned, Standing, takeovers};
+use super::planning::{self, Attempt, Planned, Standing};
 use super::render;
 use super::selection::SelectionArguments;
 use super::source::SourceArguments;
@@ -43,11 +44,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let source = arguments.source.open().await?;
         let registry = registry()?;
-        let configs = Configs::new(&source.client);
+        let configs = configs(&source.client);
         let selected = arguments.selection.find(&configs, &registry).await?;
         if arguments.renew {
             for config in &selected {
-                renew(&configs, config).await?;
+                configs.renew(config).await?;
             }
         }
         let mut attempts = Vec::new();
@@ -57,19 +58,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         exit::print(&arguments.write(&attempts)?)?;
         impossible(&attempts)
     })
-}
-
-/// Has the operator forget the plan and make it again. Only a change of the specification does that,
-/// and a plan for review is all that comes of this one.
-async fn renew(configs: &Configs, config: &VirtPlatformConfig) -> anyhow::Result<()> {
-    let action = |action: Action| json!({ "spec": { "action": action } });
-    let ignored = configs
-        .change_whatever_is_planned(config, action(Action::Ignore))
-        .await?;
-    configs
-        .change_whatever_is_planned(&ignored, action(Action::DryRun))
-        .await?;
-    Ok(())
 }
 
 impl Arguments {

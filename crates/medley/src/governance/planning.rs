@@ -5,7 +5,7 @@ use ::governance::decide::Facts;
 use ::governance::plan::{self, Draft, Plan, Preview};
 use ::governance::{Registry, Snapshot};
 use anyhow::Context as _;
-use api::advisor::{ConsentedTakeover, Item, Phase, VirtPlatformConfig, names};
+use api::advisor::{Phase, VirtPlatformConfig, names};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use operator::governance::{cluster, history, preview};
@@ -89,17 +89,6 @@ impl Planned {
             annotation(names::AUTHOR),
         )
     }
-}
-
-/// The takeovers of items that need somebody's consent.
-pub(super) fn takeovers(items: &[Item]) -> Vec<ConsentedTakeover> {
-    approval::consented(items, &[])
-        .into_iter()
-        .map(|missing| ConsentedTakeover {
-            item: missing.item,
-            path: Some(missing.takeover.path),
-        })
-        .collect()
 }
 
 /// Plans a configuration.

@@ -1,11 +1,9 @@
 //! `medley reject`: the plan under review is not carried out.
 
-use api::advisor::{Action, Rejection};
+use ::governance::answer;
 use clap::Args;
-use serde_json::json;
 
-use super::approve::under_review;
-use super::configs::Configs;
+use super::configs::configs;
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
 
@@ -28,20 +26,9 @@ pub(crate) struct Arguments {
 /// Rejects.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
-        let configs = Configs::new(&arguments.cluster.client().await?);
+        let configs = configs(&arguments.cluster.client().await?);
         let config = configs.get(&arguments.name).await?;
-        let (_, digest) = under_review(&config)?;
-        let rejected = Rejection {
-            plan_digest: digest.to_owned(),
-            reason: arguments.reason.clone(),
-        };
-        let mut rejected = json!(rejected);
-        // A reason of before is not the reason of this one.
-        rejected["reason"] = json!(arguments.reason);
-        let patch = json!({ "spec": {
-            "action": Action::DryRun,
-            "approval": { "planDigest": null, "items": null, "takeovers": null, "rejected": rejected },
-        } });
+        let patch = answer::reject(&config, arguments.reason.as_deref())?;
         configs.change(&config, patch).await?;
         exit::print(&format!(
             "virtplatformconfig.{}/{} rejected\n",

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use ::governance::Registry;
+use actions::Configs;
 use anyhow::{Context as _, bail, ensure};
 use api::advisor::{Action, ProfileOptions, VirtPlatformConfig, VirtPlatformConfigSpec};
 use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::configs::{Configs, read, there_are};
+use super::configs::{read, there_are};
 use super::output::remark;
 
 /// Configurations there are, or one that could be.

@@ -2,10 +2,8 @@
 
 use api::ssp::GOLDEN_NAMESPACE;
 use clap::{Args, ValueEnum};
-use golden::overview::{Image, Variant};
-use indicatif::BinaryBytes;
+use golden::overview::{Image, Variant, human_size};
 use jiff::Timestamp;
-use machinery::quantity::Quantity;
 use machinery::time::human_duration;
 use serde_json::{Value, json};
 
@@ -126,17 +124,8 @@ fn row(image: &Image, variant: &Variant, now: Timestamp) -> Vec<String> {
             .map(short_digest)
             .unwrap_or_default(),
         age.unwrap_or_default(),
-        variant.size.as_deref().map(size).unwrap_or_default(),
+        variant.size.as_deref().map(human_size).unwrap_or_default(),
     ]
-}
-
-/// Volumes say how large they are in any unit, or in bytes; in a column that is hard to compare.
-fn size(quantity: &str) -> String {
-    let bytes = quantity.parse::<Quantity>().map(|it| it.value());
-    match bytes.map(u64::try_from) {
-        Ok(Ok(bytes)) => BinaryBytes(bytes).to_string(),
-        _ => quantity.to_owned(),
-    }
 }
 
 /// `Ready`, `Failed:TooSmall`, `Pending:42.17%`.
@@ -157,22 +146,4 @@ fn more(variant: &Variant) -> [String; 5] {
         variant.data_source.clone(),
         variant.url.clone().unwrap_or_default(),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_are_comparable_whatever_their_unit() {
-        for (quantity, expected) in [
-            ("1Gi", "1.00 GiB"),
-            ("5690831668", "5.30 GiB"),
-            ("10G", "9.31 GiB"),
-            ("512Mi", "512.00 MiB"),
-            ("large", "large"),
-        ] {
-            assert_eq!(size(quantity), expected);
-        }
-    }
 }

@@ -18,7 +18,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use platform::known_architecture;
 use serde::de::DeserializeOwned;
 
-use super::policy::Policies;
+use super::policy::policy;
 use crate::cluster::ClusterArguments;
 use crate::governance::configs::{said, there_are};
 
@@ -156,7 +156,7 @@ impl Objects {
             imports: Vec::new(),
             claims: Vec::new(),
             snapshots: Vec::new(),
-            policy: Policies::new(client).policy().await?,
+            policy: policy(client).await?,
             now: Timestamp::now(),
         };
         let crons = objects.crons.iter().filter_map(ResourceExt::namespace);
@@ -169,7 +169,7 @@ impl Objects {
                 .imports
                 .extend(all(client, at).await?.unwrap_or_default());
             let claims: Vec<PersistentVolumeClaim> = all(client, at).await?.unwrap_or_default();
-            objects.claims.extend(claims.into_iter().map(claim));
+            objects.claims.extend(claims.iter().map(Claim::from));
             objects
                 .snapshots
                 .extend(all(client, at).await?.unwrap_or_default());
@@ -214,15 +214,4 @@ fn not_installed() -> anyhow::Error {
     anyhow!(
         "there are no images: the cluster has no CustomResourceDefinition dataimportcrons.{GROUP} and datasources.{GROUP}; they come with CDI"
     )
-}
-
-fn claim(found: PersistentVolumeClaim) -> Claim {
-    let status = found.status.unwrap_or_default();
-    let capacity = status.capacity.unwrap_or_default().remove("storage");
-    Claim {
-        metadata: found.metadata,
-        bound: status.phase.as_deref() == Some("Bound"),
-        mode: found.spec.and_then(|spec| spec.volume_mode),
-        capacity: capacity.map(|it| it.0),
-    }
 }

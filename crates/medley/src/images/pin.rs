@@ -4,14 +4,14 @@
 
 use anyhow::{anyhow, bail};
 use api::cdi::Named;
-use api::golden::{NAME, Pin};
+use api::golden::NAME;
 use clap::Args;
 use golden::overview::Variant;
-use golden::pins::{NoVersion, Wanted, version, with, without};
+use golden::pins::{Held, NoVersion, Wanted, hold, with_all, without};
 
 use super::change::ChangeArguments;
 use super::objects::{Asked, ImageArgument};
-use super::policy::Policies;
+use super::policy::policies;
 use crate::governance::output::remark;
 use crate::{exit, runtime};
 
@@ -69,13 +69,6 @@ pub(super) struct RollbackArguments {
     change: ChangeArguments,
 }
 
-/// Something that the policy is to say.
-struct Held<'a> {
-    variant: &'a Variant,
-    image: Named,
-    pin: Pin,
-}
-
 /// Holds on to a version.
 pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
@@ -98,8 +91,7 @@ pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
         }
         let mut held = Vec::new();
         for variant in asked.variants() {
-            let digest = version(variant, wanted)?;
-            held.push(hold(variant, digest, arguments.reason.as_ref())?);
+            held.push(hold(variant, wanted, arguments.reason.as_deref())?);
         }
         write(&asked, &held, &arguments.change, "pinned to").await
     })
@@ -113,8 +105,10 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<()> {
         let mut held = Vec::new();
         let mut refused: Vec<NoVersion> = Vec::new();
         for variant in asked.variants() {
-            match version(variant, steps) {
-                Ok(digest) => held.push(hold(variant, digest, arguments.reason.as_ref())?),
+            match hold(variant, steps, arguments.reason.as_deref()) {
+                Ok(one) => held.push(one),
+                // There is nothing to go back to, and that is no matter of versions.
+                Err(why @ NoVersion::NobodyKeeps(_)) => return Err(why.into()),
                 Err(why) => refused.push(why),
             }
         }
@@ -145,15 +139,17 @@ pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
                 asked.image.name
             );
         }
-        Policies::new(&asked.client)
-            .change(&arguments.change, |spec| {
-                let mut spec = spec.clone();
-                for (_, (image, architecture)) in &pinned {
-                    spec.images = without(&spec, image, architecture);
-                }
-                spec.images
-            })
-            .await?;
+        if arguments.change.is_sent() {
+            policies(&asked.client)
+                .change(arguments.change.is_tried(), |spec| {
+                    let mut spec = spec.clone();
+                    for (_, (image, architecture)) in &pinned {
+                        spec.images = without(&spec, image, architecture);
+                    }
+                    spec.images
+                })
+                .await?;
+        }
         let suffix = arguments.change.suffix();
         let lines = pinned.iter().map(|(variant, _)| {
             let newest = match &variant.newest {
@@ -168,55 +164,25 @@ pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
     })
 }
 
-/// What the policy has to say so that a version is used.
-fn hold<'a>(
-    variant: &'a Variant,
-    digest: String,
-    reason: Option<&String>,
-) -> anyhow::Result<Held<'a>> {
-    let Some((image, architecture)) = variant.policy_key.clone() else {
-        bail!(
-            "{} cannot be held to a version: no DataImportCron keeps it current, so it changes only by hand",
-            variant.data_source
-        );
-    };
-    Ok(Held {
-        variant,
-        image,
-        pin: Pin {
-            architecture,
-            digest,
-            reason: reason.cloned(),
-        },
-    })
-}
-
 async fn write(
     asked: &Asked,
     held: &[Held<'_>],
     change: &ChangeArguments,
     verb: &str,
 ) -> anyhow::Result<()> {
-    Policies::new(&asked.client)
-        .change(change, |spec| {
-            let mut spec = spec.clone();
-            for held in held {
-                spec.images = with(&spec, &held.image, held.pin.clone());
-            }
-            spec.images
-        })
-        .await?;
+    if change.is_sent() {
+        policies(&asked.client)
+            .change(change.is_tried(), |spec| with_all(spec, held))
+            .await?;
+    }
     let suffix = change.suffix();
-    let lines = held.iter().map(|Held { variant, pin, .. }| {
-        let effect = if variant.digest.as_ref() == Some(&pin.digest) {
-            "it is in use"
-        } else if variant.kept.contains(&pin.digest) {
-            "it is there still"
-        } else {
-            "it is imported again"
-        };
-        let name = &variant.data_source;
-        format!("{name} {verb} {}{suffix}: {effect}\n", pin.digest)
+    let lines = held.iter().map(|held| {
+        let name = &held.variant.data_source;
+        format!(
+            "{name} {verb} {}{suffix}: {}\n",
+            held.pin.digest,
+            held.effect()
+        )
     });
     exit::print(&lines.collect::<String>())
 }

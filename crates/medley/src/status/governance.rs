@@ -7,28 +7,28 @@ use kube::{Client, ResourceExt as _};
 
 use super::Name;
 use super::tree::{Condition, Job, Object, State};
-use crate::governance::configs::Configs;
+use crate::governance::configs::configs;
 
 /// Looks.
 pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
-    let Some(configs) = Configs::new(client).try_list().await? else {
+    let Some(found) = configs(client).try_list().await? else {
         let missing = format!("{PLURAL}.{GROUP}");
         return Ok(Job::off(Name::Governance, &missing, "the operator"));
     };
     let mut phases: BTreeMap<&str, usize> = BTreeMap::new();
-    for config in &configs {
+    for config in &found {
         *phases.entry(phase(config).as_str()).or_default() += 1;
     }
     let phases: Vec<String> = phases
         .iter()
         .map(|(phase, count)| format!("{count} {phase}"))
         .collect();
-    let message = match configs.len() {
+    let message = match found.len() {
         0 => "no configuration is there".to_owned(),
         1 => format!("1 configuration: {}", phases.join(", ")),
         count => format!("{count} configurations: {}", phases.join(", ")),
     };
-    let objects = configs.iter().map(object).collect();
+    let objects = found.iter().map(object).collect();
     Ok(Job::new(Name::Governance).with(objects, message))
 }
 

@@ -20,7 +20,7 @@ use tower::ServiceExt as _;
 use crate::version;
 
 /// Where Medley keeps what is its own.
-const NAMESPACE: &str = "medley-system";
+pub(crate) const NAMESPACE: &str = "medley-system";
 
 /// What is to live in the cluster.
 pub(crate) struct Options {
@@ -162,6 +162,15 @@ async fn work(
 fn client(server: &ApiServer, component: &'static str) -> Client {
     let user = UserInfo::known(&format!("system:{component}"), &[MASTERS]);
     named(server, user, component)
+}
+
+/// A client in this process for whoever has the kubeconfig of the cluster.
+pub(crate) fn administrator(server: &ApiServer) -> Client {
+    named(
+        server,
+        UserInfo::known("admin", &[MASTERS]),
+        "medley-console",
+    )
 }
 
 /// A client in this process for somebody.

@@ -9,10 +9,15 @@ use kube::Api;
 use kube::api::ListParams;
 
 use super::cluster::Cluster;
+use crate::console::Running;
 use crate::embedded::Embedded;
 
 /// Where the cluster is, what it is made of, and what to try next.
-pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Result<String> {
+pub(crate) async fn text(
+    embedded: &Embedded,
+    cluster: &Cluster,
+    console: Option<&Running>,
+) -> anyhow::Result<String> {
     let nodes: Api<Node> = Api::all(cluster.client());
     let nodes = nodes
         .list(&ListParams::default())
@@ -30,6 +35,9 @@ pub(crate) async fn text(embedded: &Embedded, cluster: &Cluster) -> anyhow::Resu
             text,
             "Boot images, and applications that not every node can run, come from its registry at {registry}."
         );
+    }
+    if let Some(console) = console {
+        text.push_str(&console.text());
     }
     let absolute = std::path::absolute(embedded.kubeconfig()).context("finding the kubeconfig")?;
     let _ = write!(

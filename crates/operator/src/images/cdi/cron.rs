@@ -10,7 +10,6 @@ use golden::cdi::cron::{Claim, Decision, Facts, decide};
 use golden::cdi::failure::Failure;
 use golden::cdi::poll::{self, Polled, When};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
 use super::Context;
@@ -108,7 +107,7 @@ impl Controller {
         let imports: Vec<_> = imports.iter().map(|it| (**it).clone()).collect();
         let claims = world.claims.in_namespace(namespace).into_iter();
         let claims = claims.filter(|it| own(&it.metadata));
-        let claims: Vec<Claim> = claims.map(|it| seen(&it)).collect();
+        let claims: Vec<Claim> = claims.map(|it| Claim::from(&*it)).collect();
         let mut snapshots = world.snapshots(namespace).await?;
         snapshots.retain(|it| own(&it.metadata));
         let metas = claims.iter().map(|it| &it.metadata);
@@ -172,18 +171,4 @@ fn is_news(cron: &DataImportCron, polled: &Polled) -> bool {
     let last = status.and_then(|it| it.last_execution_timestamp.as_ref());
     written.is_some_and(|it| !it.is_empty())
         || last.is_none_or(|last| polled.at.as_second() > last.0.as_second())
-}
-
-/// A claim as decisions know it.
-fn seen(claim: &PersistentVolumeClaim) -> Claim {
-    let status = claim.status.as_ref();
-    let capacity = status.and_then(|it| it.capacity.as_ref());
-    Claim {
-        metadata: claim.metadata.clone(),
-        bound: status.and_then(|it| it.phase.as_deref()) == Some("Bound"),
-        mode: claim.spec.as_ref().and_then(|it| it.volume_mode.clone()),
-        capacity: capacity
-            .and_then(|it| it.get("storage"))
-            .map(|it| it.0.clone()),
-    }
 }

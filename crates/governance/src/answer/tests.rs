@@ -1,9 +1,7 @@
-//! Which revision is undone.
-
-use ::governance::record::Record;
 use serde_json::json;
 
-use super::choose;
+use super::revision;
+use crate::record::Record;
 
 /// A history: revisions with what they roll back to.
 fn history(revisions: &[(i64, Option<i64>)]) -> Vec<Record> {
@@ -29,7 +27,7 @@ fn the_last_one_in_force_is_undone() {
         (vec![(1, None), (2, None), (3, Some(1))], None),
         (vec![(1, None), (2, Some(1)), (3, None)], Some(3)),
     ] {
-        let chosen = choose(&history(&revisions), None, "x");
+        let chosen = revision(&history(&revisions), None, "x");
         assert_eq!(chosen.ok(), expected, "{revisions:?}");
     }
 }
@@ -37,9 +35,9 @@ fn the_last_one_in_force_is_undone() {
 #[test]
 fn an_unknown_revision_is_refused_with_those_there_are() {
     let records = history(&[(3, None), (4, None)]);
-    assert_eq!(choose(&records, Some(3), "x").unwrap(), 3);
-    let said = choose(&records, Some(1), "x").unwrap_err().to_string();
+    assert_eq!(revision(&records, Some(3), "x").unwrap(), 3);
+    let said = revision(&records, Some(1), "x").unwrap_err().to_string();
     assert!(said.contains("no revision 1; there are: 3, 4"), "{said}");
-    let said = choose(&[], Some(1), "x").unwrap_err().to_string();
+    let said = revision(&[], Some(1), "x").unwrap_err().to_string();
     assert!(said.contains("there are none"), "{said}");
 }

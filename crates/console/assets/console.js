@@ -1,0 +1,136 @@
+// Keeps an open page current: the server says that something changed, the page is fetched again, and
+// what is different is taken over in place, so that focus, open parts and half-filled forms stay.
+
+const section = document.body.dataset.live;
+const content = document.getElementById("content");
+const announce = document.getElementById("announce");
+const offline = document.getElementById("offline");
+
+let source = null;
+let fetching = false;
+let again = false;
+
+/// The elements that are the same in two lists: by id, else by place.
+function pair(from, to) {
+  const byId = new Map();
+  for (const node of from) if (node.id) byId.set(node.id, node);
+  const free = from.filter((node) => !node.id);
+  return to.map((node) => {
+    if (node.id) return byId.get(node.id);
+    const next = free[0];
+    if (next && next.nodeType === node.nodeType && next.nodeName === node.nodeName) return free.shift();
+    return undefined;
+  });
+}
+
+function attributes(from, to) {
+  for (const { name } of [...from.attributes]) {
+    // Whether a part is open is the reader's business.
+    if (name === "open" && from.nodeName === "DETAILS" && from.id) continue;
+    if (!to.hasAttribute(name)) from.removeAttribute(name);
+  }
+  for (const { name, value } of [...to.attributes]) {
+    if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+  }
+  if (from.nodeName === "PROGRESS" && from.value !== to.value && to.hasAttribute("value")) from.value = to.value;
+}
+
+/// Makes an element like another one.
+function merge(from, to) {
+  if (from.isEqualNode(to)) return;
+  if (from.nodeType !== Node.ELEMENT_NODE) {
+    if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
+    return;
+  }
+  attributes(from, to);
+  const wanted = [...to.childNodes];
+  const found = pair([...from.childNodes], wanted);
+  let at = from.firstChild;
+  wanted.forEach((node, index) => {
+    const mine = found[index];
+    if (!mine) {
+      from.insertBefore(document.importNode(node, true), at);
+      return;
+    }
+    if (mine === at) at = at.nextSibling;
+    else from.insertBefore(mine, at);
+    merge(mine, node);
+  });
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function said() {
+  return new Map([...content.querySelectorAll("[data-announce]")].map((it, index) => [it.id || index, it.textContent.trim().replace(/\s+/g, " ")]));
+}
+
+async function refresh() {
+  if (fetching) {
+    again = true;
+    return;
+  }
+  fetching = true;
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    if (answer.redirected) {
+      // Signed out: the page that says so is the one to be at.
+      location.reload();
+      return;
+    }
+    if (answer.ok) {
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
+      if (fresh) {
+        const before = said();
+        merge(content, fresh);
+        for (const [key, text] of said()) {
+          if (before.has(key) && before.get(key) !== text) announce.textContent = text;
+        }
+      }
+    }
+  } catch {
+    // The connection is lost; the stream of changes says when it is back.
+  } finally {
+    fetching = false;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+}
+
+function follow() {
+  if (source) return;
+  source = new EventSource(`/live?page=${encodeURIComponent(section)}`);
+  source.addEventListener("open", () => {
+    offline.hidden = true;
+    refresh();
+  });
+  source.addEventListener("changed", refresh);
+  source.addEventListener("error", () => {
+    offline.hidden = false;
+    // A browser gives up after an answer that is none; ask again.
+    if (source && source.readyState === EventSource.CLOSED) {
+      source = null;
+      setTimeout(() => { if (!document.hidden) follow(); }, 3000);
+    }
+  });
+}
+
+function rest() {
+  if (source) source.close();
+  source = null;
+}
+
+// A page that nobody looks at needs no news: browsers allow few connections.
+document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
+window.addEventListener("pagehide", rest);
+if (section && content && !document.hidden) follow();
+
+// What cannot be undone at once is asked about.
+document.addEventListener("submit", (event) => {
+  const question = event.submitter?.dataset.confirm;
+  if (question && !window.confirm(question)) event.preventDefault();
+});

@@ -1,0 +1,426 @@
+//! CPU models: which nodes support which, which of them virtual machines have, how they fare with them, and
+//! what other nodes would change.
+
+mod what_if;
+
+use std::sync::Arc;
+
+use api::cpu::{CpuModelPolicy, NAME};
+use api::kubevirt::{KubeVirt, VirtualMachineInstance};
+use askama::Template;
+use axum::Router;
+use axum::extract::Query;
+use axum::response::Response;
+use axum::routing::get;
+use cpumodel::matrix::{Matrix, matrices};
+use cpumodel::running::running;
+use cpumodel::{Index, NodeFacts, Review, Running, Settings, Survey};
+use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt as _;
+
+use self::what_if::WhatIf;
+use super::{Level, Notice, Page, Standing};
+use crate::error::Problem;
+use crate::layout::Layout;
+use crate::viewer::{Shown, Unseen, Viewer};
+use crate::visitor::Visitor;
+
+/// Where it is.
+const PATH: &str = "/cpu";
+
+pub(crate) const PAGE: Page = Page {
+    path: PATH,
+    label: "CPU models",
+    icon: "M7 7h10v10H7zM10 3v4M14 3v4M10 17v4M14 17v4M3 10h4M3 14h4M17 10h4M17 14h4",
+    kinds: &[
+        "nodes",
+        "virtualmachineinstances",
+        "cpumodelpolicies",
+        "kubevirts",
+        "pods",
+    ],
+    routes: || Router::new().route("/cpu", get(show)),
+    standing: Some(|viewer| standing(viewer).boxed()),
+};
+
+/// So many machines are listed: more are not read.
+const LISTED: usize = 200;
+
+impl Shown for VirtualMachineInstance {}
+impl Shown for KubeVirt {}
+impl Shown for CpuModelPolicy {}
+
+/// Nodes and what counts for them, and machines if there are any.
+struct World {
+    index: Index,
+    settings: Settings,
+    machines: Result<Vec<Running>, Unseen>,
+}
+
+impl World {
+    /// What a user sees of it. What they may not see is as if it were not there, but nodes and machines.
+    async fn of(viewer: &Viewer) -> Result<Self, Unseen> {
+        let nodes = viewer.all::<Node>().await?;
+        let policies = viewer.all::<CpuModelPolicy>().await.unwrap_or_default();
+        let kubevirts = viewer.all::<KubeVirt>().await.unwrap_or_default();
+        let policy = policies.iter().find(|it| it.name_any() == NAME);
+        let settings = Settings::new(policy.map(|it| &it.spec), kubevirts.first().map(|it| &**it));
+        let machines = match viewer.all::<VirtualMachineInstance>().await {
+            Ok(instances) => {
+                let pods: Vec<Arc<Pod>> = viewer.all().await.unwrap_or_default();
+                let instances = instances.iter().map(|it| &**it);
+                Ok(running(instances, &pods, &settings))
+            }
+            Err(unseen) => Err(unseen),
+        };
+        Ok(Self {
+            index: Index::new(nodes.iter().map(|it| NodeFacts::from_node(it))),
+            settings,
+            machines,
+        })
+    }
+
+    fn reviewed(&self) -> Vec<(&Running, Review)> {
+        let mut survey = Survey::new(&self.index, &self.settings.policy);
+        let machines = self.machines.iter().flatten();
+        machines
+            .map(|running| (running, survey.review(running)))
+            .collect()
+    }
+}
+
+/// A machine that somebody may want to look at.
+struct Line {
+    namespace: String,
+    name: String,
+    node: String,
+    model: String,
+    level: Level,
+    state: String,
+    why: String,
+    targets: u32,
+}
+
+/// Machines with the same model.
+struct Share {
+    model: String,
+    machines: usize,
+    /// Of a hundred of those with the most.
+    width: usize,
+    stranded: usize,
+    stale: usize,
+}
+
+/// What is shown of the machines.
+struct Machines {
+    all: usize,
+    shares: Vec<Share>,
+    lines: Vec<Line>,
+    /// How many are not listed.
+    more: usize,
+    stranded: usize,
+    stale: usize,
+    undecided: usize,
+}
+
+/// A column of the heat map.
+struct Column {
+    model: String,
+    year: String,
+    choosable: bool,
+}
+
+/// A row of the heat map.
+struct Row {
+    make: String,
+    names: String,
+    nodes: usize,
+    cells: Vec<Cell>,
+}
+
+/// Where a make and a model meet.
+struct Cell {
+    count: usize,
+    /// How warm it is: 0 to 4.
+    heat: usize,
+    title: String,
+}
+
+struct Map {
+    title: String,
+    nodes: usize,
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+}
+
+#[derive(Template)]
+#[template(path = "cpu.html")]
+struct Cpu {
+    layout: Layout,
+    seen: Result<Seen, Unseen>,
+}
+
+struct Seen {
+    maps: Vec<Map>,
+    machines: Result<Machines, Unseen>,
+    what_if: WhatIf,
+    complaints: Vec<String>,
+}
+
+async fn show(
+    visitor: Visitor,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let world = match World::of(visitor.viewer()).await {
+        Err(Unseen::SignedOut) => return Err(Unseen::SignedOut.into()),
+        seen => seen,
+    };
+    let seen = world.map(|world| {
+        let reviewed = world.reviewed();
+        Seen {
+            maps: matrices(&world.index, &world.settings.policy)
+                .iter()
+                .map(map)
+                .collect(),
+            machines: match &world.machines {
+                Ok(_) => Ok(machines(&reviewed)),
+                Err(unseen) => Err(unseen.clone()),
+            },
+            what_if: WhatIf::of(&world, &asked),
+            complaints: world
+                .settings
+                .complaints
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        }
+    });
+    Page::html(&Cpu {
+        layout: visitor.layout("CPU models", PATH),
+        seen,
+    })
+}
+
+fn map(matrix: &Matrix) -> Map {
+    let architecture = matrix.architecture.as_deref().unwrap_or("unknown");
+    let vendor = matrix.vendor.as_ref().map(ToString::to_string);
+    let title = match vendor {
+        Some(vendor) => format!("{architecture} by {vendor}"),
+        None => format!("{architecture}, vendor not labelled"),
+    };
+    let rows = matrix.rows.iter().map(|row| {
+        let nodes = row.nodes.len();
+        let make = row.host_model.clone();
+        let make = make.unwrap_or_else(|| "generation not labelled".to_owned());
+        let cells = row.support.iter().zip(&matrix.models);
+        Row {
+            cells: cells
+                .map(|(&count, column)| Cell {
+                    count,
+                    heat: (count * 4).div_ceil(nodes.max(1)),
+                    title: format!("{} of {nodes} {make} nodes support {}", count, column.model),
+                })
+                .collect(),
+            names: names(&row.nodes),
+            make,
+            nodes,
+        }
+    });
+    Map {
+        title,
+        nodes: matrix.rows.iter().map(|row| row.nodes.len()).sum(),
+        columns: matrix
+            .models
+            .iter()
+            .map(|it| Column {
+                model: it.model.clone(),
+                year: it.year.map(|it| it.to_string()).unwrap_or_default(),
+                choosable: it.choosable,
+            })
+            .collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// Some names, and how many more there are.
+fn names(all: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>();
+    match all.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn machines(reviewed: &[(&Running, Review)]) -> Machines {
+    let mut shares: Vec<Share> = Vec::new();
+    for (_, review) in reviewed {
+        let model = review.model.as_deref().unwrap_or("not chosen yet");
+        let known = shares.iter().position(|it| it.model == model);
+        let at = known.unwrap_or_else(|| {
+            shares.push(Share {
+                model: model.to_owned(),
+                machines: 0,
+                width: 0,
+                stranded: 0,
+                stale: 0,
+            });
+            shares.len() - 1
+        });
+        shares[at].machines += 1;
+        shares[at].stranded += usize::from(review.stranded.is_some());
+        shares[at].stale += usize::from(review.stale.is_some());
+    }
+    let most = shares.iter().map(|it| it.machines).max().unwrap_or(1);
+    for share in &mut shares {
+        share.width = share.machines * 100 / most;
+    }
+    shares.sort_by(|a, b| b.machines.cmp(&a.machines).then(a.model.cmp(&b.model)));
+    let mut lines: Vec<Line> = reviewed
+        .iter()
+        .map(|(running, review)| line(running, review))
+        .collect();
+    // Those in trouble first; among equals by name, as they come.
+    lines.sort_by(|one, other| other.level.cmp(&one.level));
+    let more = lines.len().saturating_sub(LISTED);
+    lines.truncate(LISTED);
+    let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
+    Machines {
+        all: reviewed.len(),
+        shares,
+        lines,
+        more,
+        stranded: count(|it| it.stranded.is_some()),
+        stale: count(|it| it.stale.is_some()),
+        undecided: count(|it| it.model.is_none()),
+    }
+}
+
+fn line(running: &Running, review: &Review) -> Line {
+    let machine = &running.machine;
+    let (level, state, why) = judged(review);
+    Line {
+        namespace: machine.namespace.clone(),
+        name: machine.name.clone(),
+        node: running.node.clone(),
+        model: review.model.clone().unwrap_or_default(),
+        level,
+        state: state.to_owned(),
+        why,
+        targets: review.targets,
+    }
+}
+
+/// How a machine fares, in a word and in a sentence.
+fn judged(review: &Review) -> (Level, &'static str, String) {
+    use cpumodel::review::Stranded;
+    if review.model.is_none() {
+        let why = "No model has been chosen for it yet.".to_owned();
+        return (Level::Busy, "Undecided", why);
+    }
+    let newer = review
+        .stale
+        .as_ref()
+        .map(|stale| format!("A restart would give it {}.", stale.model));
+    match (review.stranded, newer) {
+        (Some(Stranded::NoTarget), _) => (
+            Level::Bad,
+            "Stranded",
+            "No other node could take it: it cannot be migrated.".to_owned(),
+        ),
+        (Some(_), _) => (
+            Level::Warn,
+            "Stranded",
+            format!(
+                "Only {} nodes support its model; {} are needed.",
+                review.supporters,
+                review.threshold.map_or(0, |it| it.nodes)
+            ),
+        ),
+        (None, Some(newer)) => (Level::Warn, "Stale", newer),
+        (None, None) => (Level::Good, "Fine", String::new()),
+    }
+}
+
+/// How it is with the job.
+async fn standing(viewer: &Viewer) -> Option<Standing> {
+    let world = World::of(viewer).await.ok()?;
+    world.machines.as_ref().ok()?;
+    let reviewed = world.reviewed();
+    let makes = matrices(&world.index, &world.settings.policy);
+    let makes: usize = makes.iter().map(|it| it.rows.len()).sum();
+    let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
+    let stale = count(|it| it.stale.is_some() && it.stranded.is_none());
+    let mut notices: Vec<Notice> = reviewed
+        .iter()
+        .filter(|(_, review)| review.stranded.is_some())
+        .map(|(running, review)| {
+            let (level, _, why) = judged(review);
+            Notice {
+                level,
+                subject: format!("{}/{}", running.machine.namespace, running.machine.name),
+                text: format!("is stranded. {why}"),
+                href: format!("{}#machines", PATH),
+            }
+        })
+        .take(LISTED)
+        .collect();
+    if stale > 0 {
+        notices.push(Notice {
+            level: Level::Warn,
+            subject: format!("{stale} virtual machines"),
+            text: "would get a newer CPU model if they were restarted.".to_owned(),
+            href: format!("{}#machines", PATH),
+        });
+    }
+    Some(Standing {
+        headline: format!("{makes} makes of nodes, {} machines", reviewed.len()),
+        notices,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_are_counted() {
+        let all: Vec<String> = (0..10).map(|it| format!("n{it}")).collect();
+        assert_eq!(names(&all[..2]), "n0, n1");
+        assert!(names(&all).ends_with("n7 and 2 more"), "{}", names(&all));
+    }
+
+    #[test]
+    fn machines_are_counted_by_model_and_the_worst_come_first() {
+        let undecided = Review {
+            model: None,
+            node_known: true,
+            supporters: 0,
+            targets: 0,
+            threshold: None,
+            stranded: None,
+            stale: None,
+        };
+        let fine = Review {
+            model: Some("EPYC".to_owned()),
+            ..undecided.clone()
+        };
+        let stuck = Review {
+            stranded: Some(cpumodel::review::Stranded::NoTarget),
+            ..fine.clone()
+        };
+        let running = |name: &str| {
+            let mut running = Running::default();
+            running.machine.name = name.to_owned();
+            running
+        };
+        let (a, b, c) = (running("a"), running("b"), running("c"));
+        let seen = machines(&[(&a, fine), (&b, stuck), (&c, undecided)]);
+        assert_eq!((seen.all, seen.stranded, seen.undecided), (3, 1, 1));
+        assert_eq!(seen.shares[0].model, "EPYC");
+        assert_eq!((seen.shares[0].machines, seen.shares[0].stranded), (2, 1));
+        let order: Vec<&str> = seen.lines.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(order, ["b", "c", "a"]);
+    }
+}

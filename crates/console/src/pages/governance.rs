@@ -1,0 +1,208 @@
+//! Governance: profiles, plans under review, what is carried out, drift and history.
+
+mod act;
+mod config;
+mod diff;
+mod item;
+mod revision;
+
+use std::sync::Arc;
+
+use ::governance::profile::node_health::NodeHealthRemediation;
+use ::governance::{Profile as _, Registry};
+use api::advisor::{Impact, ItemState, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::{get, post};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::ResourceExt as _;
+
+use super::{Level, Notice, Page, Standing};
+use crate::error::Problem;
+use crate::layout::Layout;
+use crate::viewer::{Shown, Unseen, Viewer};
+use crate::visitor::Visitor;
+
+pub(crate) const PAGE: Page = Page {
+    path: "/governance",
+    label: "Governance",
+    icon: "M9 4h6v3H9zM15 5.5h3V20H6V5.5h3M9 12l2 2 4-4M9 17h6",
+    kinds: &["virtplatformconfigs"],
+    routes: || {
+        Router::new()
+            .route("/governance", get(list))
+            .route("/governance/{name}", get(config::show))
+            .route("/governance/{name}/history/{revision}", get(revision::show))
+            .route("/governance/{name}/approve", post(act::approve))
+            .route("/governance/{name}/reject", post(act::reject))
+            .route("/governance/{name}/plan", post(act::plan))
+            .route("/governance/{name}/ignore", post(act::ignore))
+            .route("/governance/{name}/adopt", post(act::adopt))
+            .route("/governance/{name}/roll-back", post(act::roll_back))
+            .route("/governance/{name}/go-forward", post(act::go_forward))
+    },
+    standing: Some(standing),
+};
+
+impl Shown for VirtPlatformConfig {}
+
+/// One line of the list.
+struct Line {
+    name: String,
+    description: String,
+    level: Level,
+    phase: &'static str,
+    impact: Option<Impact>,
+    action: String,
+    /// How many items are done, and how many there are.
+    progress: Option<(usize, usize)>,
+    drift: usize,
+}
+
+#[derive(Template)]
+#[template(path = "governance.html")]
+struct Governance {
+    layout: Layout,
+    lines: Result<Vec<Line>, Unseen>,
+}
+
+async fn list(visitor: Visitor) -> Result<Response, Problem> {
+    let configs = visitor.viewer().all::<VirtPlatformConfig>().await;
+    if configs == Err(Unseen::SignedOut) {
+        return Err(Unseen::SignedOut.into());
+    }
+    let registry = registry()?;
+    Page::html(&Governance {
+        layout: visitor.layout("Governance", PAGE.path),
+        lines: configs.map(|configs| {
+            let mut lines: Vec<Line> = configs.iter().map(|it| line(&registry, it)).collect();
+            // What somebody should look at comes first.
+            lines.sort_by(|one, other| other.level.cmp(&one.level).then(one.name.cmp(&other.name)));
+            lines
+        }),
+    })
+}
+
+/// Every profile there is. Which of them the operator has switched on shows in the objects there are.
+fn registry() -> Result<Registry, Problem> {
+    Registry::standard(&[NodeHealthRemediation.about().name])
+        .map_err(|error| Problem::broken(error.to_string()))
+}
+
+fn line(registry: &Registry, config: &VirtPlatformConfig) -> Line {
+    let status = config.status.clone().unwrap_or_default();
+    let profile = registry.get(&config.spec.profile);
+    Line {
+        name: config.name_any(),
+        description: profile.map_or_else(String::new, |it| it.about().description.to_owned()),
+        level: level(status.phase),
+        phase: phase_word(status.phase),
+        impact: status.impact_severity,
+        action: format!("{:?}", config.spec.action),
+        progress: (status.phase == Some(Phase::InProgress)).then(|| progress(&status)),
+        drift: status.drift.len(),
+    }
+}
+
+/// How many items are done, and how many there are.
+fn progress(status: &VirtPlatformConfigStatus) -> (usize, usize) {
+    let done = status.items.iter();
+    let done = done.filter(|item| item.state == ItemState::Completed);
+    (done.count(), status.items.len())
+}
+
+/// How good or bad a phase is.
+fn level(phase: Option<Phase>) -> Level {
+    match phase {
+        None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress) => Level::Busy,
+        Some(Phase::Completed | Phase::Ignored) => Level::Good,
+        Some(
+            Phase::ReviewRequired
+            | Phase::CompletedWithUpgrade
+            | Phase::Drifted
+            | Phase::PrerequisiteFailed,
+        ) => Level::Warn,
+        Some(Phase::Failed | Phase::CompletedWithErrors) => Level::Bad,
+    }
+}
+
+/// A phase as people read it.
+fn phase_word(phase: Option<Phase>) -> &'static str {
+    match phase {
+        None => "Not looked at yet",
+        Some(Phase::Pending) => "Pending",
+        Some(Phase::Drafting) => "Making a plan",
+        Some(Phase::PrerequisiteFailed) => "Something is missing",
+        Some(Phase::ReviewRequired) => "Waits for review",
+        Some(Phase::InProgress) => "Being carried out",
+        Some(Phase::Completed) => "In force",
+        Some(Phase::CompletedWithErrors) => "In force, with errors",
+        Some(Phase::CompletedWithUpgrade) => "In force, newer plan there",
+        Some(Phase::Failed) => "Failed",
+        Some(Phase::Drifted) => "Drifted",
+        Some(Phase::Ignored) => "Ignored",
+    }
+}
+
+/// How it is with the job.
+fn standing(viewer: &Viewer) -> BoxFuture<'_, Option<Standing>> {
+    look(viewer).boxed()
+}
+
+async fn look(viewer: &Viewer) -> Option<Standing> {
+    let configs: Vec<Arc<VirtPlatformConfig>> = viewer.all().await.ok()?;
+    let count = |phase: Phase| {
+        let of = |config: &&Arc<VirtPlatformConfig>| {
+            config.status.as_ref().and_then(|status| status.phase) == Some(phase)
+        };
+        configs.iter().filter(of).count()
+    };
+    let in_force = count(Phase::Completed)
+        + count(Phase::CompletedWithErrors)
+        + count(Phase::CompletedWithUpgrade)
+        + count(Phase::Drifted);
+    let notices = configs.iter().filter_map(|config| {
+        let status = config.status.clone().unwrap_or_default();
+        let level = level(status.phase);
+        let text = match status.phase? {
+            Phase::Completed | Phase::Ignored | Phase::Pending | Phase::Drafting => return None,
+            Phase::PrerequisiteFailed => "lacks something that it needs.".to_owned(),
+            Phase::ReviewRequired => {
+                let impact = status.impact_severity.unwrap_or(Impact::Low);
+                format!(
+                    "has a plan of {} impact that waits for review.",
+                    impact.as_str().to_lowercase()
+                )
+            }
+            Phase::InProgress => {
+                let (done, all) = progress(&status);
+                format!("is being carried out: {done} of {all} items are done.")
+            }
+            Phase::CompletedWithErrors => "is in force, but for items that failed.".to_owned(),
+            Phase::CompletedWithUpgrade => {
+                "would be planned differently by this version.".to_owned()
+            }
+            Phase::Failed => "was not carried out.".to_owned(),
+            Phase::Drifted => match status.drift.len() {
+                1 => "drifted: somebody changed a field that was applied.".to_owned(),
+                count => format!("drifted: {count} fields are not what was applied."),
+            },
+        };
+        Some(Notice {
+            level,
+            subject: config.name_any(),
+            text,
+            href: format!("{}/{}", PAGE.path, config.name_any()),
+        })
+    });
+    Some(Standing {
+        headline: match (configs.len(), count(Phase::ReviewRequired)) {
+            (1, 0) => format!("1 profile, {in_force} in force"),
+            (all, 0) => format!("{all} profiles, {in_force} in force"),
+            (all, wait) => format!("{all} profiles, {in_force} in force, {wait} to review"),
+        },
+        notices: notices.collect(),
+    })
+}

@@ -1,0 +1,300 @@
+//! One configuration: where it is and why, its plan, what drifted, and what was carried out.
+
+use ::governance::answer::{self, in_force};
+use ::governance::approval::{self, Approvals};
+use ::governance::explain::explain;
+use ::governance::record::{Ending, Record};
+use ::governance::values::short;
+use api::advisor::{Action, DriftClass, Impact, Phase, VirtPlatformConfig, names};
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::response::Response;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::ResourceExt as _;
+use machinery::time::format_time;
+use operator::governance::history::records;
+use serde::Deserialize;
+
+use super::item::{ItemView, impact_class};
+use super::{PAGE, Page, level, phase_word, progress, registry};
+use crate::error::Problem;
+use crate::layout::Layout;
+use crate::pages::Level;
+use crate::rights::Right;
+use crate::visitor::Visitor;
+
+/// How diffs are shown.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct View {
+    #[serde(default)]
+    view: Option<String>,
+}
+
+impl View {
+    /// Whether before and after are beside each other.
+    pub(super) fn is_split(&self) -> bool {
+        self.view.as_deref() == Some("split")
+    }
+}
+
+/// What the user may do here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct May {
+    pub(super) edit: bool,
+    pub(super) approve: bool,
+}
+
+/// A field that is not what was applied.
+struct DriftView {
+    item: String,
+    path: String,
+    applied: String,
+    live: String,
+    by: String,
+    since: String,
+    why: &'static str,
+    /// Whether somebody changed it by hand, so that it can be adopted.
+    is_edit: bool,
+}
+
+/// A plan that was carried out.
+pub(super) struct RecordView {
+    pub(super) revision: i64,
+    pub(super) digest: String,
+    pub(super) impact: Impact,
+    pub(super) by: String,
+    pub(super) started: String,
+    pub(super) finished: String,
+    pub(super) outcome: &'static str,
+    pub(super) level: Level,
+    pub(super) what: String,
+    pub(super) in_force: bool,
+}
+
+#[derive(Template)]
+#[template(path = "config.html")]
+struct ConfigPage {
+    layout: Layout,
+    name: String,
+    description: String,
+    phase: &'static str,
+    level: Level,
+    impact: Option<Impact>,
+    action: Action,
+    state: String,
+    because: Vec<String>,
+    next: Vec<String>,
+    warnings: Vec<String>,
+    inputs: Vec<String>,
+    items: Vec<ItemView>,
+    split: bool,
+    /// The digest of the plan that can be answered.
+    review: Option<String>,
+    approvals: Option<(usize, u32, String)>,
+    done: usize,
+    is_running: bool,
+    can_plan: bool,
+    drift: Vec<DriftView>,
+    history: Result<Vec<RecordView>, String>,
+    rolled_back: Option<i64>,
+    may: May,
+}
+
+impl ConfigPage {
+    fn impact_class(&self) -> &'static str {
+        impact_class(self.impact)
+    }
+
+    /// Whether something drifted that can be adopted.
+    fn has_edits(&self) -> bool {
+        self.drift.iter().any(|one| one.is_edit)
+    }
+
+    /// Whether something is taken from others that somebody has to agree to.
+    fn takes(&self) -> bool {
+        let takeovers = self.items.iter().flat_map(|item| &item.takeovers);
+        takeovers.filter(|it| !it.reclaimed).count() > 0
+    }
+}
+
+/// One configuration, as pages know it.
+pub(super) async fn find(visitor: &Visitor, name: &str) -> Result<VirtPlatformConfig, Problem> {
+    let all = visitor.viewer().all::<VirtPlatformConfig>().await?;
+    let found = all.iter().find(|config| config.name_any() == name);
+    found.map(|config| (**config).clone()).ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(|config| config.name_any()).collect();
+        Problem::missing(format!(
+            "There is no VirtPlatformConfig {name}; {}.",
+            answer::there_are(&names)
+        ))
+    })
+}
+
+/// What the user may do with configurations.
+pub(super) async fn may(visitor: &Visitor) -> May {
+    let edit = Right::to::<VirtPlatformConfig>("patch", None);
+    let approve = Right::to::<VirtPlatformConfig>(::governance::admission::APPROVE_VERB, None);
+    let viewer = visitor.viewer();
+    let (edit, approve) = tokio::join!(viewer.may(&edit), viewer.may(&approve));
+    May {
+        edit,
+        approve: edit && approve,
+    }
+}
+
+pub(super) async fn show(
+    visitor: Visitor,
+    Path(name): Path<String>,
+    Query(view): Query<View>,
+) -> Result<Response, Problem> {
+    let config = find(&visitor, &name).await?;
+    let (may, history) = tokio::join!(may(&visitor), history(&visitor, &name));
+    let registry = registry()?;
+    let profile = registry.get(&config.spec.profile);
+    let status = config.status.clone().unwrap_or_default();
+    let explained = explain(&config);
+    let split = view.is_split();
+    let review = answer::under_review(&config).ok();
+    let review = review.map(|(_, digest)| digest.to_owned());
+    let (done, _) = progress(&status);
+    let phase = status.phase;
+    Page::html(&ConfigPage {
+        layout: visitor.layout(name.clone(), PAGE.path),
+        description: profile.map_or_else(String::new, |it| it.about().description.to_owned()),
+        phase: phase_word(phase),
+        level: level(phase),
+        impact: status.impact_severity,
+        action: config.spec.action,
+        state: explained.state,
+        because: explained.because,
+        next: explained.next,
+        warnings: status.warnings.clone(),
+        inputs: status.inputs.iter().map(input).collect(),
+        items: status
+            .items
+            .iter()
+            .map(|item| ItemView::new(item, split))
+            .collect(),
+        split,
+        approvals: approvals(&config, review.as_deref()),
+        review,
+        done,
+        is_running: phase == Some(Phase::InProgress),
+        can_plan: !matches!(
+            phase,
+            None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress)
+        ),
+        drift: drift(&config),
+        history: history.map(|records| history_views(&records)),
+        rolled_back: config.spec.rollback_to,
+        may,
+        name,
+    })
+}
+
+/// How many approvals count, how many are needed, and whose they are; nothing if none are needed.
+fn approvals(config: &VirtPlatformConfig, digest: Option<&str>) -> Option<(usize, u32, String)> {
+    let status = config.status.as_ref()?;
+    let impact = status.impact_severity.unwrap_or(Impact::Low);
+    let policy = config.spec.approval_policy.clone().unwrap_or_default();
+    let needed = approval::needed(&policy.required_approvals, impact);
+    let annotation = |name| config.annotations().get(name).map(String::as_str);
+    // What cannot be read is no approval to the operator either.
+    let known = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
+    let by = approval::counted(
+        &config.spec,
+        digest?,
+        impact,
+        &known,
+        annotation(names::AUTHOR),
+    );
+    (needed > 0).then(|| (by.len(), needed, by.join(", ")))
+}
+
+fn input(input: &api::advisor::Input) -> String {
+    format!(
+        "{} is {}: {} of {} is {}",
+        input.name,
+        short(Some(&input.derived)),
+        input.path,
+        input.object,
+        short(input.raw.as_ref()),
+    )
+}
+
+fn drift(config: &VirtPlatformConfig) -> Vec<DriftView> {
+    let status = config.status.clone().unwrap_or_default();
+    let views = status.drift.into_iter().map(|drift| DriftView {
+        applied: short(drift.applied.as_ref()),
+        live: short(drift.live.as_ref()),
+        by: drift.manager.unwrap_or_default(),
+        since: drift
+            .time
+            .map(|time| format_time(time.0))
+            .unwrap_or_default(),
+        why: match drift.class {
+            DriftClass::ExternalEdit => "Somebody edited it",
+            DriftClass::InputChange => "What it is derived from changed",
+            DriftClass::LogicUpgrade => "This version plans differently",
+        },
+        is_edit: drift.class == DriftClass::ExternalEdit,
+        item: drift.item,
+        path: drift.path,
+    });
+    views.collect()
+}
+
+/// What was carried out, oldest first; or why that is not shown.
+pub(super) async fn history(visitor: &Visitor, name: &str) -> Result<Vec<Record>, String> {
+    let namespace = visitor.namespace();
+    let right = Right::to::<ControllerRevision>("list", Some(namespace));
+    if !visitor.viewer().may(&right).await {
+        return Err(format!(
+            "Your account may not see the history: it takes the right to list controllerrevisions in namespace {namespace}, which the role medley-history-viewer gives."
+        ));
+    }
+    let found = records(visitor.client(), namespace, name).await;
+    found.map_err(|error| error.to_string())
+}
+
+/// The newest first.
+fn history_views(records: &[Record]) -> Vec<RecordView> {
+    let in_force = in_force(records);
+    let views = records.iter().rev();
+    views
+        .map(|record| RecordView::new(record, in_force.contains(&record.revision)))
+        .collect()
+}
+
+impl RecordView {
+    pub(super) fn new(record: &Record, in_force: bool) -> Self {
+        let outcome = record.outcome.as_ref();
+        let (word, level) = match outcome.map(|it| it.result) {
+            None => ("Under way", Level::Busy),
+            Some(Ending::Completed) => ("Completed", Level::Good),
+            Some(Ending::CompletedWithErrors) => ("Completed with errors", Level::Bad),
+            Some(Ending::Failed) => ("Failed", Level::Bad),
+            Some(Ending::Superseded) => ("Superseded", Level::Warn),
+        };
+        let hex = record.plan_digest.trim_start_matches("sha256:");
+        let items: Vec<&str> = record.items.iter().map(|item| item.name.as_str()).collect();
+        Self {
+            revision: record.revision,
+            digest: hex.chars().take(12).collect(),
+            impact: record.impact,
+            by: record.approved_by.join(", "),
+            started: format_time(record.started.0),
+            finished: outcome
+                .map(|it| format_time(it.finished.0))
+                .unwrap_or_default(),
+            outcome: word,
+            level,
+            what: match (record.rollback_to, record.correction) {
+                (Some(to), _) => format!("Undid revision {to} and later"),
+                (None, true) => format!("Put back {}", items.join(", ")),
+                (None, false) => items.join(", "),
+            },
+            in_force,
+        }
+    }
+}

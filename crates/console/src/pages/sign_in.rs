@@ -1,0 +1,235 @@
+//! Signing in and out, with Kubernetes alone.
+
+use std::time::{Duration, Instant};
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use http::request::Parts;
+use kube::Client;
+use serde::Deserialize;
+
+use super::Page;
+use crate::error::Problem;
+use crate::layout::Layout;
+use crate::server::{local, peer, set_cookie};
+use crate::visitor::{Fields, Visitor, cookie, session_cookie, theme};
+use crate::{Console, session};
+
+/// How long the API server may take to say who somebody is.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Tokens are not longer than what servers take as a header.
+const LONGEST: usize = 16 * 1024;
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn {
+    layout: Layout,
+    next: String,
+    problem: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "link.html")]
+struct LinkPage {
+    layout: Layout,
+    code: String,
+    usable: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    next: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Coded {
+    #[serde(default)]
+    code: String,
+}
+
+pub(crate) fn routes() -> Router<Console> {
+    Router::new()
+        .route("/sign-in", get(form).post(by_token))
+        .route("/sign-in/link", get(link).post(by_link))
+        .route("/sign-out", post(sign_out))
+}
+
+/// Where to sign in, and go on afterwards.
+pub(crate) fn path(next: &str) -> String {
+    let next = local(Some(next));
+    if next == "/" {
+        return "/sign-in".to_owned();
+    }
+    let mut path = "/sign-in?next=".to_owned();
+    for byte in next.bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' => path.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
+            _ => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
+}
+
+fn layout(console: &Console, parts: &Parts, title: &str) -> Layout {
+    Layout {
+        theme: theme(parts),
+        here: local(parts.uri.path_and_query().map(|it| it.as_str())).to_owned(),
+        version: console.shared().options.version.clone(),
+        ..Layout::bare(title)
+    }
+}
+
+async fn form(
+    State(console): State<Console>,
+    Query(asked): Query<Asked>,
+    parts: Parts,
+) -> Result<Response, Problem> {
+    Page::html(&SignIn {
+        layout: layout(&console, &parts, "Sign in"),
+        next: local(asked.next.as_deref()).to_owned(),
+        problem: None,
+    })
+}
+
+async fn by_token(State(console): State<Console>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let fields = Fields::unchecked(Request::from_parts(parts.clone(), body)).await?;
+    let next = local(fields.get("next")).to_owned();
+    let again = |code: StatusCode, problem: String| -> Result<Response, Problem> {
+        let mut response = Page::html(&SignIn {
+            layout: layout(&console, &parts, "Sign in"),
+            next: next.clone(),
+            problem: Some(problem),
+        })?;
+        *response.status_mut() = code;
+        Ok(response)
+    };
+    let from = peer(&parts);
+    let attempts = &console.shared().attempts;
+    if let Err(wait) = attempts.check(from, Instant::now()) {
+        let seconds = wait.as_secs().max(1);
+        let mut response = again(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!("Too many attempts failed. Try again in {seconds} seconds."),
+        )?;
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        return Ok(response);
+    }
+    let token = fields.get("token").unwrap_or_default();
+    let is_token =
+        !token.is_empty() && token.len() <= LONGEST && token.chars().all(|c| c.is_ascii_graphic());
+    let refused = |console: &Console| {
+        console.shared().attempts.failed(from, Instant::now());
+        again(
+            StatusCode::UNAUTHORIZED,
+            "The cluster does not accept this token. It may have expired, or be cut off."
+                .to_owned(),
+        )
+    };
+    if !is_token {
+        return refused(&console);
+    }
+    let cluster = &console.shared().options.cluster;
+    let client = session::client(cluster, token)
+        .map_err(|why| Problem::broken(format!("The cluster cannot be reached: {why}")))?;
+    match enter(&console, &parts, client, &next).await {
+        Ok(Some(response)) => Ok(response),
+        Ok(None) => refused(&console),
+        Err(why) => again(StatusCode::BAD_GATEWAY, why),
+    }
+}
+
+async fn link(
+    State(console): State<Console>,
+    Query(coded): Query<Coded>,
+    parts: Parts,
+) -> Result<Response, Problem> {
+    // Looking at it does not use it up: programs that fetch links ahead would.
+    Page::html(&LinkPage {
+        layout: layout(&console, &parts, "Sign in"),
+        usable: console.shared().links.holds(&coded.code),
+        code: coded.code,
+    })
+}
+
+async fn by_link(State(console): State<Console>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let fields = Fields::unchecked(Request::from_parts(parts.clone(), body)).await?;
+    let code = fields.get("code").unwrap_or_default();
+    let Some(client) = console.shared().links.redeem(code) else {
+        let mut response = Page::html(&LinkPage {
+            layout: layout(&console, &parts, "Sign in"),
+            usable: false,
+            code: String::new(),
+        })?;
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        return Ok(response);
+    };
+    match enter(&console, &parts, client, "/").await {
+        Ok(Some(response)) => Ok(response),
+        Ok(None) => Err(Problem::refused(
+            "The cluster does not know who made this link.",
+        )),
+        Err(why) => Err(Problem::broken(why)),
+    }
+}
+
+/// Begins a session for whoever the API server says it is; nobody, if it does not know.
+async fn enter(
+    console: &Console,
+    parts: &Parts,
+    client: Client,
+    next: &str,
+) -> Result<Option<Response>, String> {
+    let known = tokio::time::timeout(PATIENCE, session::whoami(&client)).await;
+    let user = match known {
+        Ok(Ok(Some(user))) => user,
+        Ok(Ok(None)) => return Ok(None),
+        Ok(Err(error)) => return Err(format!("The cluster cannot be asked who you are: {error}")),
+        Err(_) => return Err("The cluster did not say in time who you are.".to_owned()),
+    };
+    let sessions = &console.shared().sessions;
+    let cookie_name = session_cookie(console, parts);
+    // Whoever signs in anew leaves the session they had.
+    if let Some(old) = cookie(parts, &cookie_name) {
+        sessions.end(&old);
+    }
+    let name = sessions.begin(user, client);
+    let mut response = Redirect::to(next).into_response();
+    let secure = if console.shared().options.secure {
+        "; Secure"
+    } else {
+        ""
+    };
+    let cookie = format!(
+        "{cookie_name}={name}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
+        session::longest().as_secs()
+    );
+    set_cookie(&mut response, &cookie).map_err(|problem| problem.to_string())?;
+    Ok(Some(response))
+}
+
+async fn sign_out(visitor: Visitor, parts: Parts, _checked: Fields) -> Result<Response, Problem> {
+    let name = session_cookie(&visitor.console, &parts);
+    if let Some(session) = cookie(&parts, &name) {
+        visitor.console.shared().sessions.end(&session);
+    }
+    let mut response = Redirect::to("/sign-in").into_response();
+    let secure = if visitor.console.shared().options.secure {
+        "; Secure"
+    } else {
+        ""
+    };
+    set_cookie(
+        &mut response,
+        &format!("{name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{secure}"),
+    )?;
+    Ok(response)
+}

@@ -1,0 +1,48 @@
+//! Secrets that nobody can guess.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+/// What a secret is remembered by: whoever reads the memory of it cannot use it.
+pub(crate) type Fingerprint = [u8; 32];
+
+/// 256 random bits, as text for URLs and cookies.
+pub(crate) fn random() -> String {
+    let mut bytes = [0_u8; 32];
+    // The generator of the library fails only where the system has none, and then nothing is safe.
+    #[expect(
+        clippy::expect_used,
+        reason = "without random numbers there must be no sessions"
+    )]
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .expect("the system has random numbers");
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// What a secret is remembered by.
+pub(crate) fn fingerprint(secret: &str) -> Fingerprint {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// Whether two secrets are the same, in a time that does not tell where they differ.
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_differ_and_are_long() {
+        let (one, other) = (random(), random());
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 43);
+        assert!(same(&one, &one.clone()) && !same(&one, &other) && !same(&one, ""));
+        assert_ne!(fingerprint(&one), fingerprint(&other));
+    }
+}

@@ -1,0 +1,372 @@
+//! The console over HTTP, as a browser without JavaScript uses it: who gets in, what they see, what they
+//! can do, and what nobody can make them do.
+
+#[path = "http/world.rs"]
+mod world;
+
+use api::advisor::Action;
+use governance::roles::{APPROVER, EDITOR, VIEWER};
+use http::header::{HOST, ORIGIN, RETRY_AFTER, SET_COOKIE};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::ResourceExt as _;
+use serde_json::json;
+use testkit::wait_until;
+
+use world::{Browser, NAME, PLAN, SOON, World, form};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_signed_in_signs_in_and_goes_on() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let token = world.token("vic", &[VIEWER]).await?;
+    let mut browser = Browser::new(world.address);
+    let answer = browser.get("/governance/x?view=split").await?;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    assert_eq!(
+        answer.location(),
+        "/sign-in?next=/governance/x%3Fview%3Dsplit"
+    );
+
+    let answer = browser.post("/sign-in", &[("token", "nonsense")]).await?;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+    assert!(
+        answer.body.contains("does not accept this token"),
+        "{}",
+        answer.body
+    );
+
+    let mut answer = None;
+    wait_until("the token is accepted", SOON, async || {
+        let mut trial = Browser::new(world.address);
+        let tried = trial.post("/sign-in", &[("token", &token)]).await?;
+        Ok((tried.status == StatusCode::SEE_OTHER).then_some(()))
+    })
+    .await?;
+    let fields = [("token", token.as_str()), ("next", "/governance")];
+    let answer = answer.insert(browser.post("/sign-in", &fields).await?);
+    assert_eq!(answer.location(), "/governance");
+    let cookie = answer.header(SET_COOKIE).to_owned();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
+        assert!(cookie.contains(part), "{part} in {cookie}");
+    }
+    assert!(!cookie.contains(&token), "the cookie tells nothing");
+    let page = browser.page("/governance").await?;
+    assert!(
+        page.contains("system:serviceaccount:medley-system:vic"),
+        "{page}"
+    );
+
+    let evil = [("token", token.as_str()), ("next", "//evil.example")];
+    let answer = Browser::new(world.address).post("/sign-in", &evil).await?;
+    assert_eq!(answer.location(), "/", "nobody is sent elsewhere");
+
+    let answer = browser.submit("/sign-out", &[]).await?;
+    assert_eq!(answer.location(), "/sign-in");
+    assert_eq!(browser.get("/").await?.status, StatusCode::SEE_OTHER);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_signs_in_once_as_whoever_made_it() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let groups = [VIEWER, "system:authenticated"];
+    let link = world.console.link(world.cluster.client_as("ann", &groups)?);
+    let code = link.split_once("code=").unwrap().1.to_owned();
+    let mut browser = Browser::new(world.address);
+    // Looking at it does not use it up.
+    for _ in 0..2 {
+        assert!(browser.page(&link).await?.contains("Continue"));
+    }
+    let answer = browser.post("/sign-in/link", &[("code", &code)]).await?;
+    assert_eq!(answer.location(), "/");
+    assert!(browser.page("/").await?.contains("ann"));
+    let answer = Browser::new(world.address)
+        .post("/sign-in/link", &[("code", &code)])
+        .await?;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+    assert!(answer.body.contains("used up"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_guesses_tokens_has_to_wait() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let mut browser = Browser::new(world.address);
+    for _ in 0..10 {
+        let answer = browser.post("/sign-in", &[("token", "guess")]).await?;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+    }
+    let token = world.token("vic", &[VIEWER]).await?;
+    let answer = browser.post("/sign-in", &[("token", &token)]).await?;
+    assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(answer.header(RETRY_AFTER).parse::<u64>()? <= 60);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_comes_from_elsewhere_and_nothing_runs_in_a_page() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world.review().await?;
+    let mut browser = world.browser("ann", &[APPROVER]).await?;
+    let config = format!("/governance/{NAME}");
+    for path in [
+        "/",
+        "/governance",
+        &config,
+        "/images",
+        "/sign-in",
+        "/nowhere",
+    ] {
+        let answer = browser.get(path).await?;
+        let policy = answer.header("content-security-policy");
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {part} in {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("cache-control"), "no-store", "{path}");
+        let page = &answer.body;
+        for never in [
+            " style=\"",
+            "<style",
+            "onclick",
+            "javascript:",
+            "src=\"http",
+            "href=\"http",
+            "<script>",
+        ] {
+            assert!(!page.contains(never), "{path}: {never} in {page}");
+        }
+        for needed in [
+            "<main id=\"main\"",
+            "class=\"skip\"",
+            "<html lang=\"en\"",
+            "<h1>",
+        ] {
+            assert!(page.contains(needed), "{path}: {needed} in {page}");
+        }
+    }
+    // What is in objects is text.
+    let page = browser.page(&config).await?;
+    assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
+    let style = page
+        .split("href=\"")
+        .find(|it| it.starts_with("/assets") && it.contains(".css"));
+    let style = style.and_then(|it| it.split('"').next()).unwrap();
+    let answer = browser.get(style).await?;
+    assert_eq!(answer.header("content-type"), "text/css; charset=utf-8");
+    assert!(answer.header("cache-control").contains("immutable"));
+    assert!(!answer.body.contains("url("), "nothing is loaded by styles");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_sites_can_make_nobody_do_anything() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let before = world.review().await?;
+    let mut browser = world.browser("ann", &[APPROVER]).await?;
+    let path = format!("/governance/{NAME}/approve");
+    let csrf = browser.csrf().await?;
+    let own = format!("http://{}", world.address);
+    let fields = |csrf: &str| form(&[("csrf", csrf), ("digest", PLAN), ("item", "enable-metrics")]);
+    for (origin, csrf, why) in [
+        (None, csrf.as_str(), "no origin"),
+        (
+            Some("http://evil.example"),
+            csrf.as_str(),
+            "a foreign origin",
+        ),
+        (Some("null"), csrf.as_str(), "an opaque origin"),
+        (Some(own.as_str()), "", "no token"),
+        (Some(own.as_str()), "AAAA", "a wrong token"),
+    ] {
+        let mut request = browser.request(Method::POST, &path);
+        let headers = request.headers_mut().unwrap();
+        headers.remove(ORIGIN);
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, origin.parse()?);
+        }
+        let answer = browser.send(request, fields(csrf)).await?;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{why}");
+    }
+    // The token of somebody else's session is no token.
+    let other = world.browser("bob", &[APPROVER]).await?.csrf().await?;
+    let answer = browser
+        .post(&path, &[("csrf", &other), ("item", "enable-metrics")])
+        .await?;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    // Names that others could point here are not answered.
+    for (host, code) in [
+        ("evil.example", StatusCode::FORBIDDEN),
+        ("console.example", StatusCode::OK),
+        ("localhost:1", StatusCode::OK),
+    ] {
+        let mut request = browser.request(Method::GET, "/sign-in");
+        request.headers_mut().unwrap().insert(HOST, host.parse()?);
+        assert_eq!(
+            browser.send(request, String::new()).await?.status,
+            code,
+            "{host}"
+        );
+    }
+    assert_eq!(world.configs().get(NAME).await?, before);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world.review().await?;
+    let path = format!("/governance/{NAME}");
+    let approve = format!("{path}/approve");
+    let form = [("digest", PLAN), ("item", "enable-metrics")];
+
+    // A stranger sees nothing.
+    let mut nobody = world.browser("nobody", &[]).await?;
+    let page = nobody.page("/governance").await?;
+    assert!(
+        page.contains("may not see virtplatformconfigs") && !page.contains(NAME),
+        "{page}"
+    );
+    assert_eq!(nobody.get(&path).await?.status, StatusCode::FORBIDDEN);
+    assert!(nobody.page("/").await?.contains("sees none of the jobs"));
+
+    // A viewer reads everything and is offered nothing.
+    let mut viewer = world.browser("vic", &[VIEWER]).await?;
+    let page = viewer.page(&path).await?;
+    for part in [
+        "Waits for review",
+        "High impact",
+        "All workers reboot",
+        "enable-metrics",
+        "<del>-   old: 1</del>",
+        "from <strong>kubectl-edit</strong>",
+        "role medley-approver",
+        "role medley-history-viewer",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(
+        !page.contains("/approve\"") && !page.contains("/plan\""),
+        "{page}"
+    );
+    let split = viewer.page(&format!("{path}?view=split")).await?;
+    assert!(split.contains("<ins>  more: 2</ins>"), "{split}");
+    for action in ["approve", "plan", "reject", "ignore"] {
+        let answer = viewer.submit(&format!("{path}/{action}"), &form).await?;
+        assert_eq!(
+            answer.status,
+            StatusCode::FORBIDDEN,
+            "{action}: {}",
+            answer.body
+        );
+        assert!(answer.body.contains("Not allowed"), "{}", answer.body);
+    }
+
+    // An editor prepares, and does not approve.
+    let mut editor = world.browser("ed", &[EDITOR]).await?;
+    let page = editor.page(&path).await?;
+    assert!(
+        page.contains("/plan\"") && !page.contains("/approve\""),
+        "{page}"
+    );
+    let answer = editor.submit(&approve, &form).await?;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    assert!(answer.body.contains("approve"), "{}", answer.body);
+    assert_eq!(world.configs().get(NAME).await?.spec.action, Action::DryRun);
+
+    // An approver approves exactly what was looked at.
+    let mut approver = world.browser("ann", &[APPROVER]).await?;
+    assert!(approver.page(&path).await?.contains("/approve\""));
+    let answer = approver.submit(&approve, &[("digest", PLAN)]).await?;
+    assert_eq!(
+        answer.status,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "no item is chosen"
+    );
+    let both = [
+        ("digest", PLAN),
+        ("item", "enable-metrics"),
+        ("item", "descheduler"),
+    ];
+    let answer = approver.submit(&approve, &both).await?;
+    assert!(answer.body.contains("nobody agreed"), "{}", answer.body);
+    let other = [
+        ("digest", "sha256:2222222222222222"),
+        ("item", "enable-metrics"),
+    ];
+    let answer = approver.submit(&approve, &other).await?;
+    assert!(
+        answer.body.contains("the plan under review is"),
+        "{}",
+        answer.body
+    );
+    let taking = [
+        both[0],
+        both[1],
+        both[2],
+        ("takeover", "descheduler:spec.mode"),
+    ];
+    let answer = approver.submit(&approve, &taking).await?;
+    assert_eq!(answer.location(), path);
+    let page = approver.page(&path).await?;
+    assert!(
+        page.contains("role=\"status\">The plan is approved"),
+        "{page}"
+    );
+    let config = world.configs().get(NAME).await?;
+    assert_eq!(config.spec.action, Action::Apply);
+    let approval = config.spec.approval.clone().unwrap();
+    assert_eq!(approval.plan_digest.as_deref(), Some(PLAN));
+    assert_eq!(approval.items, Vec::<String>::new(), "all of them");
+    assert_eq!(approval.takeovers.len(), 1);
+    let managers = config
+        .managed_fields()
+        .iter()
+        .filter_map(|it| it.manager.as_deref());
+    assert!(
+        managers.clone().any(|it| it == console::MANAGER),
+        "{:?}",
+        managers.collect::<Vec<_>>()
+    );
+    let recorded = &config.annotations()[api::advisor::names::APPROVALS];
+    assert!(
+        recorded.contains("medley-system:ann"),
+        "in their own name: {recorded}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_hears_of_changes_until_its_user_leaves() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    world.review().await?;
+    let mut viewer = world.browser("vic", &[VIEWER]).await?;
+    viewer.page("/governance").await?;
+    let request = viewer.request(Method::GET, "/live?page=/governance");
+    let mut stream = viewer.open(request, String::new()).await?.into_body();
+    world.report(json!({ "phase": "InProgress" })).await?;
+    let heard = tokio::time::timeout(SOON, stream.frame()).await?.unwrap()?;
+    let heard = heard.into_data().unwrap();
+    assert!(heard.starts_with(b"event: changed"), "{heard:?}");
+    assert!(
+        viewer
+            .page("/governance")
+            .await?
+            .contains("Being carried out")
+    );
+
+    let unknown = viewer.get("/live?page=/nowhere").await?;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    viewer.submit("/sign-out", &[]).await?;
+    tokio::time::timeout(SOON, async {
+        while let Some(Ok(_)) = stream.frame().await {}
+    })
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! What somebody has set by hand becomes what is wanted.
+
+use api::advisor::{Action, Drift, DriftClass, ProfileOptions, VirtPlatformConfig};
+use kube_core::ResourceExt as _;
+use machinery::patch::merge_difference;
+use serde_json::{Value, json};
+
+use super::{Refused, there_are};
+use crate::Profile;
+
+/// What is adopted, and what is not.
+#[derive(Debug)]
+pub struct Adoption {
+    /// The options that want what there is.
+    pub options: ProfileOptions,
+    /// What is adopted.
+    pub adopted: Vec<Drift>,
+    /// Why something else is not.
+    pub refused: Vec<String>,
+    /// Whether something is left that differs.
+    pub leaves_drift: bool,
+}
+
+/// Asks the profile for options that want what there is: all that drifted, or one field and what is in
+/// it.
+pub fn adopt(
+    profile: &dyn Profile,
+    config: &VirtPlatformConfig,
+    path: Option<&str>,
+) -> Result<Adoption, Refused> {
+    let name = config.name_any();
+    let status = config.status.clone().unwrap_or_default();
+    if status.observed_generation != config.metadata.generation {
+        return Err(Refused::told(format!(
+            "the specification of {name} was changed, and what drifted is not known yet; try again in a moment"
+        )));
+    }
+    let edits: Vec<&Drift> = status
+        .drift
+        .iter()
+        .filter(|drift| drift.class == DriftClass::ExternalEdit)
+        .collect();
+    if edits.is_empty() {
+        return Err(Refused::told(format!(
+            "{name} has nothing to adopt: nobody else has changed what was applied"
+        )));
+    }
+    let chosen: Vec<&Drift> = edits
+        .iter()
+        .copied()
+        .filter(|drift| path.is_none_or(|path| within(&drift.path, path)))
+        .collect();
+    if chosen.is_empty() {
+        let known: Vec<&str> = edits.iter().map(|drift| drift.path.as_str()).collect();
+        return Err(Refused::told(format!(
+            "nothing drifted at {}; {}",
+            path.unwrap_or_default(),
+            there_are(&known)
+        )));
+    }
+    let mut adoption = Adoption {
+        options: config.spec.options.clone().unwrap_or_default(),
+        adopted: Vec::new(),
+        refused: Vec::new(),
+        leaves_drift: false,
+    };
+    for drift in chosen {
+        match profile.adopt(&adoption.options, drift) {
+            Ok(options) => {
+                adoption.options = options;
+                adoption.adopted.push(drift.clone());
+            }
+            Err(why) => adoption.refused.push(why),
+        }
+    }
+    if adoption.adopted.is_empty() {
+        return Err(Refused::told(format!(
+            "nothing can be adopted: {}",
+            adoption.refused.join("; ")
+        )));
+    }
+    adoption.leaves_drift = adoption.adopted.len() < status.drift.len();
+    Ok(adoption)
+}
+
+/// Whether a field is another one, or in it.
+fn within(field: &str, path: &str) -> bool {
+    field
+        .strip_prefix(path)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+impl Adoption {
+    /// Whether what was not adopted comes as a plan for review: it would be put back unseen otherwise.
+    pub fn is_for_review(&self, config: &VirtPlatformConfig) -> bool {
+        self.leaves_drift && config.spec.action == Action::Apply
+    }
+
+    /// The change that makes the options what there is.
+    pub fn patch(&self, config: &VirtPlatformConfig) -> Value {
+        let before = config
+            .spec
+            .options
+            .as_ref()
+            .map_or_else(|| json!({}), |options| json!(options));
+        let mut patch =
+            json!({ "spec": { "options": merge_difference(&before, &json!(self.options)) } });
+        if self.is_for_review(config) {
+            patch["spec"]["action"] = json!(Action::DryRun);
+        }
+        patch
+    }
+}

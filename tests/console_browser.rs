@@ -1,0 +1,233 @@
+//! Chromium, as a person uses it: what is on the page, keys, colours, and what the browser complains of.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use fantoccini::elements::Element;
+use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
+use fantoccini::{Client, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use testkit::{Process, free_port};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Text with too little contrast, as `text: ratio`: 4.5 to 1, or 3 to 1 if it is large (WCAG 2, AA).
+const FAINT: &str = r#"
+const canvas = document.createElement("canvas");
+canvas.width = canvas.height = 1;
+const pen = canvas.getContext("2d", { willReadFrequently: true });
+const rgb = (color) => {
+  pen.clearRect(0, 0, 1, 1); pen.fillStyle = color; pen.fillRect(0, 0, 1, 1);
+  const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255];
+};
+const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3])).concat(1);
+const light = (c) => {
+  const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+  return .2126 * r + .7152 * g + .0722 * b;
+};
+const ground = (element) => {
+  const layers = [];
+  for (let at = element; at; at = at.parentElement) {
+    const color = rgb(getComputedStyle(at).backgroundColor);
+    layers.push(color);
+    if (color[3] === 1) break;
+  }
+  return layers.reduceRight((below, top) => over(top, below), [255, 255, 255, 1]);
+};
+const faint = new Set();
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const text = walker.currentNode.nodeValue.trim();
+  const element = walker.currentNode.parentElement;
+  if (!text || !element.checkVisibility() || element.closest(".quiet, script, svg, .skip")) continue;
+  const style = getComputedStyle(element);
+  const below = ground(element);
+  const [one, other] = [light(over(rgb(style.color), below)), light(below)];
+  const ratio = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
+  const size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
+  if (ratio < (large ? 3 : 4.5)) faint.add(`${text.slice(0, 40)}: ${ratio.toFixed(2)}`);
+}
+return [...faint];
+"#;
+
+/// What the browser has written into its console.
+#[derive(Debug)]
+struct Log;
+
+impl WebDriverCompatibleCommand for Log {
+    fn endpoint(
+        &self,
+        base: &url::Url,
+        session: Option<&str>,
+    ) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (http::Method, Option<String>) {
+        (
+            http::Method::POST,
+            Some(json!({ "type": "browser" }).to_string()),
+        )
+    }
+}
+
+/// A browser; it ends with the test.
+pub(crate) struct Browser {
+    pub(crate) client: Client,
+    base: String,
+    pictures: PathBuf,
+    _driver: Process,
+}
+
+impl Browser {
+    /// Starts one that is at a console.
+    pub(crate) async fn start(folder: &Path, base: &str, pictures: &Path) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let driver = Process::start(
+            Path::new("chromedriver"),
+            [format!("--port={port}")],
+            folder,
+        )?;
+        let capabilities: Capabilities = serde_json::from_value(json!({
+            "browserName": "chrome",
+            "goog:loggingPrefs": { "browser": "ALL" },
+            "goog:chromeOptions": { "args": [
+                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                "--hide-scrollbars", format!("--user-data-dir={}", folder.join("chromium").display()),
+            ] },
+        }))?;
+        let driver_url = format!("http://127.0.0.1:{port}");
+        let started = Instant::now();
+        let client = loop {
+            let connector = HttpConnector::new();
+            let connected =
+                Client::with_capabilities_and_connector(&driver_url, &capabilities, connector)
+                    .await;
+            match connected {
+                Ok(client) => break client,
+                Err(error) if started.elapsed() > PATIENCE => {
+                    return Err(error).context(driver.output());
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        };
+        client.set_window_size(1280, 900).await?;
+        std::fs::create_dir_all(pictures)?;
+        Ok(Self {
+            client,
+            base: base.to_owned(),
+            pictures: pictures.to_owned(),
+            _driver: driver,
+        })
+    }
+
+    pub(crate) async fn open(&self, path: &str) -> anyhow::Result<()> {
+        let url = format!("{}{path}", self.base);
+        self.client.goto(&url).await.with_context(|| url)
+    }
+
+    /// Waits until there is an element.
+    pub(crate) async fn find(&self, css: &str) -> anyhow::Result<Element> {
+        let wait = self.client.wait().at_most(PATIENCE);
+        let wait = wait.every(Duration::from_millis(50));
+        match wait.for_element(Locator::Css(css)).await {
+            Ok(found) => Ok(found),
+            Err(error) => bail!("{css}: {error}\n{}", self.text().await?),
+        }
+    }
+
+    /// Presses a button that says this.
+    pub(crate) async fn press(&self, label: &str) -> anyhow::Result<()> {
+        let path = format!("//button[normalize-space()='{label}' or @aria-label='{label}']");
+        let wait = self.client.wait().at_most(PATIENCE);
+        let found = wait.for_element(Locator::XPath(&path)).await;
+        match found {
+            Ok(button) => Ok(button.click().await?),
+            Err(error) => bail!("{label}: {error}\n{}", self.text().await?),
+        }
+    }
+
+    /// What the page says.
+    pub(crate) async fn text(&self) -> anyhow::Result<String> {
+        let text = self.run("return document.body.innerText").await?;
+        Ok(text.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Waits until the page says something.
+    pub(crate) async fn says(&self, part: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        loop {
+            let text = self.text().await?;
+            if text.contains(part) {
+                return Ok(());
+            }
+            if started.elapsed() > PATIENCE {
+                bail!("waited in vain for {part:?}; the page says:\n{text}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) async fn run(&self, script: &str) -> anyhow::Result<Value> {
+        Ok(self.client.execute(script, Vec::new()).await?)
+    }
+
+    /// Presses keys wherever the focus is.
+    pub(crate) async fn keys(&self, keys: &str) -> anyhow::Result<()> {
+        Ok(self.client.active_element().await?.send_keys(keys).await?)
+    }
+
+    /// Looks at a page in both themes, wide and narrow: everything can be read, nothing is cut off.
+    pub(crate) async fn inspect(&self, name: &str, path: &str) -> anyhow::Result<()> {
+        for width in [1280, 420] {
+            self.client.set_window_size(width, 900).await?;
+            self.open(path).await?;
+            for theme in ["light", "dark"] {
+                let set = format!("document.documentElement.dataset.theme = '{theme}'");
+                self.run(&set).await?;
+                let what = format!("{name}-{theme}-{width}");
+                let faint = self.run(FAINT).await?;
+                assert_eq!(faint, json!([]), "{what}");
+                let overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+                assert_eq!(self.run(overflow).await?, 0, "{what}");
+                let unnamed = "return [...document.querySelectorAll('a, button, input:not([type=hidden]), textarea, progress, [role=img]')].filter(it => it.checkVisibility() && !(it.textContent.trim() || it.ariaLabel || it.labels?.length)).map(it => it.outerHTML)";
+                assert_eq!(self.run(unnamed).await?, json!([]), "{what}");
+                let picture = self.client.screenshot().await?;
+                std::fs::write(self.pictures.join(format!("{what}.png")), picture)?;
+            }
+        }
+        self.client.set_window_size(1280, 900).await?;
+        Ok(())
+    }
+
+    /// What the browser complained of: errors of scripts, of the network, and of the security policy.
+    pub(crate) async fn complaints(&self) -> anyhow::Result<Vec<Value>> {
+        let log = self.client.issue_cmd(Log).await?;
+        let entries = log.as_array().cloned().unwrap_or_default();
+        Ok(entries
+            .into_iter()
+            .filter(|it| it["level"] != "INFO")
+            .collect())
+    }
+
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        Ok(self.client.close().await?)
+    }
+}
+
+/// Where a link of the console of `up` leads, and on which server.
+pub(crate) fn link(output: &str) -> (String, String) {
+    let line = output
+        .lines()
+        .find(|line| line.contains("/sign-in/link?code="));
+    let line = line.unwrap().trim();
+    let at = line.find("/sign-in").unwrap();
+    (line[..at].to_owned(), line[at..].to_owned())
+}
