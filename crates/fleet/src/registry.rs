@@ -84,7 +84,8 @@ impl Opened {
         let old = self.before.as_ref().and_then(state::address);
         let map = state::begin(client, self.before, self.address).await?;
         let apps = apps::shelved();
-        shelf.extend(apps.map_err(|error| Error::Invalid(format!("making applications: {error}")))?);
+        shelf
+            .extend(apps.map_err(|error| Error::Invalid(format!("making applications: {error}")))?);
         let library = Arc::new(Library::new(read(&map, None), shelf));
         follow(manager, &library);
         manager.spawn(serve::listen(self.listener, library));

@@ -68,11 +68,9 @@ pub(crate) struct Arguments {
 /// What is checked for jobs, besides approvals.
 pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
     let layer = |job: &Job| match job {
-        Job::Governance
-        | Job::CpuModels
-        | Job::Release
-        | Job::Placement
-        | Job::RuntimeClasses => None,
+        Job::Governance | Job::CpuModels | Job::Release | Job::Placement | Job::RuntimeClasses => {
+            None
+        }
         Job::ImagesHco => Some(Layer::Hco),
         Job::ImagesSsp => Some(Layer::Ssp),
         Job::ImagesCdi => Some(Layer::Cdi),

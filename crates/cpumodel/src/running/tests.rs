@@ -12,7 +12,7 @@ fn instance(name: &str, phase: &str, model: &str) -> VirtualMachineInstance {
     .unwrap()
 }
 
-fn pod(of: &str, node: &str, selector: Value) -> Box<Pod> {
+fn pod(of: &str, node: &str, selector: &Value) -> Box<Pod> {
     serde_json::from_value(json!({
         "metadata": { "name": of, "labels": { labels::CREATED_BY: format!("uid-{of}") } },
         "spec": { "nodeName": node, "nodeSelector": selector, "containers": [] },
@@ -29,9 +29,9 @@ fn machines_that_run_are_told_with_what_their_pods_ask_for() {
     ];
     let label = "cpu-model-migration.node.kubevirt.io/EPYC-Rome";
     let pods = [
-        pod("b", "elsewhere", json!({ "x": "y" })),
-        pod("b", "here", json!({ label: "true", "x": "y" })),
-        pod("a", "here", json!({ label: "true" })),
+        pod("b", "elsewhere", &json!({ "x": "y" })),
+        pod("b", "here", &json!({ label: "true", "x": "y" })),
+        pod("a", "here", &json!({ label: "true" })),
     ];
     let found = running(&instances, &pods, &Settings::default());
     let told: Vec<(&str, usize)> = found

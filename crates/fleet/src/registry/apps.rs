@@ -54,7 +54,13 @@ pub static APPS: [App; 4] = [
 
 /// Makes all of them.
 pub(super) fn shelved() -> std::io::Result<Vec<Shelved>> {
-    let shelved = |app: &App| Ok(Shelved::new(app.repository, Some(TAG.to_owned()), made(app)?));
+    let shelved = |app: &App| {
+        Ok(Shelved::new(
+            app.repository,
+            Some(TAG.to_owned()),
+            made(app)?,
+        ))
+    };
     APPS.iter().map(shelved).collect()
 }
 

@@ -40,8 +40,7 @@ fn nodes_find_what_is_for_them() {
 
 #[test]
 fn they_are_the_same_every_time() {
-    let roots = |apps: Vec<Shelved>| -> Vec<_> {
-        apps.into_iter().map(|it| it.image.root).collect()
-    };
+    let roots =
+        |apps: Vec<Shelved>| -> Vec<_> { apps.into_iter().map(|it| it.image.root).collect() };
     assert_eq!(roots(shelved().unwrap()), roots(shelved().unwrap()));
 }
