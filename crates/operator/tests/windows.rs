@@ -3,6 +3,8 @@
 //!
 //! These are stories 1 to 3 of the proposal "RuntimeClass Support for Windows".
 
+#[path = "common/jobs.rs"]
+mod jobs;
 #[path = "common/ours.rs"]
 mod ours;
 #[path = "windows/stage.rs"]

@@ -171,6 +171,7 @@ impl Stage {
             imports: Imports::Pods {
                 image: "nobody imports".to_owned(),
             },
+            registries: operator::Registries::default(),
         };
         operator::start(&manager, &options).await?;
         Ok(())

@@ -1,6 +1,5 @@
 //! A cluster with nodes that are not alike, a registry, and Medley.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,13 +7,11 @@ use anyhow::Context as _;
 use chassis::Manager;
 use fleet::registry::APP_TAG;
 use fleet::{Fleet, Options};
-use governance::Registry;
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use operator::Job;
-use operator::images::cdi::Imports;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
@@ -111,20 +108,8 @@ impl Stage {
 
     /// Has our controller work; the one before is stopped.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
-        let jobs = BTreeSet::from([Job::RuntimeClasses]);
-        let registry = Registry::new(Vec::new());
-        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
-        let options = operator::Options {
-            jobs,
-            namespace: NAMESPACE.to_owned(),
-            profiles: Vec::new(),
-            version: "v9".to_owned(),
-            imports: Imports::Pods {
-                image: "nobody imports".to_owned(),
-            },
-        };
-        operator::start(&manager, &options).await?;
-        Ok(())
+        let jobs = [Job::RuntimeClasses];
+        self.ours.work(&self.cluster, &jobs, None).await
     }
 
     /// Stops everything.

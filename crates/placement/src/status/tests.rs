@@ -16,7 +16,10 @@ fn told(object: &PlacementPolicy, complaints: &[String], held: &[String]) -> Vec
         now: Timestamp::UNIX_EPOCH,
     });
     let pods = status.pods.unwrap();
-    assert_eq!((pods.gated, usize::try_from(pods.held).unwrap()), (3, held.len()));
+    assert_eq!(
+        (pods.gated, usize::try_from(pods.held).unwrap()),
+        (3, held.len())
+    );
     let conditions = status.conditions.iter();
     conditions
         .map(|it| format!("{}={} {}: {}", it.type_, it.status, it.reason, it.message))

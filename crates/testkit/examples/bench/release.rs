@@ -238,6 +238,7 @@ async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
         imports: Imports::Pods {
             image: "nobody imports".to_owned(),
         },
+        registries: operator::Registries::default(),
     };
     operator::start(&manager, &options).await?;
     Ok((cluster, manager))
