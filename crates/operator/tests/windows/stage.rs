@@ -1,5 +1,6 @@
 //! A cluster with nodes that are not alike, a registry, and Medley.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
