@@ -125,10 +125,15 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
     } else {
         None
     };
-    let place = opened.as_ref().map(|it| it.address.to_string());
-    let place = place.unwrap_or_else(|| operators::release::USUAL_REGISTRY.to_owned());
+    let offer = match &opened {
+        Some(opened) if releases => {
+            let place = opened.address.to_string();
+            Some(operators::release::Offer::new(&place)?)
+        }
+        _ => None,
+    };
     if let Some(installed) = &options.operators {
-        operators::install_from(&operators, installed, &place).await?;
+        operators::install_with(&operators, installed, offer.as_ref()).await?;
         if installed.virtual_machines
             && let Some(fleet) = &options.fleet
         {
@@ -140,11 +145,8 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
         return Ok(Started { registry: None });
     };
     let address = opened.address;
-    let shelf = if releases {
-        operators::release::Offer::new(&place)?.shelf()
-    } else {
-        Vec::new()
-    };
+    let shelf = offer.map(operators::release::Offer::shelf);
+    let shelf = shelf.unwrap_or_default();
     opened
         .start(manager, &operators, shelf, options.registry)
         .await?;

@@ -29,8 +29,8 @@ mod report;
 mod start;
 
 pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
-pub(crate) use install::namespace;
-pub use install::{install, install_from};
+pub use install::install;
+pub(crate) use install::{install_with, namespace};
 pub use kinds::{
     MachineConfig, MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus,
     MachineConfigSpec, OperatorCondition, PoolConfiguration, hyperconverged, importer,

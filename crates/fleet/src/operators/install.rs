@@ -31,15 +31,18 @@ const IGNITION: &str = "3.5.0";
 /// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
 /// upgrade. Definitions that somebody else made are left alone, and nothing is made of them.
 pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
-    install_from(client, installed, release::USUAL_REGISTRY).await
+    let offer = installed
+        .release
+        .then(|| release::Offer::new(release::USUAL_REGISTRY))
+        .transpose()?;
+    install_with(client, installed, offer.as_ref()).await
 }
 
-/// The same, with the images of the releases at another registry than the usual one: a host, perhaps
-/// with a port.
-pub async fn install_from(
+/// The same, with these releases, whose images may be at another registry than the usual one.
+pub(crate) async fn install_with(
     client: &Client,
     installed: &Installed,
-    registry: &str,
+    offer: Option<&release::Offer>,
 ) -> Result<(), Error> {
     try_join_all(
         namespaces(*installed)
@@ -54,16 +57,11 @@ pub async fn install_from(
             .map(|definition| define(client, definition)),
     )
     .await?;
-    let offer = if installed.release {
-        Some(release::Offer::new(registry)?)
-    } else {
-        None
-    };
     let is_ours = |kind: &ApiResource| {
         let name = format!("{}.{}", kind.plural, kind.group);
         ours.contains(&Some(name))
     };
-    for (kind, namespace, object) in objects(*installed, offer.as_ref()) {
+    for (kind, namespace, object) in objects(*installed, offer) {
         if is_ours(&kind) {
             create(client, &kind, namespace, object).await?;
         }
