@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
-use operator::Registries;
 use platform::Source;
 
 /// No file of credentials or certificates is larger.
@@ -74,9 +73,10 @@ impl RegistryArguments {
 
     /// Registries where the images of pods are looked at. The credentials are those of nodes: for every
     /// pod, besides what it brings along.
-    pub(crate) fn registries(&self) -> anyhow::Result<Registries> {
+    pub(crate) fn registries(&self) -> anyhow::Result<operator::Registries> {
         let keyring = self.keyring()?;
-        Ok(Registries::new(self.open()?, Keyring::clone(&keyring)))
+        let client = self.open()?;
+        Ok(operator::Registries::new(client, Keyring::clone(&keyring)))
     }
 
     /// All credentials there are.
