@@ -75,7 +75,8 @@ impl RegistryArguments {
     /// pod, besides what it brings along.
     pub(crate) fn registries(&self) -> anyhow::Result<operator::Registries> {
         let keyring = self.keyring()?;
-        Ok(operator::Registries::new(self.open()?, Keyring::clone(&keyring)))
+        let client = self.open()?;
+        Ok(operator::Registries::new(client, Keyring::clone(&keyring)))
     }
 
     /// All credentials there are.
