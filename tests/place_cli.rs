@@ -81,7 +81,8 @@ impl World {
     }
 
     async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
-        let line = [&["place"][..], line, &["--insecure", &self.registry.host()]].concat();
+        let host = self.registry.host();
+        let line = [&["place"][..], line, &["--insecure", &host]].concat();
         self.medley(&line).await
     }
 
