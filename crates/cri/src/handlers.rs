@@ -254,10 +254,10 @@ impl Handlers {
         self.all.get(name)
     }
 
-    /// Has the default handler be for a platform, if no other is named.
+    /// Has the default handler be for a platform, if there is no other.
     #[must_use]
     pub fn or_default(mut self, platform: &Platform) -> Self {
-        if self.default.is_none() {
+        if self.find("").is_none() {
             let only = Self::only(platform.clone());
             self.all.extend(only.all);
             self.default = only.default;

@@ -1,8 +1,9 @@
 //! One pull: choose, fetch, unpack, and only then know the image.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -297,7 +298,9 @@ impl Unpacking {
         let place = self.store.root().join("unpacking").join(self.chain.hash());
         let scratch = Scratch::new(place).map_err(|source| self.file(source))?;
         let rootfs = scratch.path().join("rootfs");
-        std::fs::create_dir(&rootfs).map_err(|source| self.file(source))?;
+        let made = std::fs::create_dir(&rootfs);
+        made.and_then(|()| std::fs::set_permissions(&rootfs, Permissions::from_mode(0o755)))
+            .map_err(|source| self.file(source))?;
         let room = Room::new(Arc::clone(&self.store));
         let mut tree = Tree::new(&rootfs, room).map_err(|source| self.file(source))?;
         for ((layer, diff_id), ready) in self.layers.iter().zip(ready) {

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use platform::{Descriptor, Digest, Platform, Reference};
+use platform::{Descriptor, Digest, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::target::{Named, Target, name_of};
@@ -135,29 +135,22 @@ impl Records {
                 let by_id = self.all.iter().find(|record| record.id == *id);
                 by_id.filter(fits)
             }
-            Named::Reference(reference) => {
+            Named::Reference(reference, start) => {
                 let name = name_of(reference);
                 let mut of_target = self.all.iter();
                 let found = of_target.find(|record| {
                     target.is_some_and(|target| record.is_for(target)) && record.has_name(&name)
                 });
-                found.or_else(|| self.by_prefix(reference).filter(fits))
+                found.or_else(|| self.beginning(start.as_deref()?).filter(fits))
             }
             Named::Nonsense => None,
         }
     }
 
-    /// An image of which only the first digits of its id are said, as `crictl` shows them.
-    fn by_prefix(&self, reference: &Reference) -> Option<&Record> {
-        let text = reference.familiar();
-        let digits = text.strip_suffix(":latest")?;
-        if digits.len() < 4 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        let mut found = self
-            .all
-            .iter()
-            .filter(|record| record.id.hash().starts_with(digits));
+    /// An image of which only the first digits of its id are said, if there is one alone.
+    fn beginning(&self, digits: &str) -> Option<&Record> {
+        let is_it = |record: &&Record| record.id.hash().starts_with(digits);
+        let mut found = self.all.iter().filter(is_it);
         match (found.next(), found.next()) {
             (Some(record), None) => Some(record),
             _ => None,

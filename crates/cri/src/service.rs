@@ -246,8 +246,7 @@ impl Service {
     fn asked_instead(&self, spec: &api::ImageSpec) -> Option<&Backend> {
         let backend = self.inner.backend.as_ref()?;
         let theirs = matches!(self.whose(spec), Whose::Theirs);
-        let by_id = matches!(Named::read(&spec.image), Named::Id(_));
-        (theirs || by_id).then_some(backend)
+        (theirs || Named::read(&spec.image).is_id()).then_some(backend)
     }
 
     /// What `crictl inspecti` shows.
@@ -406,7 +405,7 @@ fn passes(record: &Record, spec: &api::ImageSpec) -> bool {
     match Named::read(&spec.image) {
         Named::Id(id) => record.id == id,
         Named::Nonsense => false,
-        Named::Reference(reference) => {
+        Named::Reference(reference, start) => {
             let last = spec.image.rsplit('/').next().unwrap_or_default();
             if last.contains([':', '@']) {
                 let name = crate::target::name_of(&reference);
@@ -418,7 +417,8 @@ fn passes(record: &Record, spec: &api::ImageSpec) -> bool {
                     .strip_prefix(&name)
                     .is_some_and(|rest| rest.starts_with([':', '@']))
             };
-            record.names().any(is_in) || record.id.hash().starts_with(&spec.image)
+            record.names().any(is_in)
+                || start.is_some_and(|digits| record.id.hash().starts_with(&digits))
         }
     }
 }

@@ -34,16 +34,6 @@ pub(crate) fn chain_id(diff_ids: &[Digest]) -> Digest {
     }
 }
 
-/// How much may come out of a layer: no container has files of this size.
-fn limits() -> Limits {
-    Limits {
-        unpacked: 1 << 40,
-        free: 1 << 30,
-        ratio: 200,
-        ..Limits::default()
-    }
-}
-
 /// Reads a layer only as long as somebody wants it.
 struct Stoppable<R> {
     from: R,
@@ -79,7 +69,7 @@ pub(crate) fn apply(
         stop: Arc::clone(stop),
     };
     tree.next_layer();
-    disk::extract(&layer, Box::new(from), limits(), tree)
+    disk::extract(&layer, Box::new(from), Limits::default(), tree)
 }
 
 /// Removes a folder and all that is in it, whatever its permissions are.

@@ -97,11 +97,11 @@ impl Store {
         for folder in ["", "snapshots/sha256", "unpacking", "trash"] {
             let path = root.join(folder);
             let mut builder = fs::DirBuilder::new();
-            builder.recursive(true).mode(0o711);
+            builder.recursive(true).mode(0o700);
             builder.create(&path).map_err(failed("making", &path))?;
         }
-        // Others may pass through to a snapshot that they are given, and see nothing else.
-        let mode = fs::Permissions::from_mode(0o711);
+        // Images have programs that run as the superuser, whoever starts them: nobody else may get there.
+        let mode = fs::Permissions::from_mode(0o700);
         fs::set_permissions(root, mode).map_err(failed("opening", root))?;
         let lock = root.join("lock");
         let file = File::create(&lock).map_err(failed("opening", &lock))?;
@@ -245,11 +245,18 @@ impl Store {
                     trash = self.snapshots.discard(&chain, &self.root.join("trash"));
                 }
             });
-            // That takes long, and nobody has to wait for it.
-            if let Some(trash) = trash
-                && let Err(error) = remove_tree(&trash)
-            {
-                tracing::warn!(path = %trash.display(), %error, "garbage stays until the next start");
+            let Some(trash) = trash else {
+                continue;
+            };
+            let remove = move || {
+                if let Err(error) = remove_tree(&trash) {
+                    tracing::warn!(path = %trash.display(), %error, "garbage stays until the next start");
+                }
+            };
+            match garbage {
+                // That takes long, and who removes an image need not wait for it.
+                Garbage::Of(_) => drop(std::thread::spawn(remove)),
+                Garbage::Older(_) => remove(),
             }
         }
         self.measure();

@@ -14,6 +14,9 @@ pub const OS: &str = "kubernetes.io/os";
 /// The architecture of the image.
 pub const ARCHITECTURE: &str = "kubernetes.io/arch";
 
+/// Fewer digits are no beginning of an id; `crictl` shows 13.
+const SHORTEST: usize = 6;
+
 /// For what an image is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -50,6 +53,7 @@ impl Target {
         let (platform, matcher) = wanted(handler, spec);
         let annotations = [HANDLER, OS, ARCHITECTURE]
             .into_iter()
+            .filter(|key| *key != HANDLER || spec.runtime_handler.is_empty())
             .filter_map(|key| {
                 Some((
                     key.to_owned(),
@@ -100,22 +104,31 @@ fn wanted(handler: &Handler, spec: &ImageSpec) -> (Platform, Matcher) {
 pub(crate) enum Named {
     /// By its id.
     Id(Digest),
-    /// By a reference. If nothing is called so, it may be the beginning of an id.
-    Reference(Reference),
+    /// By a reference. If it looks like the beginning of an id, that may be meant, if nothing is called
+    /// so.
+    Reference(Reference, Option<String>),
     /// By nothing that could be a name.
     Nonsense,
 }
 
 impl Named {
+    /// Whether it may be an id, or the beginning of one.
+    pub(crate) fn is_id(&self) -> bool {
+        matches!(self, Self::Id(_) | Self::Reference(_, Some(_)))
+    }
+
     pub(crate) fn read(text: &str) -> Self {
         let id = if text.contains(':') {
             text.parse()
         } else {
             format!("sha256:{text}").parse()
         };
+        // A kubelet always says a tag, so that its names are never taken for ids.
+        let digits = text.len() >= SHORTEST && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let start = digits.then(|| text.to_owned());
         match (id, text.parse()) {
             (Ok(id), _) => Self::Id(id),
-            (_, Ok(reference)) => Self::Reference(reference),
+            (_, Ok(reference)) => Self::Reference(reference, start),
             _ => Self::Nonsense,
         }
     }

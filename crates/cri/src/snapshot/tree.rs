@@ -206,6 +206,8 @@ impl Tree {
                     rustix::fs::mkdirat(here, name(&part), Mode::from_bits_truncate(0o755))?;
                     self.room.entry()?;
                     let folder = open_folder(here.as_fd(), &part)?;
+                    // Whatever the process masks.
+                    rustix::fs::fchmod(&folder, Mode::from_bits_truncate(0o755))?;
                     stack.push(folder);
                     path.push(part);
                     self.made.insert(path.join(&b'/'));
@@ -416,6 +418,11 @@ impl Tree {
             _ => FileType::Fifo,
         };
         let (major, minor) = entry.attributes.device;
+        // That is how overlay file systems hide what is below, and anybody may make it.
+        if kind == FileType::CharacterDevice && (major, minor) == (0, 0) {
+            self.left_out += 1;
+            return Ok(());
+        }
         let device: Dev = rustix::fs::makedev(major, minor);
         let mode = Mode::from_bits_truncate(0o600);
         let made = self.in_place(folder, last, || make_node(folder, last, kind, mode, device));

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use platform::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::Scratch;
+use crate::snapshot::{Scratch, remove_tree};
 
 /// What is known of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,7 @@ pub(crate) struct Snapshots {
     folder: PathBuf,
     boot: String,
     known: Mutex<BTreeMap<Digest, About>>,
+    discarded: AtomicU64,
 }
 
 impl Snapshots {
@@ -64,7 +66,7 @@ impl Snapshots {
                 }
                 _ => {
                     tracing::warn!(path = %entry.path().display(), "removed: this snapshot is not whole");
-                    crate::snapshot::remove_tree(&entry.path())?;
+                    remove_tree(&entry.path())?;
                 }
             }
         }
@@ -72,6 +74,7 @@ impl Snapshots {
             folder: folder.to_owned(),
             boot,
             known: Mutex::new(known),
+            discarded: AtomicU64::new(0),
         })
     }
 
@@ -103,6 +106,8 @@ impl Snapshots {
     pub(crate) fn add(&self, chain: &Digest, mut about: About, made: Scratch) -> io::Result<()> {
         about.boot = Some(self.boot.clone());
         write(made.path(), &about)?;
+        // One that could not be taken away would be in its place.
+        remove_tree(&self.place(chain))?;
         made.name(&self.place(chain))?;
         self.known.lock().insert(chain.clone(), about);
         Ok(())
@@ -127,7 +132,9 @@ impl Snapshots {
     pub(super) fn discard(&self, chain: &Digest, trash: &Path) -> Option<PathBuf> {
         let mut known = self.known.lock();
         known.remove(chain)?;
-        let to = trash.join(chain.hash());
+        // The last one of this name may not have gone yet.
+        let number = self.discarded.fetch_add(1, Ordering::Relaxed);
+        let to = trash.join(format!("{}-{number}", chain.hash()));
         match fs::rename(self.place(chain), &to) {
             Ok(()) => Some(to),
             Err(error) => {
