@@ -17,11 +17,24 @@ use serde_json::json;
 
 const CONFIG: &str = "/governance/load-aware-rebalancing";
 
+/// Remembers how far the bars of a page were.
+const BARS: &str = "window.bars = new Set();
+new MutationObserver(() => document.querySelectorAll('progress').forEach((it) => window.bars.add(it.value)))
+  .observe(document.getElementById('content'), { subtree: true, childList: true, attributes: true });";
+
 /// A cluster, and a browser that is signed in to its console.
 async fn start(folder: &Path) -> anyhow::Result<(Server, Browser)> {
     let server = Server::up(
         folder,
-        &["--memory", "--speed", "100", "--console", "127.0.0.1:0", "--kubeconfig", "kubeconfig"],
+        &[
+            "--memory",
+            "--speed",
+            "100",
+            "--console",
+            "127.0.0.1:0",
+            "--kubeconfig",
+            "kubeconfig",
+        ],
     );
     let (base, link) = link(&server.process.output());
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
@@ -43,10 +56,23 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     browser.open("/").await?;
     browser.says("15 nodes of 3 architectures").await?;
     browser.keys(&Key::Tab).await?;
-    assert_eq!(browser.run("return document.activeElement.className").await?, "skip");
+    assert_eq!(
+        browser
+            .run("return document.activeElement.className")
+            .await?,
+        "skip"
+    );
     browser.keys(&Key::Enter).await?;
-    assert_eq!(browser.run("return document.activeElement.id").await?, "main");
-    assert_eq!(browser.run("return document.querySelectorAll('.fleet rect.node').length").await?, 15);
+    assert_eq!(
+        browser.run("return document.activeElement.id").await?,
+        "main"
+    );
+    assert_eq!(
+        browser
+            .run("return document.querySelectorAll('.fleet rect.node').length")
+            .await?,
+        15
+    );
     browser.inspect("overview", "/").await?;
 
     // The plan is made while the page is open.
@@ -54,7 +80,9 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     browser.press("Make a plan").await?;
     browser.says("Plan for review").await?;
     browser.inspect("governance", "/governance").await?;
-    browser.inspect("plan-split", &format!("{CONFIG}?view=split")).await?;
+    browser
+        .inspect("plan-split", &format!("{CONFIG}?view=split"))
+        .await?;
     browser.find("table.diff.split ins").await?;
     browser.inspect("plan", CONFIG).await?;
 
@@ -62,34 +90,66 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     let first = "document.querySelector('#approve input[name=item]')";
     browser.run(&format!("{first}.focus()")).await?;
     browser.keys(" ").await?;
-    browser.run("document.getElementById('content').dataset.mark = 'same page'").await?;
-    server.ask(&["annotate", "virtplatformconfig", "load-aware-rebalancing", "example.com/note=1"]);
+    server.ask(&[
+        "annotate",
+        "virtplatformconfig",
+        "load-aware-rebalancing",
+        "example.com/note=1",
+    ]);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(browser.run(&format!("return {first}.checked")).await?, false);
+    assert_eq!(
+        browser.run(&format!("return {first}.checked")).await?,
+        false
+    );
     browser.keys(" ").await?;
 
     // Approved by keyboard, and followed without a reload.
-    browser.run("document.getElementById('approve-button').focus()").await?;
+    browser
+        .run("document.getElementById('approve-button').focus()")
+        .await?;
     browser.keys(&Key::Enter).await?;
     browser.says("The plan is approved").await?;
-    browser.run("document.body.dataset.mark = 'same page'").await?;
+    browser
+        .run("document.body.dataset.mark = 'same page'")
+        .await?;
     browser.find("#phase.good").await?;
     browser.says("In force").await?;
-    assert_eq!(browser.run("return document.body.dataset.mark").await?, "same page");
-    assert_eq!(browser.run("return document.querySelectorAll('.step.done').length").await?, 2);
+    assert_eq!(
+        browser.run("return document.body.dataset.mark").await?,
+        "same page"
+    );
+    assert_eq!(
+        browser
+            .run("return document.querySelectorAll('.step.done').length")
+            .await?,
+        2
+    );
 
     // Somebody edits what was applied; the page tells who, and it can be adopted.
     let edit = json!({ "spec": { "deschedulingIntervalSeconds": 120 } }).to_string();
     let namespace = "openshift-kube-descheduler-operator";
     server.ask(&[
-        "patch", "kubedescheduler", "cluster", "-n", namespace, "--type", "merge", "-p", &edit,
-        "--field-manager", "kubectl-edit",
+        "patch",
+        "kubedescheduler",
+        "cluster",
+        "-n",
+        namespace,
+        "--type",
+        "merge",
+        "-p",
+        &edit,
+        "--field-manager",
+        "kubectl-edit",
     ]);
     browser.says("Somebody edited it").await?;
     browser.says("kubectl-edit").await?;
     browser.inspect("drift", CONFIG).await?;
-    browser.press("Adopt spec.deschedulingIntervalSeconds").await?;
-    browser.says("Adopted as options: spec.deschedulingIntervalSeconds").await?;
+    browser
+        .press("Adopt spec.deschedulingIntervalSeconds")
+        .await?;
+    browser
+        .says("Adopted as options: spec.deschedulingIntervalSeconds")
+        .await?;
     browser.says("In force").await?;
 
     // Undone, as a plan like any other.
@@ -100,7 +160,9 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     browser.find("#phase.good").await?;
     let left = server.kubectl(&["get", "kubedescheduler", "cluster", "-n", namespace]);
     assert!(!left.status.success(), "what was created is gone");
-    browser.inspect("history", &format!("{CONFIG}/history/1")).await?;
+    browser
+        .inspect("history", &format!("{CONFIG}/history/1"))
+        .await?;
 
     assert_eq!(browser.complaints().await?, Vec::<serde_json::Value>::new());
     browser.close().await
@@ -112,30 +174,62 @@ async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
     let (server, browser) = start(folder.path()).await?;
     browser.open("/images").await?;
     browser.find(".matrix .badge.good").await?;
-    browser.inspect("images", "/images").await?;
-    let image = browser.run("return document.querySelector('.matrix a[href$=\"/fedora\"]').pathname").await?;
-    let image = image.as_str().unwrap().to_owned();
-    browser.open(&image).await?;
-    browser.find("#of-fedora-arm64").await?;
-    browser.find("#state-fedora-arm64.good").await?;
 
-    // A new version is imported while the page is open, and its bar is seen to move.
+    // Images for every architecture are imported while the page is open, and bars are seen to move.
+    browser.run(BARS).await?;
+    let every = r#"{"spec":{"workloadSources":{"enableMultiArchBootImageImport":true}}}"#;
+    let object = [
+        "hyperconverged",
+        "kubevirt-hyperconverged",
+        "-n",
+        "openshift-cnv",
+    ];
+    server.ask(&[&["patch", "--type", "merge", "-p", every], &object[..]].concat());
+    let fedora = "#image-kubevirt-os-images-fedora";
     browser
-        .run("window.bars = new Set(); new MutationObserver(() => document.querySelectorAll('progress').forEach(it => window.bars.add(it.value))).observe(document.getElementById('content'), { subtree: true, childList: true, attributes: true })")
+        .find(&format!("{fedora} td:nth-child(3) .badge.good"))
         .await?;
+    let bars = browser.run("return [...window.bars]").await?;
+    assert_ne!(bars, json!([]), "imports have bars");
+    browser.inspect("images", "/images").await?;
+
+    let image = "/images/kubevirt-os-images/fedora";
+    browser.open(image).await?;
+    browser.find("#state-fedora-arm64.good").await?;
     let published = std::process::Command::new(MEDLEY)
-        .args(["fleet", "publish", "fedora", "--arch", "arm64", "--kubeconfig"])
+        .args([
+            "fleet",
+            "publish",
+            "fedora",
+            "--arch",
+            "arm64",
+            "--kubeconfig",
+        ])
         .arg(folder.path().join("kubeconfig"))
         .output()?;
-    assert!(published.status.success(), "{}", binary::text(&published.stderr));
+    assert!(
+        published.status.success(),
+        "{}",
+        binary::text(&published.stderr)
+    );
     browser.press("Refresh fedora-arm64").await?;
     browser.says("is being asked").await?;
-    browser.find("#versions-fedora-arm64 tbody tr:nth-child(2)").await?;
-    browser.inspect("image", &image).await?;
+    browser
+        .find("#versions-fedora-arm64 tbody tr:nth-child(2)")
+        .await?;
+    browser.inspect("image", image).await?;
 
-    browser.press("Pin fedora-arm64 to the version in use").await?;
+    browser
+        .press("Pin fedora-arm64 to the version in use")
+        .await?;
     browser.says("fedora-arm64 is pinned to").await?;
-    let policy = server.ask(&["get", "goldenimagepolicy", "default", "-o", "jsonpath={.spec.images[0].pins[0].architecture}"]);
+    let policy = server.ask(&[
+        "get",
+        "goldenimagepolicy",
+        "default",
+        "-o",
+        "jsonpath={.spec.images[0].pins[0].architecture}",
+    ]);
     assert_eq!(policy, "arm64");
     browser.press("Unpin fedora-arm64").await?;
     browser.says("follows its source again").await?;

@@ -62,12 +62,19 @@ return [...faint];
 struct Log;
 
 impl WebDriverCompatibleCommand for Log {
-    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+    fn endpoint(
+        &self,
+        base: &url::Url,
+        session: Option<&str>,
+    ) -> Result<url::Url, url::ParseError> {
         base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
     }
 
     fn method_and_body(&self, _: &url::Url) -> (http::Method, Option<String>) {
-        (http::Method::POST, Some(json!({ "type": "browser" }).to_string()))
+        (
+            http::Method::POST,
+            Some(json!({ "type": "browser" }).to_string()),
+        )
     }
 }
 
@@ -101,7 +108,8 @@ impl Browser {
         let client = loop {
             let connector = HttpConnector::new();
             let connected =
-                Client::with_capabilities_and_connector(&driver_url, &capabilities, connector).await;
+                Client::with_capabilities_and_connector(&driver_url, &capabilities, connector)
+                    .await;
             match connected {
                 Ok(client) => break client,
                 Err(error) if started.elapsed() > PATIENCE => {
@@ -137,9 +145,7 @@ impl Browser {
 
     /// Presses a button that says this.
     pub(crate) async fn press(&self, label: &str) -> anyhow::Result<()> {
-        let path = format!(
-            "//button[normalize-space()='{label}' or @aria-label='{label}']"
-        );
+        let path = format!("//button[normalize-space()='{label}' or @aria-label='{label}']");
         let wait = self.client.wait().at_most(PATIENCE);
         let found = wait.for_element(Locator::XPath(&path)).await;
         match found {
@@ -205,7 +211,10 @@ impl Browser {
     pub(crate) async fn complaints(&self) -> anyhow::Result<Vec<Value>> {
         let log = self.client.issue_cmd(Log).await?;
         let entries = log.as_array().cloned().unwrap_or_default();
-        Ok(entries.into_iter().filter(|it| it["level"] != "INFO").collect())
+        Ok(entries
+            .into_iter()
+            .filter(|it| it["level"] != "INFO")
+            .collect())
     }
 
     pub(crate) async fn close(self) -> anyhow::Result<()> {
@@ -215,7 +224,9 @@ impl Browser {
 
 /// Where a link of the console of `up` leads, and on which server.
 pub(crate) fn link(output: &str) -> (String, String) {
-    let line = output.lines().find(|line| line.contains("/sign-in/link?code="));
+    let line = output
+        .lines()
+        .find(|line| line.contains("/sign-in/link?code="));
     let line = line.unwrap().trim();
     let at = line.find("/sign-in").unwrap();
     (line[..at].to_owned(), line[at..].to_owned())
