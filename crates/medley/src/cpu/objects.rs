@@ -94,11 +94,6 @@ impl World {
         let pods: Vec<&Pod> = pods.iter().collect();
         Ok(Some(running(&instances, &pods, &self.settings)))
     }
-
-    /// The machine of an instance as KubeVirt will admit it, or has.
-    pub(super) fn machine(&self, instance: &VirtualMachineInstance) -> Machine {
-        machine(instance, &self.settings)
-    }
 }
 
 /// The policy of a cluster.
