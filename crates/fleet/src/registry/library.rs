@@ -158,12 +158,11 @@ impl Library {
 
     /// The image of an application, made on first use.
     fn app(&self, of: &str) -> std::io::Result<Option<&Published>> {
-        let apps = match self.apps.get() {
-            Some(apps) => apps,
-            None => {
-                let made = apps::publish()?;
-                self.apps.get_or_init(|| made)
-            }
+        let apps = if let Some(apps) = self.apps.get() {
+            apps
+        } else {
+            let made = apps::publish()?;
+            self.apps.get_or_init(|| made)
         };
         let app = apps.iter().find(|(app, _)| app.repository == of);
         Ok(app.map(|(_, published)| published))
