@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -87,13 +87,12 @@ async fn of_cluster(arguments: &ContainerdArguments) -> anyhow::Result<BTreeSet<
         cluster.upsert(placement::Node::read(&node));
     }
     let builds = windows_builds(&cluster).remove(&arguments.arch);
-    match builds {
-        Some(builds) => Ok(builds),
-        None => bail!(
+    builds.with_context(|| {
+        format!(
             "the cluster has no node with Windows on {}: name builds with --build BUILD",
             arguments.arch
-        ),
-    }
+        )
+    })
 }
 
 #[cfg(test)]

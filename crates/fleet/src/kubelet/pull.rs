@@ -34,9 +34,8 @@ pub(super) struct Sandbox {
 impl Sandbox {
     /// The sandbox of a pod of a class, if it has one, on a node.
     pub(super) fn new(class: Option<(&str, Option<Arc<RuntimeClass>>)>, node: &Node) -> Self {
-        let (name, class) = match class {
-            None => return Self::of(Handler::PROCESS, None),
-            Some(class) => class,
+        let Some((name, class)) = class else {
+            return Self::of(Handler::PROCESS, None);
         };
         let Some(class) = class else {
             let refusal = format!("runtimeclass.node.k8s.io {name:?} not found");
