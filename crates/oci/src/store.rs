@@ -150,7 +150,7 @@ impl BlobStore {
     /// How large a blob is; none if it is not there.
     pub fn size(&self, digest: &Digest) -> Option<u64> {
         let found = fs::metadata(self.path(digest)).ok()?;
-        found.is_file().then(|| found.len())
+        found.is_file().then_some(found.len())
     }
 
     /// How many bytes have to come until a blob is there.
