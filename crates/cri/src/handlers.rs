@@ -289,7 +289,9 @@ fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Op
             continue;
         };
         let name = text_of(section, &["default_runtime_name"]);
-        *default = name.map(str::to_owned).or(default.take());
+        if let Some(name) = name {
+            *default = Some(name.to_owned());
+        }
         for (name, runtime) in table_of(section, &["runtimes"]).into_iter().flatten() {
             let Some(runtime) = runtime.as_table() else {
                 continue;
@@ -323,7 +325,7 @@ fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Op
                     ("snapshotter", &mut said.snapshotter),
                 ] {
                     if let Some(text) = text_of(of, &[key]).filter(|text| !text.is_empty()) {
-                        *place = text.to_owned();
+                        text.clone_into(place);
                     }
                 }
             }

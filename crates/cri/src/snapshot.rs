@@ -109,7 +109,7 @@ impl Scratch {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.as_deref().unwrap_or(Path::new(""))
+        self.0.as_deref().unwrap_or_else(|| Path::new(""))
     }
 
     /// Gives it its name.

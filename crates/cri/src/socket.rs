@@ -83,7 +83,7 @@ impl Socket {
             }
             _ => {}
         }
-        let folder = path.parent().unwrap_or(Path::new("/"));
+        let folder = path.parent().unwrap_or_else(|| Path::new("/"));
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
         builder.recursive(true).create(folder).map_err(failed)?;

@@ -83,7 +83,7 @@ async fn two_handlers_that_pull_one_name_at_once_get_two_images() {
     assert_eq!((all.len(), ids.len()), (6, 6));
     for found in &all {
         let spec = found.spec.as_ref().unwrap();
-        assert_eq!(found.repo_tags, [image.clone()]);
+        assert_eq!(found.repo_tags, [image.as_str()]);
         assert_eq!(spec.image, image);
         let again = client.status(of(&image, &spec.runtime_handler)).await;
         assert_eq!(again.unwrap().as_ref(), Some(found));

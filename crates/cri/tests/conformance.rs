@@ -23,14 +23,14 @@ async fn public_images_by_tag_without_tag_and_by_digest() {
     let id = client.pull(named(&tagged), None).await.unwrap();
     let found = client.status(named(&tagged)).await.unwrap().unwrap();
     assert_eq!(found.id, id);
-    assert_eq!(found.repo_tags, [tagged.clone()]);
+    assert_eq!(found.repo_tags, [tagged.as_str()]);
     assert!(found.size > 0);
     client.remove(named(&id)).await.unwrap();
     assert_eq!(client.status(named(&tagged)).await.unwrap(), None);
 
     client.pull(named(&untagged), None).await.unwrap();
     let found = client.status(named(&untagged)).await.unwrap().unwrap();
-    assert_eq!(found.repo_tags, [latest.clone()]);
+    assert_eq!(found.repo_tags, [latest.as_str()]);
     assert_eq!(found.repo_digests.len(), 1);
     let by_digest = found.repo_digests[0].clone();
     client.remove(named(&latest)).await.unwrap();
@@ -38,7 +38,7 @@ async fn public_images_by_tag_without_tag_and_by_digest() {
     client.pull(named(&by_digest), None).await.unwrap();
     let found = client.status(named(&by_digest)).await.unwrap().unwrap();
     assert_eq!(found.repo_tags, Vec::<String>::new());
-    assert_eq!(found.repo_digests, [by_digest.clone()]);
+    assert_eq!(found.repo_digests, [by_digest.as_str()]);
     // A tag beside a digest is a remark.
     let (name, digest) = by_digest.split_once('@').unwrap();
     let both = format!("{name}:whatever@{digest}");
@@ -77,7 +77,7 @@ async fn all_references_lead_to_the_same_answer() {
     // Filters are for names, repositories and ids.
     for filter in [image.as_str(), image.trim_end_matches(":1"), &id, hash] {
         let listed = client.list(Some(named(filter))).await.unwrap();
-        assert_eq!(listed, [found.clone()], "{filter}");
+        assert_eq!(listed, std::slice::from_ref(&found), "{filter}");
     }
     assert_eq!(client.list(Some(named("all:2"))).await.unwrap(), []);
     let all = client.list(Some(named(""))).await.unwrap();

@@ -90,7 +90,7 @@ fn impatient() -> Retry {
     }
 }
 
-async fn node_for(server: &HostileServer, folder: &std::path::Path) -> Node {
+fn node_for(server: &HostileServer, folder: &std::path::Path) -> Node {
     let wishes = Wishes {
         plain: vec![server.host()],
         retry: Some(impatient()),
@@ -99,10 +99,13 @@ async fn node_for(server: &HostileServer, folder: &std::path::Path) -> Node {
     Node::start(folder, wishes)
 }
 
+/// What a registry answers instead of a layer.
+type Instead = fn(&Served) -> Misdeed;
+
 /// How a layer comes that does not come as it should, what is told, and what is left of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_layer_that_is_not_what_it_should_be_becomes_no_image() {
-    let cases: [(fn(&Served) -> Misdeed, Code, &str); 5] = [
+    let cases: [(Instead, Code, &str); 5] = [
         (
             |served| {
                 let mut other = served.layer.clone();
@@ -138,7 +141,7 @@ async fn a_layer_that_is_not_what_it_should_be_becomes_no_image() {
         .await
         .unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let node = node_for(&server, folder.path()).await;
+        let node = node_for(&server, folder.path());
         let image = format!("{}/a:1", server.host());
         let failed = node.client.pull(named(&image), None).await.unwrap_err();
         assert_eq!(failed.code(), code, "{failed}");
@@ -180,7 +183,7 @@ async fn layers_that_are_not_what_the_config_says_are_refused() {
             .await
             .unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let node = node_for(&server, folder.path()).await;
+        let node = node_for(&server, folder.path());
         let image = format!("{}/a:1", server.host());
         let failed = node.client.pull(named(&image), None).await.unwrap_err();
         assert_eq!(failed.code(), Code::DataLoss, "{failed}");
@@ -209,7 +212,7 @@ async fn who_gives_up_ends_the_download_and_the_next_one_goes_on_with_it() {
     .await
     .unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let node = node_for(&server, folder.path()).await;
+    let node = node_for(&server, folder.path());
     let image = format!("{}/a:1", server.host());
     let ingest = node.root.join("ingest");
     let pulling = tokio::spawn({

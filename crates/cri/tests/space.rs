@@ -146,10 +146,13 @@ async fn images_outlive_the_process_and_only_one_process_has_them() {
     assert_eq!(which(&node.client, named(&image)).await, "stays");
 }
 
+/// What happens to the folder of a store.
+type Happening = fn(&Path);
+
 /// What may have happened to a folder while nobody looked, and whether the image survives it.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happened_to_the_store_is_found() {
-    let cases: [(&str, fn(&Path), bool); 8] = [
+    let cases: [(&str, Happening, bool); 8] = [
         ("nothing", |_| {}, true),
         (
             "documents are damaged",
@@ -225,7 +228,7 @@ async fn whatever_happened_to_the_store_is_found() {
         let about = chain.unwrap().unwrap().path().join("about.json");
         wait_until(
             "the snapshot is on the disk",
-            Duration::from_secs(60),
+            Duration::from_mins(1),
             || async { Ok((!fs::read_to_string(&about)?.contains("boot")).then_some(())) },
         )
         .await

@@ -61,7 +61,7 @@ async fn files_are_as_the_image_has_them() {
         (modified.mtime(), modified.mtime_nsec()),
         (1_600_000_000, 250_000_000)
     );
-    assert_eq!(about("read-only").mtime(), 0o14524770400);
+    assert_eq!(about("read-only").mtime(), 0o14_524_770_400);
     if rustix::process::geteuid().is_root() {
         assert_eq!(
             (about("read-only/file").uid(), about("soft").gid()),

@@ -60,14 +60,11 @@ impl Snapshots {
                 about.boot.as_ref().is_none_or(|made| *made == boot)
                     && entry.path().join("rootfs").is_dir()
             });
-            match (digest, whole) {
-                (Some(Ok(digest)), Some(about)) => {
-                    known.insert(digest, about);
-                }
-                _ => {
-                    tracing::warn!(path = %entry.path().display(), "removed: this snapshot is not whole");
-                    remove_tree(&entry.path())?;
-                }
+            if let (Some(Ok(digest)), Some(about)) = (digest, whole) {
+                known.insert(digest, about);
+            } else {
+                tracing::warn!(path = %entry.path().display(), "removed: this snapshot is not whole");
+                remove_tree(&entry.path())?;
             }
         }
         Ok(Self {
