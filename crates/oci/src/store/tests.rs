@@ -35,7 +35,8 @@ fn descriptor(bytes: &[u8]) -> Descriptor {
 }
 
 fn noise(length: usize) -> Vec<u8> {
-    (0..length).map(|n| (n * 7 % 251) as u8).collect()
+    let repeated = (0..=250_u8).map(|n| n.wrapping_mul(7)).cycle();
+    repeated.take(length).collect()
 }
 
 #[tokio::test]

@@ -84,15 +84,12 @@ impl Placing {
         let mut gated = 0;
         for (key, policy, held) in self.ledger.all() {
             let tally = tallies.entry(policy).or_default();
-            match held {
-                Some(reason) => {
-                    *reasons.entry(reason).or_default() += 1;
-                    tally.held.push(key.to_string());
-                }
-                None => {
-                    gated += 1;
-                    tally.gated += 1;
-                }
+            if let Some(reason) = held {
+                *reasons.entry(reason).or_default() += 1;
+                tally.held.push(key.to_string());
+            } else {
+                gated += 1;
+                tally.gated += 1;
             }
         }
         let registered = !self.registration.is_empty();

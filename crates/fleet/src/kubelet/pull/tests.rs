@@ -20,9 +20,9 @@ fn node(platform: &str, handlers: &Value) -> Node {
     .unwrap()
 }
 
-fn class(handler: &str) -> Option<Arc<RuntimeClass>> {
+fn class(handler: &str) -> Arc<RuntimeClass> {
     let class = json!({ "metadata": { "name": "c" }, "handler": handler });
-    Some(Arc::new(serde_json::from_value(class).unwrap()))
+    Arc::new(serde_json::from_value(class).unwrap())
 }
 
 const WINDOWS: &str = "windows(10.0.20348)/amd64";
@@ -42,7 +42,7 @@ fn a_handler_says_what_runs(
     #[case] isolation: Isolation,
 ) {
     let node = node(WINDOWS, &Value::Null);
-    let sandbox = Sandbox::new(handler.map(|handler| ("c", class(handler))), &node);
+    let sandbox = Sandbox::new(handler.map(|handler| ("c", Some(class(handler)))), &node);
     assert_eq!(sandbox.refusal(), None);
     let matcher = sandbox.matcher(&node);
     assert_eq!(
@@ -55,9 +55,9 @@ fn a_handler_says_what_runs(
 fn a_handler_that_the_node_lacks_makes_no_sandbox() {
     let node = node("linux/amd64", &json!([{ "name": "" }, { "name": "runc" }]));
     let refusal = |class| Sandbox::new(Some(("c", class)), &node).refusal;
-    assert_eq!(refusal(class("runc")), None);
+    assert_eq!(refusal(Some(class("runc"))), None);
     assert_eq!(
-        refusal(class("kata")).as_deref(),
+        refusal(Some(class("kata"))).as_deref(),
         Some(
             "rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for \"kata\" is configured"
         )
