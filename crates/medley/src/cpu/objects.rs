@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use anyhow::anyhow;
 use api::cpu::{CpuModelPolicy, NAME};
 use api::kubevirt::{GROUP, KubeVirt, VirtualMachineInstance, labels};
-use cpumodel::running::{carry, has_host_model, machine, placed, running};
-use cpumodel::{Index, Machine, NodeFacts, Running, Settings};
+use cpumodel::running::{carry, has_host_model, placed, running};
+use cpumodel::{Index, NodeFacts, Running, Settings};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -93,11 +93,6 @@ impl World {
         }
         let pods: Vec<&Pod> = pods.iter().collect();
         Ok(Some(running(&instances, &pods, &self.settings)))
-    }
-
-    /// The machine of an instance as KubeVirt will admit it, or has.
-    pub(super) fn machine(&self, instance: &VirtualMachineInstance) -> Machine {
-        machine(instance, &self.settings)
     }
 }
 
