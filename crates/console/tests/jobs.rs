@@ -320,7 +320,7 @@ async fn pods_that_are_held_back_are_shown_with_the_reason() -> anyhow::Result<(
     has(
         &page,
         &[
-            "Registries were asked about 1 images",
+            "Registries were asked about 1 image.",
             "127.0.0.1:1",
             "Does not answer",
         ],
