@@ -81,6 +81,17 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
 async fn a_machine_is_made_for_arm64() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (server, browser) = start(folder.path()).await?;
+    server.ask(&[
+        "patch",
+        "hyperconverged",
+        "kubevirt-hyperconverged",
+        "-n",
+        "openshift-cnv",
+        "--type",
+        "merge",
+        "-p",
+        r#"{"spec":{"workloadSources":{"enableMultiArchBootImageImport":true}}}"#,
+    ]);
     browser.inspect("machines", "/machines").await?;
     browser
         .inspect("wizard-architecture", "/machines/new")

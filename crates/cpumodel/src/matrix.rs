@@ -48,7 +48,7 @@ pub struct Row {
     pub support: Vec<usize>,
 }
 
-/// A matrix for every architecture and vendor, the one with the most nodes first.
+/// A matrix for every architecture and vendor, the one with the most nodes first; those without models last.
 pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
     type Key<'a> = (Option<&'a str>, Option<&'a Vendor>);
     let mut by_key: BTreeMap<Key<'_>, Vec<&Indexed>> = BTreeMap::new();
@@ -93,7 +93,7 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
         })
         .collect();
     let size = |it: &Matrix| it.rows.iter().map(|row| row.nodes.len()).sum::<usize>();
-    all.sort_by_key(|it| std::cmp::Reverse(size(it)));
+    all.sort_by_key(|it| (it.models.is_empty(), std::cmp::Reverse(size(it))));
     all
 }
 

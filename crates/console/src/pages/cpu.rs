@@ -369,7 +369,10 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
     if stale > 0 {
         notices.push(Notice {
             level: Level::Warn,
-            subject: format!("{stale} virtual machines"),
+            subject: match stale {
+                1 => "1 virtual machine".to_owned(),
+                stale => format!("{stale} virtual machines"),
+            },
             text: "would get a newer CPU model if they were restarted.".to_owned(),
             href: format!("{}#machines", PATH),
         });

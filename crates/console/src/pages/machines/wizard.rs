@@ -52,6 +52,8 @@ struct Image {
     value: String,
     name: String,
     namespace: String,
+    /// Whether anybody says what it is for.
+    labelled: bool,
     ready: bool,
     why: String,
 }
@@ -100,7 +102,7 @@ pub(super) async fn show(
     let architecture = chosen.arch.filter(|it| !it.is_empty());
     let images = sources.map(|sources| {
         let wanted = architecture.as_deref().unwrap_or_default();
-        let of = sources.iter().filter(|it| architecture_of(it) == wanted);
+        let of = sources.iter().filter(|it| is_offered(it, wanted));
         let mut images: Vec<Image> = of.map(|it| image(it)).collect();
         images.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         images
@@ -152,7 +154,7 @@ async fn architectures(
     }
     let lines = found.into_iter().map(|(name, (nodes, makes))| {
         let makes: Vec<String> = makes.into_keys().collect();
-        let images = sources.iter().filter(|it| architecture_of(it) == name);
+        let images = sources.iter().filter(|it| is_offered(it, &name));
         Architecture {
             images: images.count(),
             name,
@@ -170,12 +172,21 @@ fn architecture_of(source: &DataSource) -> &str {
         .map_or("", String::as_str)
 }
 
+/// Whether an image is offered for an architecture: it is for it, or nobody says what it is for, as where images
+/// are not kept by architecture. A name that stands for another image is offered by that one.
+fn is_offered(source: &DataSource, architecture: &str) -> bool {
+    let is_pointer = source.spec.source.data_source.is_some();
+    let of = architecture_of(source);
+    of == architecture || (of.is_empty() && !is_pointer)
+}
+
 fn image(source: &DataSource) -> Image {
     let conditions = source.status.iter().flat_map(|it| &it.conditions);
     let ready = conditions.clone().find(|it| it.kind == "Ready");
     let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
     Image {
         value: format!("{namespace}/{name}"),
+        labelled: !architecture_of(source).is_empty(),
         ready: ready.is_some_and(|it| it.status == "True"),
         why: ready.and_then(|it| it.message.clone()).unwrap_or_default(),
         name,
@@ -321,6 +332,8 @@ async fn check(
     };
     match architecture_of(&found) {
         same if same == architecture => Ok(()),
+        // Nobody says what it is for; whoever chose it was told.
+        "" => Ok(()),
         other => Err(Problem::invalid(format!(
             "Image {name} is for {other:?}, and the machine was to be {architecture}."
         ))),

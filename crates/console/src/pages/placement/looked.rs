@@ -64,9 +64,10 @@ impl Looked {
             known,
             at: Some(Instant::now()),
         };
+        let images = if asked == 1 { "image" } else { "images" };
         match all - asked {
-            0 => format!("Registries were asked about {asked} images."),
-            rest => format!("Registries were asked about {asked} images; {rest} were left out."),
+            0 => format!("Registries were asked about {asked} {images}."),
+            rest => format!("Registries were asked about {asked} {images}; {rest} were left out."),
         }
     }
 
