@@ -1,3 +1,5 @@
+mod observe;
+
 use std::collections::BTreeMap;
 
 use api::openshift::{ClusterOperator, ClusterVersion, MachineConfigPool};
@@ -5,6 +7,8 @@ use api::release::{ReleasePolicy, ReleasePolicyStatus};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use observe::cvo;
 
 use super::*;
 use crate::payload::{Files, Payload, Selection};
@@ -496,141 +500,6 @@ fn pools_hold_completion_up_only_if_they_are_to() {
     let mut world = World::new("Own");
     world.pools = vec![pool(1, false)];
     assert!(verdict(&world.look(0), "Complete").starts_with("True Arrived"));
-}
-
-fn cvo(image: &str, state: &str, progressing: &str) -> Value {
-    json!({
-        "desired": { "version": "4.18.0", "image": image },
-        "history": [
-            { "state": state, "version": "4.18.0", "image": image, "startedTime": "1970-01-01T00:10:00Z",
-              "completionTime": (state == "Completed").then_some("1970-01-01T00:20:00Z") },
-            { "state": "Completed", "version": "4.18.0", "image": "single",
-              "startedTime": "1970-01-01T00:00:00Z", "completionTime": "1970-01-01T00:05:00Z" },
-        ],
-        "conditions": [{ "type": "Progressing", "status": progressing }],
-    })
-}
-
-/// The seed's problem: the other one claims completion at once.
-#[test]
-fn a_claim_that_is_early_is_told() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Completed", "False"));
-    let early = world.look(21);
-    assert_eq!(early.version, None);
-    let wanted = pull('b');
-    assert_eq!(
-        verdict(&early, "Agrees"),
-        format!(
-            "False ClaimedEarly: the cluster version operator says that 4.18.0 is complete, but it is not: machine-config has not reported operator-image {wanted}"
-        )
-    );
-    assert_eq!(
-        verdict(&early, "Complete"),
-        format!(
-            "False ClusterOperatorUpdating: Cluster operator machine-config is updating versions: machine-config has not reported operator-image {wanted}"
-        )
-    );
-    assert!(early.tally.claimed_early && !early.tally.complete);
-    assert_eq!(reasons(&early), ["ClaimedEarly"]);
-    assert!(
-        verdict(&early, "Progressing")
-            .starts_with("True ClusterOperatorUpdating: Working towards 4.18.0: 1 of 2 done")
-    );
-    assert!(verdict(&early, "KeepsClusterVersion").starts_with("False Observing"));
-    let target = early.status.target.as_ref().unwrap();
-    assert_eq!(target.change.as_deref(), Some("SingleToMulti"));
-    assert_eq!(target.started_time.as_ref().unwrap().0, at(10));
-    assert_eq!(target.completion_time, None);
-
-    assert_eq!(reasons(&world.look(22)), Vec::<&str>::new());
-    world.set(operator("machine-config", Some('b')));
-    let done = world.look(41);
-    assert!(verdict(&done, "Agrees").starts_with("True Agrees"));
-    let target = done.status.target.as_ref().unwrap();
-    assert_eq!(target.completion_time.as_ref().unwrap().0, at(41));
-    assert_eq!(done.status.history[0].took_seconds, [20 * 60]);
-    assert_eq!(reasons(&done), ["OperatorArrived", "ReleaseComplete"]);
-}
-
-#[test]
-fn what_was_so_before_anybody_looked_is_no_news() {
-    let mut world = World::new("Observe");
-    world.set(operator("machine-config", Some('b')));
-    world.says(cvo("multi", "Completed", "False"));
-    let first = world.look(90);
-    assert_eq!(reasons(&first), Vec::<&str>::new());
-    let target = first.status.target.as_ref().unwrap();
-    assert_eq!(
-        target.completion_time.as_ref().unwrap().0,
-        at(20),
-        "since it said so"
-    );
-}
-
-/// Reference 2.6: the other one does not wake for an image, and notices later.
-#[test]
-fn who_has_not_noticed_yet_is_told() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Partial", "True"));
-    assert!(verdict(&world.look(11), "Agrees").starts_with("True Agrees"));
-    world.set(operator("machine-config", Some('b')));
-    let ours = world.look(12);
-    assert!(verdict(&ours, "Agrees").starts_with("False NotNoticed"));
-    world.says(cvo("multi", "Completed", "False"));
-    assert!(verdict(&world.look(14), "Agrees").starts_with("True Agrees"));
-}
-
-#[test]
-fn without_files_nothing_is_known() {
-    let mut world = World::new("Observe");
-    world.says(cvo("elsewhere", "Completed", "False"));
-    let lost = world.look(30);
-    assert_eq!(
-        verdict(&lost, "PayloadReady"),
-        "False PayloadMissing: nobody keeps elsewhere"
-    );
-    for kind in ["Complete", "Progressing", "Failing", "Agrees"] {
-        assert!(
-            verdict(&lost, kind).starts_with("Unknown PayloadNotReady"),
-            "{kind}"
-        );
-    }
-    assert!(!lost.tally.payload_ready && !lost.tally.failing);
-}
-
-/// Whoever starts anew goes on from what was written.
-#[test]
-fn waiting_survives_a_restart() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Partial", "True"));
-    world.look(11);
-    let slow = world.look(102);
-    assert_eq!(
-        verdict(&slow, "Failing"),
-        "Unknown SlowClusterOperator: waiting on machine-config over 90 minutes which is longer than expected"
-    );
-    assert_eq!(reasons(&slow), ["SlowClusterOperator"]);
-    assert!(slow.tally.failing);
-}
-
-#[test]
-fn hopeless_operators_are_counted() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Partial", "True"));
-    let (name, mut it) = operator("machine-config", None);
-    it.status
-        .as_mut()
-        .unwrap()
-        .versions
-        .push(api::openshift::OperandVersion {
-            name: "operator-image".to_owned(),
-            version: pull('b').replace("quay.io", "mirror.example"),
-        });
-    world.set((name, it));
-    let found = world.look(11);
-    assert_eq!(found.tally.hopeless, 1);
-    assert_eq!(found.status.operators[1].undone[0].reason, "OtherPlace");
 }
 
 /// Two must not write the same thing.
