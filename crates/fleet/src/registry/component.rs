@@ -72,17 +72,16 @@ impl Published {
                 ..descriptor(types.manifest.clone(), written)
             });
         }
-        image.root = match entries.as_slice() {
-            [one] => Some(one.digest.clone()),
-            _ => {
-                let index = Index {
-                    schema_version: Schema2,
-                    media_type: MediaType::OciIndex,
-                    manifests: entries,
-                    annotations: BTreeMap::new(),
-                };
-                Some(image.document(&MediaType::OciIndex, &index)?.0)
-            }
+        image.root = if let [one] = entries.as_slice() {
+            Some(one.digest.clone())
+        } else {
+            let index = Index {
+                schema_version: Schema2,
+                media_type: MediaType::OciIndex,
+                manifests: entries,
+                annotations: BTreeMap::new(),
+            };
+            Some(image.document(&MediaType::OciIndex, &index)?.0)
         };
         Ok(image)
     }
