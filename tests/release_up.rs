@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use api::openshift::{ClusterOperator, ClusterVersion, payloads};
+use api::openshift::{ClusterOperator, ClusterVersion, Condition, payloads};
 use binary::{MEDLEY, Server, medley, text};
 use kube::ResourceExt as _;
 use release::evaluate::{Phase, Plan};
@@ -82,7 +82,7 @@ impl Cluster {
 }
 
 fn holds(version: &ClusterVersion, kind: &str) -> bool {
-    version.condition(kind).is_some_and(|it| it.is_true())
+    version.condition(kind).is_some_and(Condition::is_true)
 }
 
 fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {

@@ -208,18 +208,15 @@ async fn kept(
     let status = version.status.as_ref();
     let image = status.map_or("", |it| it.desired.image.as_str());
     let named = policy.and_then(|it| it.spec.payload.clone()?.config_map);
-    let read = match &named {
-        Some(it) => {
-            let api: Api<ConfigMap> = Api::namespaced(client.clone(), &it.namespace);
-            let found = api.get_opt(&it.name).await;
-            found.map(|it| it.into_iter().collect())
-        }
-        None => {
-            let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
-            let labels = format!("{}={}", payloads::LABEL, payloads::LABELLED);
-            let found = api.list(&ListParams::default().labels(&labels)).await;
-            found.map(|it| it.items)
-        }
+    let read = if let Some(it) = &named {
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), &it.namespace);
+        let found = api.get_opt(&it.name).await;
+        found.map(|it| it.into_iter().collect())
+    } else {
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), payloads::NAMESPACE);
+        let labels = format!("{}={}", payloads::LABEL, payloads::LABELLED);
+        let found = api.list(&ListParams::default().labels(&labels)).await;
+        found.map(|it| it.items)
     };
     let maps = match read {
         Ok(maps) => maps,

@@ -177,7 +177,7 @@ async fn prove(arguments: &Arguments, client: &Client, complete: &Complete) -> a
             remark(&format!("waiting: {waiting}"));
             told = Some(waiting);
         }
-        tokio::time::sleep(INTERVAL.min(arguments.node_timeout - waited)).await;
+        tokio::time::sleep(INTERVAL.min(arguments.node_timeout.saturating_sub(waited))).await;
     }
 }
 

@@ -16,7 +16,7 @@ use release::build::{self, build};
 use release::payload::Files;
 use serde_json::{Value, json};
 
-use super::catalog::{ALWAYS_SEVERAL, KUBERNETES, MACHINE_OS, OPERATORS};
+use super::catalog::{ALWAYS_SEVERAL, About, KUBERNETES, MACHINE_OS, OPERATORS};
 use super::{COMPONENTS, RELEASES, VERSION, manifests};
 use crate::operators::kinds::cluster_version;
 use crate::registry::{Component, Shelved};
@@ -103,7 +103,7 @@ impl Offer {
 
 impl Made {
     fn new(registry: &str, word: &'static str, architectures: &[&str]) -> Result<Self, Error> {
-        let names: BTreeSet<&'static str> = OPERATORS.iter().flat_map(|it| it.images()).collect();
+        let names: BTreeSet<&'static str> = OPERATORS.iter().flat_map(About::images).collect();
         let mut components = BTreeMap::new();
         for name in names {
             let architectures = if name == ALWAYS_SEVERAL {
@@ -132,7 +132,8 @@ impl Made {
         made.files = built.files;
         let inside = made.files.iter();
         let inside = inside.map(|(name, text)| (format!("release-manifests/{name}"), text.clone()));
-        made.own = Component::new(architectures, &inside.collect()).map_err(broken)?;
+        made.own =
+            Component::new(architectures, &inside.collect()).map_err(|error| broken(&error))?;
         made.image = format!("{registry}/{RELEASES}@{}", digest(&made.own)?);
         Ok(made)
     }
@@ -197,10 +198,10 @@ fn digest(component: &Component) -> Result<&Digest, Error> {
 fn component(name: &str, architectures: &[&str]) -> Result<Component, Error> {
     let program = format!("{name} of {VERSION}\n");
     let files = [(format!("usr/bin/{name}"), program)].into();
-    Component::new(architectures, &files).map_err(broken)
+    Component::new(architectures, &files).map_err(|error| broken(&error))
 }
 
-fn broken(error: std::io::Error) -> Error {
+fn broken(error: &std::io::Error) -> Error {
     Error::Invalid(format!("making the images of release {VERSION}: {error}"))
 }
 
