@@ -87,6 +87,7 @@ impl Version {
     }
 
     /// Without the updates, as kubelets label their nodes: `10.0.20348`.
+    #[must_use]
     pub fn release(self) -> Self {
         Self {
             revision: 0,
