@@ -4,6 +4,7 @@
 //! are not, it is `skopeo copy` to a layout and `tar` for each layer, which is told. Ours and theirs take
 //! turns, and the best of each counts. Ours verifies every layer twice, packed and unpacked.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -85,9 +86,11 @@ fn push(registry: &Registry, folder: &Path, size: Size) -> anyhow::Result<()> {
             tar = tar.file(&path, 0o644, content);
         }
         let bytes = tar.finish();
-        let hash = Sha256::digest(&bytes);
-        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        diff_ids.push(format!("sha256:{hex}"));
+        let mut diff_id = "sha256:".to_owned();
+        for byte in Sha256::digest(&bytes) {
+            write!(diff_id, "{byte:02x}")?;
+        }
+        diff_ids.push(diff_id);
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(5));
         packed.write_all(&bytes).context("packing a layer")?;
         blobs.push(layout.blob(LAYER, &packed.finish().context("packing a layer")?)?);
