@@ -110,17 +110,16 @@ impl World {
             Api::all(admin.clone()).create(&params, &binding).await?;
         }
         let request = TokenRequest {
-            spec: TokenRequestSpec {
-                audiences: Vec::new(),
+            spec: Some(TokenRequestSpec {
                 expiration_seconds: Some(3600),
-                bound_object_ref: None,
-            },
+                ..TokenRequestSpec::default()
+            }),
             ..TokenRequest::default()
         };
         let answer = accounts
             .create_token_request(name, &params, &request)
             .await?;
-        Ok(answer.status.context("a token")?.token)
+        answer.status.and_then(|it| it.token).context("a token")
     }
 
     /// Somebody who is signed in.
