@@ -65,7 +65,13 @@ impl Server {
     /// A whole cluster; everything it needs to know comes with the arguments.
     pub(crate) fn up(folder: &Path, arguments: &[&str]) -> Self {
         let listen = ["up", "--listen", "127.0.0.1:0"];
-        let arguments = listen.iter().chain(arguments);
+        // Only one cluster of a machine can have the console where users find it.
+        let console: &[&str] = if arguments.contains(&"--console") {
+            &[]
+        } else {
+            &["--console", "none"]
+        };
+        let arguments = listen.iter().chain(console).chain(arguments);
         let mut process = Process::start(Path::new(MEDLEY), arguments, folder).unwrap();
         let output = until("the cluster is ready", || {
             let output = process.output();

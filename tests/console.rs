@@ -17,6 +17,11 @@ use serde_json::json;
 
 const CONFIG: &str = "/governance/load-aware-rebalancing";
 
+/// Remembers how far the bars of a page were.
+const BARS: &str = "window.bars = new Set();
+new MutationObserver(() => document.querySelectorAll('progress').forEach((it) => window.bars.add(it.value)))
+  .observe(document.getElementById('content'), { subtree: true, childList: true, attributes: true });";
+
 /// A cluster, and a browser that is signed in to its console.
 async fn start(folder: &Path) -> anyhow::Result<(Server, Browser)> {
     let server = Server::up(
@@ -85,9 +90,6 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     let first = "document.querySelector('#approve input[name=item]')";
     browser.run(&format!("{first}.focus()")).await?;
     browser.keys(" ").await?;
-    browser
-        .run("document.getElementById('content').dataset.mark = 'same page'")
-        .await?;
     server.ask(&[
         "annotate",
         "virtplatformconfig",
@@ -172,19 +174,28 @@ async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
     let (server, browser) = start(folder.path()).await?;
     browser.open("/images").await?;
     browser.find(".matrix .badge.good").await?;
-    browser.inspect("images", "/images").await?;
-    let image = browser
-        .run("return document.querySelector('.matrix a[href$=\"/fedora\"]').pathname")
-        .await?;
-    let image = image.as_str().unwrap().to_owned();
-    browser.open(&image).await?;
-    browser.find("#of-fedora-arm64").await?;
-    browser.find("#state-fedora-arm64.good").await?;
 
-    // A new version is imported while the page is open, and its bar is seen to move.
+    // Images for every architecture are imported while the page is open, and bars are seen to move.
+    browser.run(BARS).await?;
+    let every = r#"{"spec":{"workloadSources":{"enableMultiArchBootImageImport":true}}}"#;
+    let object = [
+        "hyperconverged",
+        "kubevirt-hyperconverged",
+        "-n",
+        "openshift-cnv",
+    ];
+    server.ask(&[&["patch", "--type", "merge", "-p", every], &object[..]].concat());
+    let fedora = "#image-kubevirt-os-images-fedora";
     browser
-        .run("window.bars = new Set(); new MutationObserver(() => document.querySelectorAll('progress').forEach(it => window.bars.add(it.value))).observe(document.getElementById('content'), { subtree: true, childList: true, attributes: true })")
+        .find(&format!("{fedora} td:nth-child(3) .badge.good"))
         .await?;
+    let bars = browser.run("return [...window.bars]").await?;
+    assert_ne!(bars, json!([]), "imports have bars");
+    browser.inspect("images", "/images").await?;
+
+    let image = "/images/kubevirt-os-images/fedora";
+    browser.open(image).await?;
+    browser.find("#state-fedora-arm64.good").await?;
     let published = std::process::Command::new(MEDLEY)
         .args([
             "fleet",
@@ -206,7 +217,7 @@ async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
     browser
         .find("#versions-fedora-arm64 tbody tr:nth-child(2)")
         .await?;
-    browser.inspect("image", &image).await?;
+    browser.inspect("image", image).await?;
 
     browser
         .press("Pin fedora-arm64 to the version in use")

@@ -45,7 +45,7 @@ impl Policies {
         &self,
         dry_run: bool,
         edit: impl Fn(&GoldenImagePolicySpec) -> Vec<ImagePolicy>,
-    ) -> Result<(), Error> {
+    ) -> Result<GoldenImagePolicy, Error> {
         for _ in 0..ATTEMPTS {
             let found = self.read().await?;
             let images = edit(&found.as_ref().map(|it| it.spec.clone()).unwrap_or_default());
@@ -74,7 +74,7 @@ impl Policies {
                 self.api.create(&params, &new).await
             };
             match outcome {
-                Ok(_) => return Ok(()),
+                Ok(written) => return Ok(written),
                 // Somebody came before: what they said counts, too.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => {

@@ -16,10 +16,10 @@ function pair(from, to) {
   for (const node of from) if (node.id) byId.set(node.id, node);
   const free = from.filter((node) => !node.id);
   return to.map((node) => {
-    if (node.id) return byId.get(node.id);
-    const next = free[0];
-    if (next && next.nodeType === node.nodeType && next.nodeName === node.nodeName) return free.shift();
-    return undefined;
+    const own = node.id ? byId.get(node.id) : undefined;
+    if (node.id) return own?.nodeName === node.nodeName ? own : undefined;
+    const at = free.findIndex((known) => known.nodeName === node.nodeName);
+    return at < 0 ? undefined : free.splice(0, at + 1)[at];
   });
 }
 
@@ -74,7 +74,9 @@ async function refresh() {
   }
   fetching = true;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    // The connection may be lost; the stream of changes says when it is back.
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
+    if (!answer) return;
     if (answer.redirected) {
       // Signed out: the page that says so is the one to be at.
       location.reload();
@@ -90,8 +92,6 @@ async function refresh() {
         }
       }
     }
-  } catch {
-    // The connection is lost; the stream of changes says when it is back.
   } finally {
     fetching = false;
     if (again) {

@@ -49,7 +49,9 @@ pub(crate) async fn live(
                 () = session.ended() => false,
                 () = listener::stopped(&mut stopping) => false,
             };
-            changed.then(|| (Ok(Event::default().event("changed").data("")), changes))
+            // An event without data is none to browsers.
+            let event = Event::default().event("changed").data(page.path);
+            changed.then(|| (Ok(event), changes))
         }
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))

@@ -100,7 +100,9 @@ impl Matrix {
     fn of(images: &[Image], now: Timestamp) -> Self {
         let variants = images.iter().flat_map(|image| &image.architectures);
         let architectures: BTreeSet<&str> = variants.map(|it| it.architecture.as_str()).collect();
-        let architectures: Vec<String> = architectures.into_iter().map(str::to_owned).collect();
+        let mut architectures: Vec<String> = architectures.into_iter().map(str::to_owned).collect();
+        // What has no architecture is the exception, and comes last.
+        architectures.sort_by_key(String::is_empty);
         let rows = images.iter().map(|image| Row {
             name: image.name.clone(),
             namespace: image.namespace.clone(),

@@ -42,9 +42,10 @@ async fn write(
     held: &[Held<'_>],
     verb: &str,
 ) -> Result<Response, Problem> {
-    Policies::new(visitor.client(), MANAGER)
+    let written = Policies::new(visitor.client(), MANAGER)
         .change(false, |spec| with_all(spec, held))
         .await?;
+    visitor.viewer().saw(&written).await;
     let said = held.iter().map(|held| {
         let (name, digest) = (&held.variant.data_source, short(&held.pin.digest));
         format!("{name} {verb} {digest}: {}.", held.effect())
@@ -94,9 +95,10 @@ pub(super) async fn unpin(
             "{source} is not pinned: GoldenImagePolicy {NAME} holds on to no version of it."
         )));
     };
-    Policies::new(visitor.client(), MANAGER)
+    let written = Policies::new(visitor.client(), MANAGER)
         .change(false, |spec| without(spec, of, architecture))
         .await?;
+    visitor.viewer().saw(&written).await;
     let said = format!("{} follows its source again.", variant.data_source);
     Ok(visitor.done(said, &href(&image)))
 }

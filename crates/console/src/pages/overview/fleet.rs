@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cpumodel::NodeFacts;
+use cpumodel::names::{HOST_MODEL_LABEL, TRUE};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use placement::names::{OS, WINDOWS_BUILD};
+use placement::names::{ARCHITECTURE, OS, WINDOWS_BUILD};
 
 /// More squares than this are not looked at one by one: each stands for several nodes then.
 const MOST_SQUARES: usize = 400;
@@ -76,21 +76,20 @@ impl Picture {
         // By architecture, then system, then what its CPU is called.
         let mut all: BTreeMap<String, BTreeMap<(String, String), Vec<Shown>>> = BTreeMap::new();
         for node in nodes {
-            let facts = NodeFacts::from_node(node);
-            let label = |name: &str| node.labels().get(name).cloned();
-            let architecture = facts.architecture.clone();
-            let system = label(OS).unwrap_or_else(|| "unknown".to_owned());
-            let generation = match (facts.host_model(), label(WINDOWS_BUILD)) {
+            let label = |name: &str| node.labels().get(name).map(String::as_str);
+            let architecture = label(ARCHITECTURE).unwrap_or("unknown").to_owned();
+            let system = label(OS).unwrap_or("unknown").to_owned();
+            let generation = match (host_model(node), label(WINDOWS_BUILD)) {
                 (Some(model), _) => model.to_owned(),
                 (None, Some(build)) => format!("build {build}"),
                 (None, None) => String::new(),
             };
             let shown = Shown {
                 name: node.name_any(),
-                ready: facts.ready,
-                cordoned: facts.unschedulable,
+                ready: is_ready(node),
+                cordoned: node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true),
             };
-            let groups = all.entry(architecture.unwrap_or_else(|| "unknown".to_owned()));
+            let groups = all.entry(architecture);
             let group = groups.or_default().entry((system, generation));
             group.or_default().push(shown);
         }
@@ -153,6 +152,22 @@ impl Group {
             system,
         }
     }
+}
+
+/// What KubeVirt calls the CPU of a node. Nodes have hundreds of labels, in order.
+fn host_model(node: &Node) -> Option<&str> {
+    let from = node.labels().range(HOST_MODEL_LABEL.to_owned()..);
+    let mut models =
+        from.map_while(|(key, value)| Some((key.strip_prefix(HOST_MODEL_LABEL)?, value)));
+    models
+        .find(|(_, value)| *value == TRUE)
+        .map(|(model, _)| model)
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 fn class(system: &str, nodes: &[Shown]) -> String {
