@@ -100,7 +100,7 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL" },
             "goog:chromeOptions": { "args": [
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                "--hide-scrollbars", format!("--user-data-dir={}", folder.join("chromium").display()),
+                "--hide-scrollbars", "--force-prefers-reduced-motion", format!("--user-data-dir={}", folder.join("chromium").display()),
             ] },
         }))?;
         let driver_url = format!("http://127.0.0.1:{port}");
