@@ -1,5 +1,6 @@
 //! The files that pages refer to. They are in the program, and their names change with their content.
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use axum::extract::Path;
@@ -39,11 +40,12 @@ const ASSETS: [Asset; 3] = [
 /// Stands for the content of all of them.
 static EDITION: LazyLock<String> = LazyLock::new(|| {
     let all: String = ASSETS.iter().map(|asset| asset.content).collect();
-    let digest = fingerprint(&all);
-    digest[..6]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut edition = String::new();
+    for byte in &fingerprint(&all)[..6] {
+        // A String takes everything.
+        let _ = write!(edition, "{byte:02x}");
+    }
+    edition
 });
 
 /// Where a page finds them.

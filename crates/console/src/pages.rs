@@ -40,8 +40,11 @@ pub(crate) struct Page {
     /// What is answered at its path and below.
     pub(crate) routes: fn() -> Router<Console>,
     /// How it is with its job, for the overview. What the user may not see is left out: `None`.
-    pub(crate) standing: Option<for<'a> fn(&'a Viewer) -> BoxFuture<'a, Option<Standing>>>,
+    pub(crate) standing: Option<Stands>,
 }
+
+/// Tells how it is with a job.
+pub(crate) type Stands = for<'a> fn(&'a Viewer) -> BoxFuture<'a, Option<Standing>>;
 
 /// How good or bad something is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -26,9 +26,8 @@ impl Attempts {
         let left = |began: Instant| WINDOW.saturating_sub(now.duration_since(began));
         match failures.get(&from) {
             Some((began, count)) if *count >= FORGIVEN => Err(left(*began)),
-            Some(_) => Ok(()),
             None if failures.len() >= ADDRESSES => Err(WINDOW),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is answered where.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -80,9 +82,9 @@ pub(crate) fn set_cookie(response: &mut Response, cookie: &str) -> Result<(), Pr
 }
 
 /// Where a request comes from, as far as it is known.
-pub(crate) fn peer(parts: &Parts) -> std::net::IpAddr {
+pub(crate) fn peer(parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<listener::PeerAddress>();
-    peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip())
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
 }
 
 #[cfg(test)]

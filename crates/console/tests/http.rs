@@ -185,7 +185,7 @@ async fn other_sites_can_make_nobody_do_anything() -> anyhow::Result<()> {
         (Some(own.as_str()), "", "no token"),
         (Some(own.as_str()), "AAAA", "a wrong token"),
     ] {
-        let mut request = browser.request(Method::POST, &path);
+        let mut request = browser.request(&Method::POST, &path);
         let headers = request.headers_mut().unwrap();
         headers.remove(ORIGIN);
         if let Some(origin) = origin {
@@ -206,7 +206,7 @@ async fn other_sites_can_make_nobody_do_anything() -> anyhow::Result<()> {
         ("console.example", StatusCode::OK),
         ("localhost:1", StatusCode::OK),
     ] {
-        let mut request = browser.request(Method::GET, "/sign-in");
+        let mut request = browser.request(&Method::GET, "/sign-in");
         request.headers_mut().unwrap().insert(HOST, host.parse()?);
         assert_eq!(
             browser.send(request, String::new()).await?.status,
@@ -348,7 +348,7 @@ async fn an_open_page_hears_of_changes_until_its_user_leaves() -> anyhow::Result
     world.review().await?;
     let mut viewer = world.browser("vic", &[VIEWER]).await?;
     viewer.page("/governance").await?;
-    let request = viewer.request(Method::GET, "/live?page=/governance");
+    let request = viewer.request(&Method::GET, "/live?page=/governance");
     let mut stream = viewer.open(request, String::new()).await?.into_body();
     world.report(json!({ "phase": "InProgress" })).await?;
     let heard = tokio::time::timeout(SOON, stream.frame()).await?.unwrap()?;

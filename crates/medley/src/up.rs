@@ -162,15 +162,14 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
             exit::print(&copied.to_string())?;
         }
         exit::print(&welcome::text(&embedded, &cluster, console.as_ref()).await?)?;
-        embedded
-            .serve(async {
-                stop.await;
-                if let Some(console) = console {
-                    console.stop().await;
-                }
-                cluster.stop().await;
-            })
-            .await;
+        let ending = async {
+            stop.await;
+            if let Some(console) = console {
+                console.stop().await;
+            }
+            cluster.stop().await;
+        };
+        Box::pin(embedded.serve(ending)).await;
         Ok(())
     })
 }

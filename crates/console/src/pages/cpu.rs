@@ -3,6 +3,7 @@
 
 mod what_if;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use api::cpu::{CpuModelPolicy, NAME};
@@ -282,7 +283,7 @@ fn machines(reviewed: &[(&Running, Review)]) -> Machines {
         .map(|(running, review)| line(running, review))
         .collect();
     // Those in trouble first; among equals by name, as they come.
-    lines.sort_by(|one, other| other.level.cmp(&one.level));
+    lines.sort_by_key(|line| Reverse(line.level));
     let more = lines.len().saturating_sub(LISTED);
     lines.truncate(LISTED);
     let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
@@ -361,7 +362,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
                 level,
                 subject: format!("{}/{}", running.machine.namespace, running.machine.name),
                 text: format!("is stranded. {why}"),
-                href: format!("{}#machines", PATH),
+                href: format!("{PATH}#machines"),
             }
         })
         .take(LISTED)
@@ -374,7 +375,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
                 stale => format!("{stale} virtual machines"),
             },
             text: "would get a newer CPU model if they were restarted.".to_owned(),
-            href: format!("{}#machines", PATH),
+            href: format!("{PATH}#machines"),
         });
     }
     Some(Standing {

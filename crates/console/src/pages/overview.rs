@@ -8,6 +8,7 @@ use axum::response::Response;
 use axum::routing::get;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
+use std::cmp::Reverse;
 
 use super::{Level, Notice, PAGES, Page, Standing};
 use crate::error::Problem;
@@ -79,7 +80,7 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
         })
         .collect();
     // The worst first; among equals as the jobs tell them.
-    notices.sort_by(|(_, one), (_, other)| other.level.cmp(&one.level));
+    notices.sort_by_key(|(_, notice)| Reverse(notice.level));
     Page::html(&Overview {
         layout: visitor.layout("Overview", PAGE.path),
         picture: nodes.map(|nodes| Picture::of(&nodes)),

@@ -333,7 +333,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
 mod tests {
     use super::*;
 
-    fn pod(extra: Value) -> Pod {
+    fn pod(extra: &Value) -> Pod {
         let mut pod = json!({
             "metadata": { "name": "p", "namespace": "n" },
             "spec": { "containers": [{ "name": "c", "image": "x", "env": [{ "name": "A", "value": "s" }] }] },
@@ -351,19 +351,19 @@ mod tests {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let state = |pod: &Pod, stuck| waiting(pod, stuck, now).map(|it| it.state);
         let gated = json!({ "spec": { "schedulingGates": [{ "name": GATE }] } });
-        assert_eq!(state(&pod(json!({})), None), None);
-        assert_eq!(state(&pod(json!({})), Some("why")), Some("Cannot run"));
-        assert_eq!(state(&pod(gated.clone()), None), Some("Held"));
+        assert_eq!(state(&pod(&json!({})), None), None);
+        assert_eq!(state(&pod(&json!({})), Some("why")), Some("Cannot run"));
+        assert_eq!(state(&pod(&gated), None), Some("Held"));
         let mut refused = gated;
         refused["metadata"] = json!({ "annotations": { WHY: "no node" } });
-        assert_eq!(state(&pod(refused), None), Some("Refused"));
+        assert_eq!(state(&pod(&refused), None), Some("Refused"));
         let placed = json!({ "spec": { "nodeName": "x" } });
-        assert_eq!(state(&pod(placed), Some("why")), None);
+        assert_eq!(state(&pod(&placed), Some("why")), None);
     }
 
     #[test]
     fn what_is_in_containers_is_not_kept() {
-        let mut pod = pod(json!({ "metadata": { "annotations": { "a": "b", WHY: "c" } } }));
+        let mut pod = pod(&json!({ "metadata": { "annotations": { "a": "b", WHY: "c" } } }));
         pod.trim();
         assert_eq!(pod.annotations().len(), 1);
         let kept = json!(pod.spec);

@@ -1,5 +1,7 @@
 //! Signing in and out, with Kubernetes alone.
 
+use http::uri::PathAndQuery;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use askama::Template;
@@ -71,7 +73,10 @@ pub(crate) fn path(next: &str) -> String {
         match byte {
             b'/' | b'-' | b'_' | b'.' => path.push(char::from(byte)),
             _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
-            _ => path.push_str(&format!("%{byte:02X}")),
+            // A String takes everything.
+            _ => {
+                let _ = write!(path, "%{byte:02X}");
+            }
         }
     }
     path
@@ -80,7 +85,7 @@ pub(crate) fn path(next: &str) -> String {
 fn layout(console: &Console, parts: &Parts, title: &str) -> Layout {
     Layout {
         theme: theme(parts),
-        here: local(parts.uri.path_and_query().map(|it| it.as_str())).to_owned(),
+        here: local(parts.uri.path_and_query().map(PathAndQuery::as_str)).to_owned(),
         version: console.shared().options.version.clone(),
         ..Layout::bare(title)
     }

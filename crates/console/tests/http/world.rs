@@ -217,12 +217,12 @@ impl Browser {
     }
 
     /// A request as a browser sends it.
-    pub(crate) fn request(&self, method: Method, path: &str) -> http::request::Builder {
+    pub(crate) fn request(&self, method: &Method, path: &str) -> http::request::Builder {
         let mut request = Request::builder()
             .method(method.clone())
             .uri(format!("http://{}{path}", self.address))
             .header(HOST, self.address.to_string());
-        if method == Method::POST {
+        if *method == Method::POST {
             request = request
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .header(ORIGIN, format!("http://{}", self.address));
@@ -267,7 +267,7 @@ impl Browser {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
-        let request = self.request(Method::GET, path);
+        let request = self.request(&Method::GET, path);
         self.send(request, String::new()).await
     }
 
@@ -283,7 +283,7 @@ impl Browser {
         path: &str,
         fields: &[(&str, &str)],
     ) -> anyhow::Result<Answer> {
-        let request = self.request(Method::POST, path);
+        let request = self.request(&Method::POST, path);
         self.send(request, form(fields)).await
     }
 

@@ -79,19 +79,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         Ok::<_, importer::Error>((inspection, chosen))
     })?;
-    let text = match arguments.output {
-        Some(form) => {
-            let what = "writing the result";
-            let mut value = serde_json::to_value(&inspection).context(what)?;
-            if let Some(chosen) = &chosen {
-                value["chosen"] = serde_json::to_value(chosen).context(what)?;
-            }
-            form.write(&value)?
+    let text = if let Some(form) = arguments.output {
+        let what = "writing the result";
+        let mut value = serde_json::to_value(&inspection).context(what)?;
+        if let Some(chosen) = &chosen {
+            value["chosen"] = serde_json::to_value(chosen).context(what)?;
         }
-        None => {
-            let chosen = chosen.as_ref().map(Chosen::render);
-            render(&inspection) + &chosen.unwrap_or_default()
-        }
+        form.write(&value)?
+    } else {
+        let chosen = chosen.as_ref().map(Chosen::render);
+        render(&inspection) + &chosen.unwrap_or_default()
     };
     exit::print(&text)?;
     chosen.map_or(Ok(()), |chosen| chosen.outcome(&printable(&name)))

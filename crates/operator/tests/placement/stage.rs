@@ -113,7 +113,7 @@ impl Stage {
         let mut settings = oci::Settings::new(Roots::none());
         settings.retry.first = Duration::from_millis(20);
         let hosts = self.hosts.iter();
-        let routes = hosts.fold(Routes::direct(), |routes, host| routes.with_plain(host));
+        let routes = hosts.fold(Routes::direct(), Routes::with_plain);
         Registries::new(oci::Client::new(settings, routes), Keyring::anonymous())
     }
 

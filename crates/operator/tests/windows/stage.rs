@@ -11,7 +11,7 @@ use fleet::{Fleet, Options};
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use operator::Job;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
@@ -200,7 +200,7 @@ impl Stage {
         let wanted: BTreeSet<String> = wanted.iter().map(|&name| name.to_owned()).collect();
         wait_until(&format!("classes are {wanted:?}"), PATIENCE, async || {
             let classes = self.classes().list(&ListParams::default()).await?;
-            let names: BTreeSet<String> = classes.iter().map(|it| it.name_any()).collect();
+            let names: BTreeSet<String> = classes.iter().map(ResourceExt::name_any).collect();
             Ok((names == wanted).then_some(()))
         })
         .await

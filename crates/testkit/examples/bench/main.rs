@@ -186,7 +186,7 @@ async fn main() -> anyhow::Result<()> {
             rounds: arguments.looks.max(1),
         };
         release::measure(size, &mut report)?;
-        release::flips(size, &mut report).await?;
+        Box::pin(release::flips(size, &mut report)).await?;
         return report.print();
     }
     measure(

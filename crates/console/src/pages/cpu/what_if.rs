@@ -80,7 +80,7 @@ impl WhatIf {
                 index: &index,
                 policy,
             };
-            Outcome::of(what_if(now, then, machines))
+            Outcome::of(&what_if(now, then, machines))
         });
         Self {
             nodes: names
@@ -114,7 +114,7 @@ fn copied(world: &World, name: &str) -> Option<NodeFacts> {
 }
 
 impl Outcome {
-    fn of(outcome: cpumodel::what_if::Outcome) -> Self {
+    fn of(outcome: &cpumodel::what_if::Outcome) -> Self {
         let (before, after) = (&outcome.before, &outcome.after);
         let pair = |name, of: fn(&Totals) -> u32| (name, of(before), of(after));
         let totals = vec![
