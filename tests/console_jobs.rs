@@ -61,8 +61,9 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
         .inspect("cpu-what-if", "/cpu?remove=rome-1&count=1")
         .await?;
 
+    browser.open("/release").await?;
+    browser.says("operators report images").await?;
     browser.inspect("release", "/release").await?;
-    browser.says("clusterversions").await?;
 
     server.ask(&[
         "create",

@@ -95,6 +95,11 @@ fn what_is_left_alone_is_refused_by_its_node_and_reported() {
     let report = cluster.medley(&["place", "report"]);
     assert!(report.contains("default/off: it is on node "), "{report}");
 
+    // The same image, with nothing said about where it goes.
+    cluster.run("on", "arm64-only", "{}");
+    let node = cluster.runs_on("on");
+    assert!(node.starts_with("arm-"), "{node}");
+
     // One line says which Windows; the class brings the rest.
     until("there are classes", || {
         let classes = cluster.server.ask(&["get", "runtimeclasses", "-o", "name"]);

@@ -252,6 +252,7 @@ async fn the_way_to_a_release_is_shown_with_its_operators() -> anyhow::Result<()
             None,
             json!({
                 "metadata": { "name": name, "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" } },
+                "spec": {},
                 "status": {
                     "versions": [{ "name": "operator", "version": version }],
                     "conditions": [

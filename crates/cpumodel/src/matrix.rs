@@ -116,7 +116,10 @@ fn rows(index: &Index, nodes: &[&Indexed], ids: &[ModelId]) -> Vec<Row> {
             }
         })
         .collect();
-    let models = |row: &Row| row.support.iter().filter(|count| **count > 0).count();
-    rows.sort_by_key(|row| std::cmp::Reverse(models(row)));
+    // Columns begin with the best model: of rows with as many, the one with better ones comes first.
+    rows.sort_by_cached_key(|row| {
+        let has: Vec<bool> = row.support.iter().map(|count| *count > 0).collect();
+        std::cmp::Reverse((has.iter().filter(|has| **has).count(), has))
+    });
     rows
 }

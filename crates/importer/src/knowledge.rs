@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt as _, stream};
 use oci::{Client, Image, Keyring};
 use placement::{Knowledge, Uninspectable};
-use platform::Source;
+use platform::{Reference, Source};
 
 use crate::{platforms, told};
 
@@ -33,8 +33,9 @@ async fn look_at(name: &str, client: &Client, keyring: Arc<Keyring>) -> Knowledg
     let cannot = |message: String, passing: bool| {
         Knowledge::Uninspectable(Uninspectable { message, passing })
     };
-    let source: Source = match name.parse() {
-        Ok(source) => source,
+    // What a pod names is in a registry, whatever it looks like: no file is read because of it.
+    let source = match name.parse::<Reference>() {
+        Ok(reference) => Source::Registry(reference),
         Err(error) => return cannot(told(&error), false),
     };
     let inspected = async {

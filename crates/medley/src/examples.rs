@@ -27,6 +27,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["medley console", "medley console --listen 127.0.0.1:8080"],
     ),
     (
+        "cri",
+        &[
+            "medley cri",
+            "medley cri --backend unix:///run/containerd/containerd.sock",
+        ],
+    ),
+    (
+        "node-config containerd",
+        &[
+            "medley node-config containerd",
+            "medley node-config containerd --build 10.0.17763 --build 10.0.20348",
+        ],
+    ),
+    (
         "webhook",
         &[
             "medley webhook --register service=medley-system/medley-webhook",
