@@ -29,7 +29,9 @@ use addresses::PodAddresses;
 use advance::{Clock, Facts, Said, advance};
 use behaviour::Behaviour;
 pub use behaviour::{EverythingRuns, Outcome, Runtime};
-use pull::{Puller, Sandbox};
+pub(crate) use pull::Puller;
+
+use pull::Sandbox;
 
 /// Pods looked at at the same time.
 const WORKERS: usize = 48;
@@ -40,6 +42,7 @@ pub(crate) async fn start(
     client: Client,
     speed: f64,
     runtime: Arc<dyn Runtime>,
+    puller: Option<Puller>,
 ) {
     let pods = manager.cache::<Pod>();
     let nodes = manager.cache::<Node>();
@@ -64,7 +67,7 @@ pub(crate) async fn start(
         nodes: nodes.clone(),
         claims: claims.clone(),
         classes: manager.cache(),
-        puller: Puller::default(),
+        puller,
         by_node: by_node.clone(),
         events: manager.events("kubelet"),
         addresses: Mutex::default(),
@@ -134,7 +137,7 @@ struct Shared {
     nodes: Cache<Node>,
     claims: Cache<PersistentVolumeClaim>,
     classes: Cache<RuntimeClass>,
-    puller: Puller,
+    puller: Option<Puller>,
     by_node: Index<Pod>,
     events: Events,
     addresses: Mutex<PodAddresses>,
@@ -170,7 +173,10 @@ impl Shared {
             .and_then(|it| it.runtime_class_name.as_ref());
         let class = class.map(|name| (name.as_str(), self.classes.get("", name)));
         let sandbox = Sandbox::new(class, &node);
-        let pulls = self.puller.pull(&pod, &node, &sandbox).await;
+        let pulls = match &self.puller {
+            Some(puller) => puller.pull(&pod, &node, &sandbox).await,
+            None => HashMap::new(),
+        };
         let next = self.next(&pod, &node, uid, &sandbox, &pulls);
         for said in &next.said {
             self.say(&pod, &node, said);

@@ -62,6 +62,9 @@ pub struct Options {
     pub speed: f64,
     /// What becomes of containers.
     pub runtime: Arc<dyn Runtime>,
+    /// Whether nodes ask registries on this machine what images are for, and refuse those that are not for
+    /// them.
+    pub pulls: bool,
     /// The other people's operators to install and run.
     pub operators: Option<operators::Installed>,
     /// Whether to run a registry on this machine, with images of boot disks. With releases there is one in
@@ -89,6 +92,7 @@ impl Options {
             fleet: None,
             speed: 1.0,
             runtime: Arc::new(EverythingRuns),
+            pulls: true,
             operators: None,
             registry: false,
         }
@@ -118,7 +122,8 @@ pub async fn start(manager: &Manager, options: Options) -> Result<Started, Error
     };
     storage::start(manager, storage).await?;
     scheduler::start(manager, scheduler).await;
-    kubelet::start(manager, kubelet, options.speed, options.runtime).await;
+    let puller = options.pulls.then(kubelet::Puller::default);
+    kubelet::start(manager, kubelet, options.speed, options.runtime, puller).await;
     let releases = options.operators.is_some_and(|it| it.release);
     let opened = if options.registry || releases {
         Some(registry::Opened::new(&operators).await?)

@@ -74,7 +74,7 @@ impl Sandbox {
 }
 
 /// Asks registries on this machine.
-pub(super) struct Puller {
+pub(crate) struct Puller {
     client: Client,
     keyring: Arc<Keyring>,
     /// Registries that were met; none of them has to prove who it is.

@@ -71,6 +71,8 @@ impl Stage {
         let options = Options {
             fleet: Some(Fleet::parse(FLEET)?),
             speed: 100.0,
+            // What registries are asked is counted.
+            pulls: false,
             ..Options::new(client)
         };
         fleet::start(&others, options).await?;
