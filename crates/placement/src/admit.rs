@@ -137,7 +137,7 @@ pub fn gated(pod: &Value, unknown: &[Used]) -> Value {
     let images: Vec<&str> = unknown.iter().map(|used| used.image.as_str()).collect();
     remark(
         &mut changed,
-        "Waiting",
+        names::WAITING,
         &format!("somebody looks what {} is for", images.join(", ")),
     );
     changed

@@ -42,6 +42,9 @@ pub const PLATFORM_TAINTS: [&str; 5] = [
     "windows",
 ];
 
+/// How the reason of a pod begins whose images are being looked at.
+pub const WAITING: &str = "Waiting";
+
 /// Who made an object, as a label.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The value for what Medley makes. Without it an object is somebody else's, whatever it is called.

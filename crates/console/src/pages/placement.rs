@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use kube::ResourceExt as _;
 use machinery::time::human_duration;
-use placement::names::{ARCHITECTURE, GATE, OS, WHY};
+use placement::names::{ARCHITECTURE, GATE, OS, WAITING, WHY};
 use placement::{Cluster, Coverage, Knowledge, Settings, images, survey};
 use serde_json::{Value, json};
 
@@ -261,6 +261,7 @@ fn waiting(pod: &Pod, stuck: Option<&str>, now: jiff::Timestamp) -> Option<Waiti
     let is_held = gates.any(|gate| gate.name == GATE);
     let told = pod.annotations().get(WHY);
     let (level, state, why) = match (is_held, told, stuck) {
+        (true, Some(why), _) if why.starts_with(WAITING) => (Level::Busy, "Held", why.clone()),
         (true, Some(why), _) => (Level::Bad, "Refused", why.clone()),
         (_, _, Some(why)) => (Level::Bad, "Cannot run", why.to_owned()),
         (true, None, None) => (
@@ -354,6 +355,9 @@ mod tests {
         assert_eq!(state(&pod(&json!({})), None), None);
         assert_eq!(state(&pod(&json!({})), Some("why")), Some("Cannot run"));
         assert_eq!(state(&pod(&gated), None), Some("Held"));
+        let mut looked_at = gated.clone();
+        looked_at["metadata"] = json!({ "annotations": { WHY: "Waiting: somebody looks" } });
+        assert_eq!(state(&pod(&looked_at), None), Some("Held"));
         let mut refused = gated;
         refused["metadata"] = json!({ "annotations": { WHY: "no node" } });
         assert_eq!(state(&pod(&refused), None), Some("Refused"));

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as Standard;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use placement::names::{GATE, WHY};
+use placement::names::{GATE, WAITING, WHY};
 use serde_json::Value;
 
 use super::Name;
@@ -80,8 +80,8 @@ fn is_held(pod: &Pod) -> bool {
 fn object(pod: &Pod) -> Object {
     let why = pod.annotations().get(WHY);
     let (state, reason) = match why {
-        Some(_) => (State::Attention, "Refused"),
-        None => (State::Progressing, "Held"),
+        Some(why) if !why.starts_with(WAITING) => (State::Attention, "Refused"),
+        _ => (State::Progressing, "Held"),
     };
     let mut object = Object::new("Pod", pod.name_any(), state);
     object.namespace = pod.namespace();
