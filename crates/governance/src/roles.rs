@@ -109,6 +109,16 @@ pub fn webhook_rules() -> Vec<PolicyRule> {
     ]
 }
 
+/// What the admission check may do in its own namespace: keep the authorities of its certificates in a
+/// Secret of this name. Creating cannot be limited to a name.
+pub fn webhook_namespace_rules(secret: &str) -> Vec<PolicyRule> {
+    let kept = PolicyRule {
+        resource_names: Some(vec![secret.to_owned()]),
+        ..rule("", &["secrets"], &["get", "update"])
+    };
+    vec![kept, rule("", &["secrets"], &["create"])]
+}
+
 /// The roles of people, each with what the one before has.
 ///
 /// Like the editor, the approver is part of nothing: a plan may restart every node.

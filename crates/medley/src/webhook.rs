@@ -5,17 +5,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Certificates, Checks, Layer, Reach, SelfMade};
+use ::webhook::{Certificates, Checks, Keeper, Layer, Reach, SelfMade, Trust};
 use anyhow::{Context as _, bail};
 use clap::Args;
+use kube::Client;
 use operator::{Job, Registries};
 
 use crate::cluster::ClusterArguments;
 use crate::images::registry::RegistryArguments;
+use crate::run::own_namespace;
 use crate::{exit, runtime};
 
-/// How often certificates are looked at; whoever renews them does so long before they expire.
+/// How often files of certificates are looked at; whoever renews them does so long before they expire.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How often shared authorities are looked at: far more often than one takes to be used.
+const AUTHORITIES: Duration = Duration::from_mins(1);
 
 /// Check who may approve plans, and record who did; check what images are made of; choose CPU models;
 /// say where pods go.
@@ -25,7 +29,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 /// leave the choice of their CPU model to Medley; while this does not run, those wait. About images it
 /// asks where --controllers names their layers, and about pods where it names placement; it goes on if
 /// nobody answers. Certificates are made anew
-/// at every start unless files are named; several replicas need files.
+/// at every start; several replicas need files of their own, or a Secret that they share.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -50,6 +54,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", requires_all = ["tls_cert", "register"])]
     tls_ca: Option<PathBuf>,
 
+    /// Make certificates, and keep the authorities that sign them in this Secret, so that all replicas are
+    /// trusted alike. It is made if it is not there; certificates and authorities are renewed in time.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "register",
+        conflicts_with = "tls_cert"
+    )]
+    tls_secret: Option<String>,
+
+    /// The namespace of that Secret.
+    /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
+    #[arg(long, value_name = "NAME", requires = "tls_secret")]
+    namespace: Option<String>,
+
     /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
     #[arg(long, value_name = "WHERE")]
     register: Option<Reach>,
@@ -65,7 +84,7 @@ pub(crate) struct Arguments {
     controllers: Option<Vec<Job>>,
 }
 
-/// What is checked for jobs, besides approvals.
+/// What is checked for jobs.
 pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
     let layer = |job: &Job| match job {
         Job::Governance | Job::CpuModels | Job::Release | Job::Placement | Job::RuntimeClasses => {
@@ -77,6 +96,7 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
         Job::ImagesVm => Some(Layer::Vm),
     };
     Checks {
+        approvals: jobs.contains(&Job::Governance),
         layers: jobs.iter().filter_map(layer).collect(),
         cpu_models: jobs.contains(&Job::CpuModels),
         placement: jobs.contains(&Job::Placement).then(|| registries.clone()),
@@ -85,22 +105,24 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
 
 /// Checks until it is asked to stop.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (certificates, authority) = certificates(arguments)?;
     let registries = arguments.registry.registries()?;
+    let origin = origin(arguments)?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         let client = arguments.cluster.client().await?;
-        let running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
+        let (certificates, authority) = match origin {
+            Origin::Files(certificates, authority) => (certificates, authority),
+            Origin::Ours(reach) => (made(arguments, &client, reach).await?, None),
+        };
+        let mut running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
         running.use_registries(registries.clone());
-        if let Some(reach) = &arguments.register {
+        let trust = authority.as_ref().or(running.trust()).cloned();
+        if let (Some(reach), Some(trust)) = (&arguments.register, trust) {
             let standard = || Job::STANDARD.to_vec();
             let jobs = arguments.controllers.clone().unwrap_or_else(standard);
             let jobs: BTreeSet<Job> = jobs.into_iter().collect();
-            if jobs.contains(&Job::Governance) {
-                ::webhook::register(&client, &authority, reach).await?;
-            }
             let checks = checks(&jobs, &registries);
-            ::webhook::register_checks(&client, &authority, reach, &checks, &running).await?;
+            ::webhook::register_checks(&client, &trust, reach, &checks, &mut running).await?;
         }
         exit::print("ready\n")?;
         stop.await;
@@ -109,32 +131,52 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
-/// What to serve with, and whom the API server has to trust.
-fn certificates(arguments: &Arguments) -> anyhow::Result<(Certificates, String)> {
-    match (&arguments.tls_cert, &arguments.tls_key, &arguments.register) {
-        (Some(certificate), Some(key), register) => {
-            let authority = match (&arguments.tls_ca, register) {
-                (Some(path), _) => std::fs::read_to_string(path)
-                    .with_context(|| format!("reading the authority {}", path.display()))?,
-                (None, None) => String::new(),
-                (None, Some(_)) => bail!(
-                    "--register has to tell the API server whom to trust; name the authority of --tls-cert with --tls-ca PATH"
-                ),
-            };
-            let files = Certificates::Files {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                every: RENEWAL,
-            };
-            Ok((files, authority))
+/// Where the certificate comes from.
+enum Origin<'a> {
+    /// Files, and whom the API server has to trust if it is to be told.
+    Files(Certificates, Option<Trust>),
+    /// It is made here, for where the API server asks.
+    Ours(&'a Reach),
+}
+
+fn origin(arguments: &Arguments) -> anyhow::Result<Origin<'_>> {
+    let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) else {
+        return arguments.register.as_ref().map(Origin::Ours).context(
+            "nobody would trust a certificate that nobody knows; register the check with --register WHERE, or name a certificate with --tls-cert and --tls-key",
+        );
+    };
+    let trust = match (&arguments.tls_ca, &arguments.register) {
+        (Some(path), _) => {
+            let authority = std::fs::read_to_string(path)
+                .with_context(|| format!("reading the authority {}", path.display()))?;
+            Some(Trust::fixed(authority))
         }
-        (_, _, Some(reach)) => {
-            let own = SelfMade::new(&reach.names())?;
-            let authority = own.authority().to_owned();
-            Ok((Certificates::SelfMade(own), authority))
-        }
-        _ => bail!(
-            "nobody would trust a certificate that nobody knows; register the check with --register WHERE, or name a certificate with --tls-cert and --tls-key"
+        (None, None) => None,
+        (None, Some(_)) => bail!(
+            "--register has to tell the API server whom to trust; name the authority of --tls-cert with --tls-ca PATH"
         ),
-    }
+    };
+    let files = Certificates::Files {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        every: RENEWAL,
+    };
+    Ok(Origin::Files(files, trust))
+}
+
+/// A certificate of our own, for where the API server asks.
+async fn made(
+    arguments: &Arguments,
+    client: &Client,
+    reach: &Reach,
+) -> anyhow::Result<Certificates> {
+    let Some(secret) = &arguments.tls_secret else {
+        return Ok(Certificates::SelfMade(SelfMade::new(&reach.names())?));
+    };
+    let namespace = arguments.namespace.clone().unwrap_or_else(own_namespace);
+    let keeper = Keeper::open(client.clone(), &namespace, secret, reach.names()).await?;
+    Ok(Certificates::Shared {
+        keeper,
+        every: AUTHORITIES,
+    })
 }

@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 const NAMESPACE: &str = "medley-system";
 const WEBHOOK: &str = "medley-webhook";
+/// The Secret with the authorities that sign the certificates of the admission check.
+const AUTHORITY: &str = "medley-webhook-authority";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Profiles that an installation has to switch on.
@@ -134,7 +136,11 @@ fn installation() -> Vec<Value> {
     });
     let check = json!({
         "name": "webhook",
-        "args": ["webhook", format!("--register=service={NAMESPACE}/{WEBHOOK}")],
+        "args": [
+            "webhook",
+            format!("--register=service={NAMESPACE}/{WEBHOOK}"),
+            format!("--tls-secret={AUTHORITY}"),
+        ],
         "ports": [{ "name": "webhook", "containerPort": 9443 }],
         "livenessProbe": probe("/healthz", 9443, "HTTPS"),
         "readinessProbe": probe("/readyz", 9443, "HTTPS"),
@@ -152,8 +158,8 @@ fn installation() -> Vec<Value> {
         account(WEBHOOK),
         // Of two, one leads and the other waits.
         deployment(OPERATOR, 2, &json!({ "type": "RollingUpdate" }), operator),
-        // Keys are made anew at every start, so that two at a time would not be trusted alike.
-        deployment(WEBHOOK, 1, &json!({ "type": "Recreate" }), check),
+        // All of them answer, with certificates of authorities that they share.
+        deployment(WEBHOOK, 2, &json!({ "type": "RollingUpdate" }), check),
         json!({
             "apiVersion": "v1",
             "kind": "Service",
@@ -233,20 +239,17 @@ fn operator() -> Result<Vec<Value>, Failure> {
     let registry = Registry::new(standard.cloned().collect());
     let rules = Job::STANDARD.iter().flat_map(|job| job.rules(&registry));
     let mut objects = granted(OPERATOR, OPERATOR, rules.collect())?;
-    objects.push(json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
-        "metadata": { "name": OPERATOR, "namespace": NAMESPACE },
-        "rules": roles::operator_namespace_rules(),
-    }));
-    objects.push(binding("Role", OPERATOR, OPERATOR));
+    objects.extend(granted_at_home(OPERATOR, &roles::operator_namespace_rules()));
     Ok(objects)
 }
 
 fn webhook() -> Result<Vec<Value>, Failure> {
     let mut rules = roles::webhook_rules();
     rules.extend(cpumodel::roles::webhook_rules());
-    granted(WEBHOOK, WEBHOOK, rules)
+    let mut objects = granted(WEBHOOK, WEBHOOK, rules)?;
+    let at_home = roles::webhook_namespace_rules(AUTHORITY);
+    objects.extend(granted_at_home(WEBHOOK, &at_home));
+    Ok(objects)
 }
 
 /// What the operator may do besides, for a profile that not everybody wants.
@@ -316,6 +319,17 @@ fn users() -> Result<Vec<Value>, Failure> {
 fn granted(name: &str, account: &str, rules: Vec<PolicyRule>) -> Result<Vec<Value>, Failure> {
     let role = serde_json::to_value(cluster_role(name, rules))?;
     Ok(vec![role, binding("ClusterRole", name, account)])
+}
+
+/// A role of an account in the namespace of the installation.
+fn granted_at_home(account: &str, rules: &[PolicyRule]) -> [Value; 2] {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": account, "namespace": NAMESPACE },
+        "rules": rules,
+    });
+    [role, binding("Role", account, account)]
 }
 
 /// An account of the installation has a role.

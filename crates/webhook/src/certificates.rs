@@ -6,16 +6,29 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use listener::stopped;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
+use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::authority::{Authority, Keeper};
 use crate::error::Error;
+
+/// How long certificates of shared authorities live.
+const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// What is left of its life when a certificate is renewed.
+const REST: SignedDuration = SignedDuration::from_hours(10 * 24);
+/// How long those live that nobody renews: longer than any process.
+const FOR_GOOD: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+/// Clocks go apart.
+const SKEW: SignedDuration = SignedDuration::from_hours(24);
 
 /// Where the certificate comes from.
 #[derive(Debug, Clone)]
@@ -31,6 +44,36 @@ pub enum Certificates {
     },
     /// Made here.
     SelfMade(SelfMade),
+    /// Made here, and signed by authorities that all replicas share; renewed in time.
+    Shared {
+        /// Who keeps the authorities.
+        keeper: Keeper,
+        /// How often to look whether anything has to be renewed.
+        every: Duration,
+    },
+}
+
+/// Whom the API server has to trust, in PEM; it may change. Clones see the same.
+#[derive(Debug, Clone)]
+pub struct Trust(watch::Receiver<String>);
+
+impl Trust {
+    /// An authority that stays.
+    pub fn fixed(authority: impl Into<String>) -> Self {
+        Self(watch::channel(authority.into()).1)
+    }
+
+    /// Whom to trust now.
+    pub(crate) fn current(&mut self) -> String {
+        self.0.borrow_and_update().clone()
+    }
+
+    /// Ready when somebody else is to be trusted; never if that cannot be.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
 }
 
 /// A certificate made here, with an authority that signs nothing else. The keys are never written
@@ -43,7 +86,7 @@ pub struct SelfMade {
 
 /// A certificate and its key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
-struct Pair {
+pub(crate) struct Pair {
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
@@ -57,7 +100,16 @@ impl std::fmt::Debug for Pair {
 impl SelfMade {
     /// A certificate for these names and addresses.
     pub fn new(names: &[String]) -> Result<Self, Error> {
-        make(names).map_err(|source| Error::Make {
+        let now = Timestamp::now();
+        let expires = now.saturating_add(FOR_GOOD).unwrap_or(Timestamp::MAX);
+        let made = Authority::make(now, expires).and_then(|authority| {
+            let pair = issue(&authority, names, now, expires)?;
+            Ok(Self {
+                authority: authority.certificate,
+                pair,
+            })
+        });
+        made.map_err(|source| Error::Make {
             names: names.join(", "),
             source,
         })
@@ -69,15 +121,13 @@ impl SelfMade {
     }
 }
 
-fn make(names: &[String]) -> Result<SelfMade, rcgen::Error> {
-    let mut authority = CertificateParams::new(Vec::new())?;
-    authority
-        .distinguished_name
-        .push(DnType::CommonName, "medley-webhook-ca");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let authority_key = KeyPair::generate()?;
-    let authority_certificate = authority.self_signed(&authority_key)?.pem();
+/// A certificate for these names that an authority has signed.
+fn issue(
+    authority: &Authority,
+    names: &[String],
+    now: Timestamp,
+    expires: Timestamp,
+) -> Result<Pair, rcgen::Error> {
     let mut params = CertificateParams::new(names.to_vec())?;
     params
         .distinguished_name
@@ -85,40 +135,127 @@ fn make(names: &[String]) -> Result<SelfMade, rcgen::Error> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
+    (params.not_before, params.not_after) = validity(now, expires);
+    let signer = KeyPair::from_pem(&authority.key)?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, signer)?;
     let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &Issuer::new(authority, authority_key))?;
-    Ok(SelfMade {
-        authority: authority_certificate,
-        pair: Pair {
-            certificate: certificate.pem().into_bytes(),
-            key: key.serialize_pem().into_bytes(),
-        },
+    let certificate = params.signed_by(&key, &issuer)?;
+    Ok(Pair {
+        certificate: certificate.pem().into_bytes(),
+        key: key.serialize_pem().into_bytes(),
     })
+}
+
+/// From when to when a certificate is good, in whole days.
+pub(crate) fn validity(from: Timestamp, until: Timestamp) -> (OffsetDateTime, OffsetDateTime) {
+    let day = |time: Timestamp| {
+        let date = time.to_zoned(TimeZone::UTC).date();
+        // Months and days are small and positive.
+        let [month, day] = [date.month(), date.day()].map(i8::unsigned_abs);
+        date_time_ymd(date.year().into(), month, day)
+    };
+    let from = from.saturating_sub(SKEW).unwrap_or(Timestamp::MIN);
+    (day(from), day(until))
+}
+
+/// A certificate of an authority that replicas share.
+pub(crate) struct Issued {
+    pair: Pair,
+    signer: String,
+    expires: Timestamp,
+}
+
+impl Issued {
+    fn new(keeper: &Keeper, now: Timestamp) -> Result<Self, Error> {
+        let authority = keeper.signer(now).ok_or_else(|| Error::Tls {
+            what: "authority".to_owned(),
+            why: "there is none".to_owned(),
+        })?;
+        let expires = now.saturating_add(LIFE).unwrap_or(Timestamp::MAX);
+        let expires = expires.min(authority.expires);
+        let pair = issue(authority, keeper.names(), now, expires);
+        Ok(Self {
+            pair: pair.map_err(|source| Error::Make {
+                names: keeper.names().join(", "),
+                source,
+            })?,
+            signer: authority.certificate.clone(),
+            expires,
+        })
+    }
+
+    fn is_due(&self, keeper: &Keeper, now: Timestamp) -> bool {
+        let signer = keeper.signer(now).map(|it| it.certificate.as_str());
+        signer != Some(&self.signer) || self.expires.duration_since(now) < REST
+    }
 }
 
 /// The TLS settings of the moment; clones share them.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    certificates: Certificates,
-    pair: Pair,
     current: Arc<ArcSwap<ServerConfig>>,
 }
 
+/// Renews the TLS settings.
+pub(crate) enum Renewal {
+    /// Nothing has to be.
+    Never,
+    /// Files that somebody else renews.
+    Files {
+        certificate: PathBuf,
+        key: PathBuf,
+        every: Duration,
+        pair: Pair,
+    },
+    /// Certificates of shared authorities.
+    Shared {
+        keeper: Keeper,
+        every: Duration,
+        issued: Issued,
+        trust: watch::Sender<String>,
+    },
+}
+
 impl Tls {
-    /// Reads the certificate and proves that it can be used.
-    pub(crate) fn load(certificates: Certificates) -> Result<Self, Error> {
-        let pair = match &certificates {
+    /// Reads the certificate and proves that it can be used. Tells also how it is renewed and, if it was
+    /// made here, whom to trust.
+    pub(crate) fn load(
+        certificates: Certificates,
+    ) -> Result<(Self, Renewal, Option<Trust>), Error> {
+        let (pair, renewal, trust) = match certificates {
             Certificates::Files {
-                certificate, key, ..
-            } => read(certificate, key)?,
-            Certificates::SelfMade(own) => own.pair.clone(),
+                certificate,
+                key,
+                every,
+            } => {
+                let pair = read(&certificate, &key)?;
+                let renewal = Renewal::Files {
+                    certificate,
+                    key,
+                    every,
+                    pair: pair.clone(),
+                };
+                (pair, renewal, None)
+            }
+            Certificates::SelfMade(own) => {
+                let trust = Trust::fixed(own.authority);
+                (own.pair, Renewal::Never, Some(trust))
+            }
+            Certificates::Shared { keeper, every } => {
+                let issued = Issued::new(&keeper, Timestamp::now())?;
+                let pair = issued.pair.clone();
+                let (trust, trusted) = watch::channel(keeper.bundle());
+                let renewal = Renewal::Shared {
+                    keeper,
+                    every,
+                    issued,
+                    trust,
+                };
+                (pair, renewal, Some(Trust(trusted)))
+            }
         };
         let current = Arc::new(ArcSwap::from_pointee(settings(&pair)?));
-        Ok(Self {
-            certificates,
-            pair,
-            current,
-        })
+        Ok((Self { current }, renewal, trust))
     }
 
     /// What a new connection gets.
@@ -126,38 +263,69 @@ impl Tls {
         self.current.load_full()
     }
 
-    /// Follows the files. What cannot be used is passed over: the former certificate may still be
+    /// Renews until it is stopped. What cannot be used is passed over: the former certificate may still be
     /// good, and half of a new pair is nothing unusual while it is being written.
-    pub(crate) async fn follow(mut self, mut stopping: watch::Receiver<bool>) {
-        let Certificates::Files {
-            certificate,
-            key,
-            every,
-        } = self.certificates
-        else {
-            return;
+    pub(crate) async fn follow(self, mut renewal: Renewal, mut stopping: watch::Receiver<bool>) {
+        let every = match renewal {
+            Renewal::Never => return,
+            Renewal::Files { every, .. } | Renewal::Shared { every, .. } => every,
         };
         loop {
             tokio::select! {
                 () = stopped(&mut stopping) => return,
                 () = tokio::time::sleep(every) => {}
             }
-            let pair = match read(&certificate, &key) {
-                Ok(pair) if pair == self.pair => continue,
-                Ok(pair) => pair,
-                Err(error) => {
-                    warn!(%error, "the certificate cannot be read again");
-                    continue;
-                }
-            };
-            match settings(&pair) {
-                Ok(settings) => {
-                    info!(certificate = %certificate.display(), "using a new certificate");
-                    self.current.store(Arc::new(settings));
-                }
-                Err(error) => warn!(%error, "the new certificate cannot be used"),
+            match renewal.next().await {
+                Ok(None) => {}
+                Ok(Some(pair)) => match settings(&pair) {
+                    Ok(settings) => {
+                        info!("using a new certificate");
+                        self.current.store(Arc::new(settings));
+                    }
+                    Err(error) => warn!(%error, "the new certificate cannot be used"),
+                },
+                Err(error) => warn!(%error, "the certificate cannot be renewed; trying again"),
             }
-            self.pair = pair;
+        }
+    }
+}
+
+impl Renewal {
+    /// The certificate to use from now on, if it is another.
+    async fn next(&mut self) -> Result<Option<Pair>, Error> {
+        match self {
+            Self::Never => Ok(None),
+            Self::Files {
+                certificate,
+                key,
+                pair,
+                ..
+            } => {
+                let now = read(certificate, key)?;
+                let changed = now != *pair;
+                pair.clone_from(&now);
+                Ok(changed.then_some(now))
+            }
+            Self::Shared {
+                keeper,
+                issued,
+                trust,
+                ..
+            } => {
+                let now = Timestamp::now();
+                keeper.look(now).await?;
+                let bundle = keeper.bundle();
+                trust.send_if_modified(|told| {
+                    let changed = *told != bundle;
+                    *told = bundle;
+                    changed
+                });
+                if !issued.is_due(keeper, now) {
+                    return Ok(None);
+                }
+                *issued = Issued::new(keeper, now)?;
+                Ok(Some(issued.pair.clone()))
+            }
         }
     }
 }

@@ -14,6 +14,7 @@
 //! what is wrong with them is told later then, by the controllers.
 
 mod access;
+mod authority;
 mod certificates;
 mod cpu;
 mod error;
@@ -24,15 +25,18 @@ mod review;
 mod serve;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use kube::Client;
+use listener::stopped;
 use placewatch::Registries;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::warn;
 
-pub use certificates::{Certificates, SelfMade};
+pub use authority::Keeper;
+pub use certificates::{Certificates, SelfMade, Trust};
 pub use error::Error;
 pub use images::Layer;
 pub use register::{Reach, register};
@@ -44,12 +48,15 @@ use review::Reviewer;
 
 /// Where reviews are answered.
 pub const PATH: &str = "/admit";
+/// How long to wait before a registration that did not pass is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// A check that runs; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
     reviewer: Reviewer,
+    trust: Option<Trust>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
@@ -58,6 +65,11 @@ impl Running {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whom the API server has to trust, where the certificate was made here.
+    pub fn trust(&self) -> Option<&Trust> {
+        self.trust.as_ref()
     }
 
     /// Where this machine reaches it.
@@ -98,7 +110,7 @@ pub async fn serve(
     address: SocketAddr,
     certificates: Certificates,
 ) -> Result<Running, Error> {
-    let tls = Tls::load(certificates)?;
+    let (tls, renewal, trust) = Tls::load(certificates)?;
     let listener = TcpListener::bind(address)
         .await
         .map_err(|source| Error::Listen { address, source })?;
@@ -107,43 +119,81 @@ pub async fn serve(
         .map_err(|source| Error::Listen { address, source })?;
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(tls.clone().follow(stopped.clone()));
+    tasks.spawn(tls.clone().follow(renewal, stopped.clone()));
     let reviewer = Reviewer::new(client);
     tasks.spawn(serve::listen(listener, tls, reviewer.clone(), stopped));
     Ok(Running {
         address,
         reviewer,
+        trust,
         stop,
         tasks,
     })
 }
 
-/// Has the API server ask what is checked besides approvals; returns when it can be answered.
+/// Has the API server ask what is checked; returns when it can be answered. It is told anew when it has to
+/// trust somebody else.
 pub async fn register_checks(
+    client: &Client,
+    trust: &Trust,
+    reach: &Reach,
+    checks: &Checks,
+    running: &mut Running,
+) -> Result<(), Error> {
+    let mut trust = trust.clone();
+    if checks.cpu_models {
+        running.follow_nodes().await;
+    }
+    tell(client, &trust.current(), reach, checks).await?;
+    if let Some(registries) = &checks.placement {
+        let placements = &running.reviewer.placements;
+        placements.use_registries(registries.clone());
+        placements.register(client, &trust, reach).await?;
+    }
+    let (client, reach, checks) = (client.clone(), reach.clone(), checks.clone());
+    let mut stopping = running.stop.subscribe();
+    let telling = async move {
+        loop {
+            trust.changed().await;
+            while let Err(error) = tell(&client, &trust.current(), &reach, &checks).await {
+                warn!(%error, "the checks cannot be registered anew; trying again");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    };
+    running.tasks.spawn(async move {
+        tokio::select! {
+            () = stopped(&mut stopping) => {}
+            () = telling => {}
+        }
+    });
+    Ok(())
+}
+
+/// Registers what depends on nothing but whom to trust.
+async fn tell(
     client: &Client,
     authority: &str,
     reach: &Reach,
     checks: &Checks,
-    running: &Running,
 ) -> Result<(), Error> {
+    if checks.approvals {
+        register(client, authority, reach).await?;
+    }
     if !checks.layers.is_empty() {
         register_images(client, authority, reach, &checks.layers).await?;
     }
     if checks.cpu_models {
-        running.follow_nodes().await;
         register_cpu_models(client, authority, reach).await?;
-    }
-    if let Some(registries) = &checks.placement {
-        let placements = &running.reviewer.placements;
-        placements.use_registries(registries.clone());
-        placements.register(client, authority, reach).await?;
     }
     Ok(())
 }
 
-/// What is checked besides approvals.
+/// What is checked.
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
+    /// Who may approve plans.
+    pub approvals: bool,
     /// What these layers of images are made of.
     pub layers: Vec<Layer>,
     /// What CPU models depend on.
@@ -160,10 +210,13 @@ pub struct Checks {
 pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
     let names = vec!["localhost".to_owned(), address.ip().to_string()];
     let own = SelfMade::new(&names)?;
-    let authority = own.authority().to_owned();
-    let running = serve(client.clone(), address, Certificates::SelfMade(own)).await?;
+    let trust = Trust::fixed(own.authority());
+    let mut running = serve(client.clone(), address, Certificates::SelfMade(own)).await?;
     let reach = Reach::Url(running.url());
-    register(&client, &authority, &reach).await?;
-    register_checks(&client, &authority, &reach, checks, &running).await?;
+    let checks = Checks {
+        approvals: true,
+        ..checks.clone()
+    };
+    register_checks(&client, &trust, &reach, &checks, &mut running).await?;
     Ok(running)
 }

@@ -27,6 +27,7 @@ use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
+use crate::certificates::Trust;
 use crate::error::Error;
 use crate::register::{Check, Reach, register_placement};
 use crate::review::{Question, Refusal, allowed, denied};
@@ -38,8 +39,6 @@ pub(crate) const PATH: &str = "/placement";
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The most images that are looked at at a time. What is more is looked at when the next pod comes.
 const LOOKS: usize = 4096;
-/// How long to wait before a registration that did not pass is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is known of the cluster and of images; clones share it. Nothing is followed before somebody asks.
 #[derive(Clone)]
@@ -108,7 +107,7 @@ impl Placements {
     pub(crate) async fn register(
         &self,
         client: &Client,
-        authority: &str,
+        trust: &Trust,
         reach: &Reach,
     ) -> Result<(), Error> {
         let world = match self.world().await {
@@ -118,25 +117,33 @@ impl Placements {
         let changed = Arc::new(Notify::new());
         let told = Arc::clone(&changed);
         world.watch.on_change(move |_| told.notify_one());
-        let mut registered = failure_policy(&world.watch);
-        register_placement(client, authority, reach, registered).await?;
-        let (client, authority, reach) = (client.clone(), authority.to_owned(), reach.clone());
+        let mut trust = trust.clone();
+        let mut registered = (failure_policy(&world.watch), trust.current());
+        register_placement(client, &registered.1, reach, registered.0).await?;
+        let (client, reach) = (client.clone(), reach.clone());
         let watch = world.watch.clone();
         world.manager.spawn(async move {
             loop {
-                changed.notified().await;
-                let wanted = failure_policy(&watch);
+                tokio::select! {
+                    () = changed.notified() => {}
+                    () = trust.changed() => {}
+                }
+                let wanted = (failure_policy(&watch), trust.current());
                 if wanted == registered {
                     continue;
                 }
-                match register_placement(&client, &authority, &reach, wanted).await {
+                let (policy, authority) = &wanted;
+                match register_placement(&client, authority, &reach, policy).await {
                     Ok(()) => {
-                        info!(failure_policy = wanted, "registered the check of pods anew");
+                        info!(
+                            failure_policy = policy,
+                            "registered the check of pods anew"
+                        );
                         registered = wanted;
                     }
                     Err(error) => {
                         warn!(%error, "the check of pods cannot be registered anew; trying again");
-                        tokio::time::sleep(AGAIN).await;
+                        tokio::time::sleep(crate::AGAIN).await;
                         changed.notify_one();
                     }
                 }

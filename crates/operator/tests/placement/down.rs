@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::images::Images;
@@ -64,6 +65,49 @@ async fn without_an_answer_pods_are_made_or_refused_as_the_policy_says() -> anyh
     stage.start_check().await?;
     stage.pod("placed", &arm, json!({})).await?;
     assert!(stage.lands("placed").await?.starts_with("arm-"));
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_that_is_too_slow_loses_no_pod() -> anyhow::Result<()> {
+    let images = Images::start().await?;
+    let stage = Stage::new(&[&images.registry.host()]).await?;
+    let arm = images.name("arm");
+    // Somebody who takes calls, and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("https://{}/placement", silent.local_addr()?);
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(stage.client());
+    let redirect = async |url: &str, policy: &str| {
+        let patch = json!([
+            { "op": "replace", "path": "/webhooks/0/clientConfig/url", "value": url },
+            { "op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 1 },
+            { "op": "replace", "path": "/webhooks/0/failurePolicy", "value": policy },
+        ]);
+        let patch = Patch::<()>::Json(serde_json::from_value(patch)?);
+        let params = PatchParams::default();
+        registrations
+            .patch("medley-placement", &params, &patch)
+            .await?;
+        anyhow::Ok(())
+    };
+    redirect(&url, "Ignore").await?;
+    testkit::wait_until("pods are made as they are", PATIENCE, async || {
+        let made = stage.make(&pod("made", &arm, &json!({})), true).await?;
+        Ok((made.code == 201 && made.object["spec"]["schedulingGates"].is_null()).then_some(()))
+    })
+    .await?;
+    redirect(&url, "Fail").await?;
+    testkit::wait_until("pods are refused", PATIENCE, async || {
+        let refused = stage.make(&pod("refused", &arm, &json!({})), true).await?;
+        Ok((refused.code >= 500).then_some(()))
+    })
+    .await?;
+    // It is back, and whoever was refused and tries again is placed.
+    stage.stop_check().await;
+    stage.start_check().await?;
+    stage.pod("refused", &arm, json!({})).await?;
+    assert!(stage.lands("refused").await?.starts_with("arm-"));
     stage.end().await;
     Ok(())
 }

@@ -208,14 +208,35 @@ impl Stage {
 
     /// Waits until there is an event about something with this reason, and shows its message.
     pub(crate) async fn told(&self, about: &str, reason: &str) -> anyhow::Result<String> {
+        self.event(about, reason, |_| true).await
+    }
+
+    /// Waits until this is told in these words, whatever was told before.
+    pub(crate) async fn told_that(
+        &self,
+        about: &str,
+        reason: &str,
+        words: &str,
+    ) -> anyhow::Result<()> {
+        let said = self.event(about, reason, |message| message == words);
+        said.await.map(drop)
+    }
+
+    async fn event(
+        &self,
+        about: &str,
+        reason: &str,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> anyhow::Result<String> {
         let events: Api<Event> = Api::all(self.client());
         wait_until(&format!("{about} is told {reason}"), PATIENCE, async || {
             let all = events.list(&ListParams::default()).await?;
-            let found = all.into_iter().find(|event| {
+            let found = all.into_iter().filter(|event| {
                 event.involved_object.name.as_deref() == Some(about)
                     && event.reason.as_deref() == Some(reason)
             });
-            Ok(found.map(|event| event.message.unwrap_or_default()))
+            let mut messages = found.map(|event| event.message.unwrap_or_default());
+            Ok(messages.find(|message| is_meant(message)))
         })
         .await
     }

@@ -1,0 +1,90 @@
+use rstest::rstest;
+
+use super::*;
+
+fn at(hours: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1_000_000 + hours)
+}
+
+/// An authority by the hour it was made in.
+fn made(hours: i64) -> Authority {
+    Authority {
+        certificate: format!("certificate {hours}\n"),
+        key: "secret".to_owned(),
+        made: at(hours),
+        expires: at(hours) + LIFE,
+    }
+}
+
+/// A year has 8760 hours, a third of it is 2928 as days are counted.
+#[rstest]
+#[case::nothing_yet(&[], 0, &[], true)]
+#[case::just_made(&[0], 0, &[0], false)]
+#[case::in_its_prime(&[0], 5831, &[0], false)]
+#[case::a_third_is_left(&[0], 5833, &[0], true)]
+#[case::the_next_was_just_made(&[0, 5833], 5833, &[0, 5833], false)]
+#[case::the_next_signs(&[0, 5833], 5834, &[0, 5833], false)]
+#[case::the_former_is_not_needed_any_more(&[0, 5833], 5835, &[5833], false)]
+#[case::order_does_not_matter(&[5833, 0], 5834, &[0, 5833], false)]
+#[case::nobody_looked_for_years(&[0], 20_000, &[], true)]
+#[case::two_were_made_at_once(&[0, 0], 3, &[0], false)]
+#[case::a_clock_went_back(&[100], 0, &[100], false)]
+fn authorities_come_and_go(
+    #[case] there: &[i64],
+    #[case] now: i64,
+    #[case] kept: &[i64],
+    #[case] another: bool,
+) {
+    let there = there.iter().copied().map(made).collect();
+    let kept = kept.iter().copied().map(made).collect();
+    assert_eq!(turn(there, at(now)), Turn { kept, another });
+}
+
+#[rstest]
+#[case::the_first_signs_at_once(&[0], 0, 0)]
+#[case::nobody_has_heard_of_the_next(&[0, 5833], 5833, 0)]
+#[case::everybody_has(&[0, 5833], 5834, 5833)]
+fn whoever_everybody_knows_signs(#[case] there: &[i64], #[case] now: i64, #[case] expected: i64) {
+    let there: Vec<_> = there.iter().copied().map(made).collect();
+    assert_eq!(signer(&there, at(now)), Some(&made(expected)));
+}
+
+/// Through ten years, looked at every half hour: whoever signs is trusted, and was for long enough.
+#[test]
+fn whoever_signs_has_been_trusted_before() {
+    let mut all: Vec<Authority> = Vec::new();
+    let mut signing: Option<Authority> = None;
+    let mut followed = 0;
+    for half_hours in 0..10 * 8760 * 2 {
+        let now = at(0) + SignedDuration::from_mins(30 * half_hours);
+        let before = all.clone();
+        let Turn { kept, another } = turn(all, now);
+        all = kept;
+        if another {
+            all.push(Authority {
+                made: now,
+                expires: now + LIFE,
+                certificate: format!("{now}\n"),
+                key: String::new(),
+            });
+        }
+        let next = signer(&all, now).cloned();
+        assert!(next.as_ref().is_some_and(|it| it.expires > now));
+        if next != signing {
+            if let Some(former) = &signing {
+                followed += 1;
+                // What the former one signed is trusted until everybody has a new certificate.
+                assert!(all.contains(former), "{now}");
+                assert!(before.contains(next.as_ref().unwrap_or(former)), "{now}");
+            }
+            signing = next;
+        }
+        assert!(all.len() <= 2, "{all:?}");
+    }
+    assert!(followed >= 10, "{followed}");
+}
+
+#[test]
+fn keys_are_not_shown() {
+    assert!(!format!("{:?}", made(0)).contains("secret"));
+}
