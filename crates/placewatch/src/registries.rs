@@ -46,10 +46,12 @@ struct Inner {
 }
 
 /// A registry that is out of order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Outage {
     since: Instant,
     last: Instant,
+    /// What it said last, or that it said nothing.
+    message: Arc<str>,
 }
 
 /// Why nobody could look at an image.
@@ -139,7 +141,7 @@ impl Registries {
         let looked = tokio::time::timeout(LONGEST, asking).await;
         let looked = looked.unwrap_or_else(|_| Err(late(&host)));
         match &looked {
-            Err(failure) if failure.known.passing => self.failed(host),
+            Err(failure) if failure.known.passing => self.failed(host, &failure.known.message),
             _ => self.inner.outages.invalidate(&host),
         }
         looked
@@ -192,14 +194,19 @@ impl Registries {
         Ok(known)
     }
 
-    fn failed(&self, host: String) {
+    fn failed(&self, host: String, message: &str) {
         let now = Instant::now();
         let before = self.inner.outages.get(&host);
         let since = match before.filter(|it| now.duration_since(it.last) < MEMORY) {
             Some(before) => before.since,
             None => now,
         };
-        self.inner.outages.insert(host, Outage { since, last: now });
+        let outage = Outage {
+            since,
+            last: now,
+            message: message.into(),
+        };
+        self.inner.outages.insert(host, outage);
     }
 
     /// What is said of an image whose registry has been out of order for so long already that nobody
@@ -212,8 +219,9 @@ impl Registries {
         let lasts = now.duration_since(outage.last) < MEMORY;
         (lasts && now.duration_since(outage.since) >= patience).then(|| {
             let message = format!(
-                "{host} has not answered for {} s",
-                now.duration_since(outage.since).as_secs()
+                "{host} has been out of order for {} s: {}",
+                now.duration_since(outage.since).as_secs(),
+                outage.message
             );
             Knowledge::Uninspectable(Uninspectable {
                 message,

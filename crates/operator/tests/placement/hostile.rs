@@ -77,7 +77,7 @@ async fn a_registry_that_wants_to_be_left_alone_is() -> anyhow::Result<()> {
             .await?;
     let stage = Stage::new(&[&busy.host()]).await?;
     stage
-        .policy("default", json!({ "timeouts": { "gateSeconds": 10 } }))
+        .policy("default", json!({ "timeouts": { "gateSeconds": 3 } }))
         .await?;
     for n in 0..8 {
         let image = format!("{}/app:{n}", busy.host());
