@@ -239,7 +239,10 @@ fn operator() -> Result<Vec<Value>, Failure> {
     let registry = Registry::new(standard.cloned().collect());
     let rules = Job::STANDARD.iter().flat_map(|job| job.rules(&registry));
     let mut objects = granted(OPERATOR, OPERATOR, rules.collect())?;
-    objects.extend(granted_at_home(OPERATOR, &roles::operator_namespace_rules()));
+    objects.extend(granted_at_home(
+        OPERATOR,
+        &roles::operator_namespace_rules(),
+    ));
     Ok(objects)
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use listener::stopped;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use listener::stopped;
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose,
     date_time_ymd,

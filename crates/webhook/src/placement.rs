@@ -135,10 +135,7 @@ impl Placements {
                 let (policy, authority) = &wanted;
                 match register_placement(&client, authority, &reach, policy).await {
                     Ok(()) => {
-                        info!(
-                            failure_policy = policy,
-                            "registered the check of pods anew"
-                        );
+                        info!(failure_policy = policy, "registered the check of pods anew");
                         registered = wanted;
                     }
                     Err(error) => {

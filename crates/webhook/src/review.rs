@@ -144,8 +144,10 @@ impl Refusal {
 
 /// An object as what it is.
 pub(crate) fn read_object<K: DeserializeOwned>(object: &Value) -> Result<K, Refusal> {
-    serde_json::from_value(object.clone())
-        .map_err(|error| Refusal::bad(format!("The object cannot be read: {error}")))
+    serde_path_to_error::deserialize(object).map_err(|error| {
+        let (path, error) = (error.path().to_string(), error.into_inner());
+        Refusal::bad(format!("The object cannot be read: {path}: {error}"))
+    })
 }
 
 /// Answers a review of approvals or images with a review, whatever it is.

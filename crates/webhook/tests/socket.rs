@@ -112,6 +112,26 @@ async fn what_makes_no_sense_is_denied(
 }
 
 #[tokio::test]
+async fn a_field_that_cannot_be_read_is_named() -> anyhow::Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let mut odd = question();
+    odd["request"]["resource"] =
+        json!({ "group": "hco.kubevirt.io", "version": "v1", "resource": "hyperconvergeds" });
+    // As v1beta1 has it; in v1 it is a list.
+    odd["request"]["object"]["spec"] =
+        json!({ "featureGates": { "enableMultiArchBootImageImport": true } });
+    let odd = odd.to_string();
+    let answer = webhook::answer(&cluster.client(), odd.as_bytes(), Timestamp::now()).await;
+    let message = answer["response"]["status"]["message"].as_str();
+    let message = message.unwrap_or_default();
+    assert!(
+        message.contains("spec.featureGates: invalid type"),
+        "{message}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_socket_survives_everything() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let own = SelfMade::new(&["localhost".to_owned()])?;
