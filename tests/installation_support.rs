@@ -149,11 +149,13 @@ impl World {
         let address = format!("127.0.0.1:{}", free_port()?);
         let besides = ["--namespace", NAMESPACE, "--health-address", &address];
         let operator = self.start("medley-operator", objects, &besides).await?;
-        let mut running = Running { operator, webhook };
+        let running = Running { operator, webhook };
         wait_until("both work", PATIENCE, async || {
-            let ready = |process: &Process| process.output().lines().any(|line| line == "ready");
-            running.alive()?;
-            Ok((ready(&running.operator) && ready(&running.webhook)).then_some(()))
+            let outputs = [running.operator.output(), running.webhook.output()];
+            let failed = outputs.iter().find(|it| it.contains("error: "));
+            ensure!(failed.is_none(), "{failed:?}");
+            let ready = |output: &String| output.lines().any(|line| line == "ready");
+            Ok(outputs.iter().all(ready).then_some(()))
         })
         .await?;
         Ok(running)

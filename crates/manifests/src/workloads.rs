@@ -76,7 +76,7 @@ fn operator(fill: &dyn Fill) -> Value {
         "readinessProbe": probe("/readyz", HEALTH_PORT, "HTTP"),
     });
     let strategy = json!({ "type": "RollingUpdate" });
-    deployment(fill, ACCOUNT, fill.replicas(), &strategy, container)
+    deployment(fill, ACCOUNT, &fill.replicas(), &strategy, container)
 }
 
 /// Keys are made anew at every start, so that two at a time would not be trusted alike: there is one, and
@@ -94,13 +94,13 @@ fn webhook(fill: &dyn Fill) -> Value {
         "readinessProbe": probe("/readyz", WEBHOOK_PORT, "HTTPS"),
     });
     let strategy = json!({ "type": "Recreate" });
-    deployment(fill, WEBHOOK, 1.into(), &strategy, container)
+    deployment(fill, WEBHOOK, &1.into(), &strategy, container)
 }
 
 fn deployment(
     fill: &dyn Fill,
     name: &str,
-    replicas: Value,
+    replicas: &Value,
     strategy: &Value,
     mut container: Value,
 ) -> Value {

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let findings = runtime::build()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        let facts = gather::gather(&client, &wanted).await?;
+        let facts = Box::pin(gather::gather(&client, &wanted)).await?;
         anyhow::Ok(decide::decide(&facts))
     })?;
     let text = match arguments.output {

@@ -5,6 +5,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -97,7 +98,7 @@ pub(super) fn files() -> Result<Files, Error> {
     }
     files.insert(
         format!("{FOLDER}/manifests/{PACKAGE}.clusterserviceversion.yaml"),
-        documents(&[service_version(&sorted)?])?,
+        documents(&[service_version(&sorted)])?,
     );
     files.insert(
         format!("{FOLDER}/metadata/annotations.yaml"),
@@ -176,7 +177,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn service_version(sorted: &Sorted) -> Result<Value, Error> {
+fn service_version(sorted: &Sorted) -> Value {
     let (major, minor) = OLDEST_KUBERNETES;
     let permissions = |all: &BTreeMap<String, Vec<Value>>| -> Vec<Value> {
         all.iter()
@@ -196,7 +197,7 @@ fn service_version(sorted: &Sorted) -> Result<Value, Error> {
         .collect();
     let mode = |kind: &str, supported: bool| json!({ "type": kind, "supported": supported });
     let owned: Vec<Value> = definitions().iter().map(owned).collect();
-    Ok(json!({
+    json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
         "metadata": {
@@ -245,7 +246,7 @@ fn service_version(sorted: &Sorted) -> Result<Value, Error> {
                 },
             },
         },
-    }))
+    })
 }
 
 fn description() -> String {
@@ -328,11 +329,10 @@ fn annotations() -> BTreeMap<String, String> {
 }
 
 fn dockerfile() -> String {
-    let labels: String = annotations()
-        .iter()
-        .map(|(key, value)| format!("LABEL {key}={value}\n"))
-        .collect();
-    format!(
-        "{WRITTEN}FROM scratch\n\n{labels}\nCOPY manifests /manifests/\nCOPY metadata /metadata/\n"
-    )
+    let mut text = format!("{WRITTEN}FROM scratch\n\n");
+    for (key, value) in annotations() {
+        let _ = writeln!(text, "LABEL {key}={value}");
+    }
+    text.push_str("\nCOPY manifests /manifests/\nCOPY metadata /metadata/\n");
+    text
 }

@@ -14,7 +14,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use manifests::{ACCOUNT, LEASE, Options, WEBHOOK};
 use operator::Job;
 use serde::de::DeserializeOwned;

@@ -14,7 +14,7 @@ use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
 };
 use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt};
 use manifests::{
     ACCOUNT, Options, RELEASE_OWNER, WEBHOOK, job_role, objects, profile_role, webhook_role,
 };
@@ -136,7 +136,7 @@ async fn account(
     ]);
     let everywhere: Vec<PolicyRule> = roles
         .into_iter()
-        .flat_map(|it| it.rules)
+        .filter_map(|it| it.rules)
         .flatten()
         .collect();
     let mut wanted: Vec<ResourceAttributes> = Vec::new();
