@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 /// Writes or checks all generated files.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut files = split(&example("operator", "deploy")?)?;
+    let mut files = split(&example("manifests", "deploy")?)?;
     let mut stale = Vec::new();
     for path in below(DEPLOY)? {
         if !files.contains_key(&path) {

@@ -13,7 +13,8 @@ mod version;
 
 pub use image_stream::{ImageStream, ImageStreamSpec, TagReference, TagSource};
 pub use operator::{
-    ClusterOperator, ClusterOperatorSpec, ClusterOperatorStatus, ObjectReference, OperandVersion,
+    ClusterOperator, ClusterOperatorSpec, ClusterOperatorStatus, OPERATOR, OPERATOR_IMAGE,
+    ObjectReference, OperandVersion, reporter_rules,
 };
 pub use pool::{
     MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus, PoolConfiguration,

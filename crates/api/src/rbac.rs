@@ -8,6 +8,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -91,6 +92,36 @@ pub fn viewer(name: &str, group: &str, plural: &str) -> ClusterRole {
 /// is in a namespace, and our kinds are about the whole cluster.
 pub fn editor(name: &str, group: &str, plural: &str) -> ClusterRole {
     cluster_role(name, vec![rule(group, &[plural], &EDIT)])
+}
+
+/// Everything that rules allow, one question each; in a namespace, or in the whole cluster.
+pub fn questions<'a>(
+    rules: &'a [PolicyRule],
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = ResourceAttributes> + 'a {
+    rules.iter().flat_map(move |rule| {
+        let groups = rule.api_groups.iter().flatten();
+        groups.flat_map(move |group| {
+            let resources = rule.resources.iter().flatten();
+            resources.flat_map(move |resource| {
+                let (resource, part) = match resource.split_once('/') {
+                    Some((resource, part)) => (resource, Some(part.to_owned())),
+                    None => (resource.as_str(), None),
+                };
+                // One of several names will do.
+                let name = rule.resource_names.as_ref().and_then(|names| names.first());
+                rule.verbs.iter().map(move |verb| ResourceAttributes {
+                    name: name.cloned(),
+                    group: Some(group.clone()),
+                    resource: Some(resource.to_owned()),
+                    subresource: part.clone(),
+                    verb: Some(verb.clone()),
+                    namespace: namespace.map(str::to_owned),
+                    ..ResourceAttributes::default()
+                })
+            })
+        })
+    })
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

@@ -33,7 +33,7 @@ pub async fn may(
 }
 
 /// What is asked for, in the words of `kubectl auth can-i`.
-fn described(what: &ResourceAttributes) -> String {
+pub fn described(what: &ResourceAttributes) -> String {
     let after = |before: &str, part: &Option<String>| match part.as_deref() {
         None | Some("") => String::new(),
         Some(part) => format!("{before}{part}"),

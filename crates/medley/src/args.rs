@@ -6,8 +6,9 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
-    apiserver, completion, console, cpu, cri, envtest, examples, fleet, gather, governance, images,
-    importer, man, node_config, place, release, run, snapshot, status, up, version, webhook,
+    apiserver, check, completion, console, cpu, cri, envtest, examples, fleet, gather, governance,
+    images, importer, man, manifests, node_config, place, release, run, snapshot, status, up,
+    version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Run(run::Arguments),
     Console(console::Arguments),
     Webhook(webhook::Arguments),
+    Manifests(manifests::Arguments),
+    Check(check::Arguments),
     Fleet(fleet::Arguments),
     Status(status::Arguments),
     Gather(gather::Arguments),

@@ -48,6 +48,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "manifests",
+        &[
+            "medley manifests | kubectl apply --server-side -f -",
+            "medley manifests --controllers governance,placement --monitoring --console",
+            "medley manifests --only crds,rbac",
+        ],
+    ),
+    (
+        "check",
+        &[
+            "medley check --pre",
+            "medley check",
+            "medley check --namespace medley -o json",
+        ],
+    ),
+    (
         "status",
         &[
             "medley status",

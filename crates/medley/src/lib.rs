@@ -7,6 +7,7 @@
 
 mod apiserver;
 mod args;
+mod check;
 mod cluster;
 mod completion;
 mod console;
@@ -24,6 +25,7 @@ mod images;
 mod importer;
 mod logging;
 mod man;
+mod manifests;
 mod node_config;
 mod place;
 mod reference;
@@ -94,6 +96,8 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Place(arguments) => place::run(&arguments),
         Command::NodeConfig(arguments) => node_config::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Manifests(arguments) => manifests::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(arguments),
         Command::Envtest(arguments) => envtest::run(&arguments),

@@ -10,7 +10,7 @@ use crate::exit;
 pub(crate) const OPERATOR: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 /// The image of this very version, as the manifests name it.
-pub(crate) const IMAGE: &str = concat!("ghcr.io/medley-dev/medley:", env!("CARGO_PKG_VERSION"));
+pub(crate) use manifests::IMAGE;
 
 /// Print the version of this program and of the Kubernetes API it serves.
 #[derive(Debug, Args)]

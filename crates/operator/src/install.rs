@@ -14,16 +14,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
+use manifests::{ACCOUNT, Job, RELEASE_OWNER, definitions, user_roles};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use crate::Job;
-
-/// The account that the controllers run under, and the name of its roles.
-pub const ACCOUNT: &str = "medley-operator";
-
-/// The role of the controllers where they keep the ClusterVersion.
-pub const RELEASE_OWNER: &str = "medley-operator-release-owner";
 
 /// Who owns what is installed.
 const MANAGER: &str = "medley";
@@ -45,13 +38,7 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
     }
-    for definition in [
-        api::advisor::definition(),
-        api::cpu::definition(),
-        api::golden::definition(),
-        api::placement::definition(),
-        api::release::definition(),
-    ] {
+    for definition in definitions() {
         let name = definition.name_any();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply(MANAGER).force();
@@ -100,11 +87,7 @@ pub async fn grant(
         bound("Role"),
     )
     .await?;
-    let people = roles::user_roles().into_iter();
-    let people = people.chain(golden::roles::user_roles());
-    let people = people.chain(cpumodel::roles::user_roles());
-    let people = people.chain(placement::roles::user_roles());
-    for role in people.chain(release::roles::user_roles()) {
+    for role in user_roles() {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
     }

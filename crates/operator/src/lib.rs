@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 use chassis::{Error, Manager};
 
 pub use health::Health;
-pub use install::{ACCOUNT, RELEASE_OWNER, grant, install, own_release};
-pub use job::Job;
+pub use install::{grant, install, own_release};
+pub use manifests::{ACCOUNT, Job, RELEASE_OWNER};
 pub use placewatch::Registries;
 
 /// What the controllers have to be told.
@@ -42,7 +42,7 @@ pub struct Options {
 /// Starts the controllers asked for; they run until the manager stops.
 pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
     for job in &options.jobs {
-        job.start(manager, options).await?;
+        job::start(*job, manager, options).await?;
     }
     Ok(())
 }

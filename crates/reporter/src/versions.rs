@@ -10,10 +10,8 @@ use api::openshift::{ClusterOperatorStatus, OperandVersion};
 
 use crate::write::listed;
 
-/// The name of the version of the operator.
-pub const OPERATOR: &str = "operator";
-/// The name of the image of the operator.
-pub const OPERATOR_IMAGE: &str = "operator-image";
+pub use api::openshift::{OPERATOR, OPERATOR_IMAGE};
+
 /// The variable with the version.
 pub const RELEASE_VARIABLE: &str = "RELEASE_VERSION";
 /// The variable with the image of the operator.

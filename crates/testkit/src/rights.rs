@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::rbac::questions;
 use http::{Request, StatusCode};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -74,36 +75,6 @@ impl Forbidden {
         });
         Ok(Client::new(service, "default"))
     }
-}
-
-/// Everything that rules allow, one by one.
-fn questions<'a>(
-    rules: &'a [PolicyRule],
-    namespace: Option<&'a str>,
-) -> impl Iterator<Item = ResourceAttributes> + 'a {
-    rules.iter().flat_map(move |rule| {
-        let groups = rule.api_groups.iter().flatten();
-        groups.flat_map(move |group| {
-            let resources = rule.resources.iter().flatten();
-            resources.flat_map(move |resource| {
-                let (resource, part) = match resource.split_once('/') {
-                    Some((resource, part)) => (resource, Some(part.to_owned())),
-                    None => (resource.as_str(), None),
-                };
-                // One of several names will do.
-                let name = rule.resource_names.as_ref().and_then(|names| names.first());
-                rule.verbs.iter().map(move |verb| ResourceAttributes {
-                    name: name.cloned(),
-                    group: Some(group.clone()),
-                    resource: Some(resource.to_owned()),
-                    subresource: part.clone(),
-                    verb: Some(verb.clone()),
-                    namespace: namespace.map(str::to_owned),
-                    ..ResourceAttributes::default()
-                })
-            })
-        })
-    })
 }
 
 async fn allowed(client: &Client, question: &ResourceAttributes) -> anyhow::Result<bool> {

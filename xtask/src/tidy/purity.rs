@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use crate::shell;
 
 /// Crates that compute and do nothing else.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "api",
     "cpumodel",
     "golden",
     "governance",
     "machinery",
+    "manifests",
     "placement",
     "platform",
     "release",

@@ -1,10 +1,27 @@
 //! `ClusterOperator`: what one operator says of itself.
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::Condition;
+use super::{Condition, GROUP};
 use crate::Rest;
+use crate::rbac::{READ, and_read, rule};
+
+/// The name of the version of the operator.
+pub const OPERATOR: &str = "operator";
+/// The name of the image of the operator.
+pub const OPERATOR_IMAGE: &str = "operator-image";
+
+/// What whoever reports may do: say what it knows, and see whether its own pods truly run.
+pub fn reporter_rules() -> Vec<PolicyRule> {
+    vec![
+        rule(GROUP, &["clusteroperators"], &and_read(&["create"])),
+        rule(GROUP, &["clusteroperators/status"], &["update"]),
+        rule("apps", &["daemonsets", "deployments"], &READ),
+        rule("", &["pods"], &READ),
+    ]
+}
 
 /// Nothing can be asked of an operator here.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

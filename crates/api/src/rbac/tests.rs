@@ -35,3 +35,43 @@ fn who_edits_may_do_what_who_looks_on_may_and_comes_with_no_other_role() {
     assert_eq!(role["rules"][0]["verbs"], json!(and_read(&written)));
     assert_eq!(EDIT.to_vec(), and_read(&written));
 }
+
+#[test]
+fn every_right_is_one_question() {
+    let rules = [
+        rule(
+            "apps",
+            &["deployments", "deployments/status"],
+            &["get", "patch"],
+        ),
+        only("one", rule("", &["configmaps"], &["get"])),
+    ];
+    let asked: Vec<_> = questions(&rules, Some("here"))
+        .map(|it| {
+            (
+                it.verb.unwrap(),
+                it.resource.unwrap(),
+                it.subresource.unwrap_or_default(),
+                it.name.unwrap_or_default(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("get", "deployments", "", ""),
+        ("patch", "deployments", "", ""),
+        ("get", "deployments", "status", ""),
+        ("patch", "deployments", "status", ""),
+        ("get", "configmaps", "", "one"),
+    ];
+    let expected = expected.map(|(verb, resource, part, name)| {
+        (
+            verb.to_owned(),
+            resource.to_owned(),
+            part.to_owned(),
+            name.to_owned(),
+        )
+    });
+    assert_eq!(asked, expected);
+    let group = questions(&rules, None).next().unwrap().group;
+    assert_eq!(group.as_deref(), Some("apps"));
+}

@@ -1,0 +1,337 @@
+//! The installation as a Helm chart: the same entries as templates, with their conditions.
+//!
+//! Objects are filled with marks, written as YAML, and the marks are turned into templates, line by line.
+//! No more of the language is used than `if`, `has`, `and`, `or`, `gt`, `join` and `quote`, so that a test
+//! can evaluate it.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Files, WRITTEN};
+use crate::entry::{Entry, Fill, Part, When};
+use crate::{ACCOUNT, CONSOLE, Error, HOME, IMAGE, Job, NAMESPACE, Options, VERSION, WEBHOOK};
+use crate::{OLDEST_KUBERNETES, entries, rbac};
+
+const CHART: &str = "helm/medley";
+
+/// What stands for something: no word of an object is like it.
+const NAMESPACE_MARK: &str = "x-medley-namespace-x";
+const IMAGE_MARK: &str = "x-medley-image-x";
+const JOBS_MARK: &str = "x-medley-jobs-x";
+const PROFILES_MARK: &str = "x-medley-profiles-x";
+const HOSTS_MARK: &str = "x-medley-hosts-x";
+const REPLICAS_MARK: u32 = 987_654_321;
+/// An argument that is there on a condition: this, the condition, and the argument.
+const IF_MARK: &str = "x-medley-if-x";
+const THEN_MARK: &str = "x-medley-then-x";
+
+/// What objects are filled with that are to become templates.
+struct Template;
+
+impl Fill for Template {
+    fn namespace(&self) -> String {
+        NAMESPACE_MARK.to_owned()
+    }
+
+    fn image(&self) -> String {
+        IMAGE_MARK.to_owned()
+    }
+
+    fn replicas(&self) -> Value {
+        REPLICAS_MARK.into()
+    }
+
+    fn jobs(&self) -> String {
+        JOBS_MARK.to_owned()
+    }
+
+    fn profiles(&self) -> String {
+        PROFILES_MARK.to_owned()
+    }
+
+    fn console_hosts(&self) -> String {
+        HOSTS_MARK.to_owned()
+    }
+
+    fn argument(&self, when: When, text: String) -> Option<String> {
+        Some(match condition(when) {
+            Some(condition) => format!("{IF_MARK}{condition}{THEN_MARK}{text}"),
+            None => text,
+        })
+    }
+}
+
+pub(super) fn files() -> Result<Files, Error> {
+    let mut templates: BTreeMap<Part, String> = BTreeMap::new();
+    for entry in entries(&Template)? {
+        // Helm makes the namespace, or finds it.
+        if entry.part != Part::Namespace {
+            let text = templates.entry(entry.part).or_default();
+            text.push_str(&template(entry)?);
+        }
+    }
+    let mut files = Files::new();
+    for (part, text) in templates {
+        let text = match part {
+            Part::Crds => enclosed(".Values.crds.install", &text),
+            Part::Monitoring => enclosed(".Values.monitoring.enabled", &text),
+            _ => text,
+        };
+        files.insert(
+            format!("{CHART}/templates/{part}.yaml"),
+            format!("{WRITTEN}{text}"),
+        );
+    }
+    files.insert(format!("{CHART}/templates/NOTES.txt"), notes());
+    files.insert(format!("{CHART}/Chart.yaml"), chart());
+    files.insert(format!("{CHART}/values.yaml"), values());
+    files.insert(
+        format!("{CHART}/values.schema.json"),
+        format!("{:#}\n", schema()?),
+    );
+    Ok(files)
+}
+
+/// The objects of an entry, if its condition holds.
+fn template(entry: Entry) -> Result<String, Error> {
+    let mut text = String::new();
+    for mut object in entry.objects {
+        if entry.part == Part::Crds {
+            // With the kinds all configurations and policies would go.
+            object["metadata"]["annotations"]["helm.sh/resource-policy"] = "keep".into();
+        }
+        text.push_str("---\n");
+        text.push_str(&unmarked(&super::unfolded(&object)?));
+    }
+    Ok(match condition(entry.when) {
+        Some(condition) => enclosed(&condition, &text),
+        None => text,
+    })
+}
+
+fn enclosed(condition: &str, text: &str) -> String {
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// A condition in the language of templates.
+fn condition(when: When) -> Option<String> {
+    let runs = |job: &Job| format!("has \"{job}\" .Values.controllers");
+    Some(match when {
+        When::Always => return None,
+        When::Any([job]) => runs(job),
+        When::Any(jobs) => {
+            let any: Vec<String> = jobs.iter().map(|job| format!("({})", runs(job))).collect();
+            format!("or {}", any.join(" "))
+        }
+        When::Profile(name) => format!(
+            "and ({}) (has \"{name}\" .Values.profiles)",
+            runs(&Job::Governance)
+        ),
+        When::Profiles => format!("and ({}) .Values.profiles", runs(&Job::Governance)),
+        When::ReleaseOwner => format!("and ({}) .Values.releaseOwner", runs(&Job::Release)),
+        When::Console => ".Values.console.enabled".to_owned(),
+        When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
+        When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
+    })
+}
+
+/// YAML with templates for marks.
+fn unmarked(yaml: &str) -> String {
+    let mut text = String::new();
+    for line in yaml.lines() {
+        // What looks like a template and is none is of Prometheus.
+        let line = line.replace("{{", "{{ `{{` }}");
+        let indent = line.len() - line.trim_start().len();
+        let (indent, rest) = line.split_at(indent);
+        let conditional = rest.split_once(IF_MARK).and_then(|(before, rest)| {
+            let (condition, argument) = rest.split_once(THEN_MARK)?;
+            Some((before, unescaped(condition), argument))
+        });
+        match conditional {
+            Some((before, condition, argument)) => {
+                // Quoted or not, an argument is one line.
+                let bare = before.trim_end_matches(['"', '\'']);
+                let argument = if bare == before {
+                    argument
+                } else {
+                    argument.trim_end_matches(['"', '\''])
+                };
+                let line = filled(&format!("{indent}{bare}{argument}"));
+                let _ = writeln!(
+                    text,
+                    "{indent}{{{{- if {condition} }}}}\n{line}\n{indent}{{{{- end }}}}"
+                );
+            }
+            None => {
+                let _ = writeln!(text, "{}", filled(&line));
+            }
+        }
+    }
+    text
+}
+
+/// A condition in a text that YAML may have quoted.
+fn unescaped(text: &str) -> String {
+    text.replace("\\\"", "\"")
+}
+
+/// A line with templates for the words that are chosen.
+fn filled(line: &str) -> String {
+    // A whole value is quoted: a namespace can look like a number.
+    let whole = |mark: &str| line.ends_with(&format!(": {mark}"));
+    let word = |mark: &str, value: &str| {
+        if whole(mark) {
+            format!("{{{{ {value} | quote }}}}")
+        } else {
+            format!("{{{{ {value} }}}}")
+        }
+    };
+    let list = |value: &str| format!("{{{{ join \",\" {value} }}}}");
+    line.replace(NAMESPACE_MARK, &word(NAMESPACE_MARK, ".Release.Namespace"))
+        .replace(IMAGE_MARK, &word(IMAGE_MARK, ".Values.image"))
+        .replace(JOBS_MARK, &list(".Values.controllers"))
+        .replace(PROFILES_MARK, &list(".Values.profiles"))
+        .replace(HOSTS_MARK, &list(".Values.console.hosts"))
+        .replace(
+            &REPLICAS_MARK.to_string(),
+            &word("replicas", ".Values.replicas"),
+        )
+}
+
+fn chart() -> String {
+    let (major, minor) = OLDEST_KUBERNETES;
+    format!(
+        "{WRITTEN}apiVersion: v2
+name: medley
+description: One operator for clusters whose nodes are not alike
+type: application
+version: {VERSION}
+appVersion: \"{VERSION}\"
+# Clouds add something to versions.
+kubeVersion: \">={major}.{minor}.0-0\"
+home: {HOME}
+sources:
+- {HOME}
+keywords:
+- multi-arch
+- kubevirt
+- operator
+"
+    )
+}
+
+fn values() -> String {
+    let Options { replicas, .. } = Options::default();
+    let mut jobs = String::new();
+    for job in Job::STANDARD {
+        let _ = writeln!(jobs, "- {job}");
+    }
+    let others = Job::ALL.iter().filter(|job| !Job::STANDARD.contains(job));
+    let others: Vec<&str> = others.map(|job| job.name()).collect();
+    format!(
+        "{WRITTEN}
+# The image of the operator and of the admission checks.
+image: {IMAGE}
+
+# How many operators there are. One works, the others wait to take over.
+replicas: {replicas}
+
+# What runs. There are also {}.
+# Layers of images do what upstream operators do: name them only where those do not run.
+controllers:
+{jobs}
+# Profiles of governance that are off otherwise, such as node-health-remediation.
+profiles: []
+
+# Let the operator keep the ClusterVersion: only where no cluster version operator does.
+releaseOwner: false
+
+console:
+  # Serve the web console. Users sign in with their own tokens; it has no rights of its own.
+  enabled: false
+  # Names that browsers reach it by, over TLS that an ingress or a route ends.
+  hosts: []
+
+monitoring:
+  # Tell the Prometheus Operator of metrics and alerts. Its kinds have to be in the cluster.
+  enabled: false
+
+crds:
+  # Install and upgrade the definitions of our kinds. They stay when the chart is uninstalled.
+  install: true
+",
+        others.join(", ")
+    )
+}
+
+/// What values can be.
+fn schema() -> Result<Value, Error> {
+    let jobs: Vec<&str> = Job::ALL.iter().map(|job| job.name()).collect();
+    let boolean = |description: &str| json!({ "type": "boolean", "description": description });
+    let only = |properties: Value| json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    let mut schema = only(json!({
+        "image": {
+            "type": "string", "minLength": 1, "pattern": "^\\S+$",
+            "description": "The image of the operator and of the admission checks.",
+        },
+        "replicas": {
+            "type": "integer", "minimum": 1,
+            "description": "How many operators there are.",
+        },
+        "controllers": {
+            "type": "array", "minItems": 1, "uniqueItems": true,
+            "items": { "type": "string", "enum": jobs },
+            "description": "What runs.",
+        },
+        "profiles": {
+            "type": "array", "uniqueItems": true,
+            "items": { "type": "string", "enum": rbac::optional_profiles()? },
+            "description": "Profiles of governance that are off otherwise.",
+        },
+        "releaseOwner": boolean("Let the operator keep the ClusterVersion."),
+        "console": only(json!({
+            "enabled": boolean("Serve the web console."),
+            "hosts": {
+                "type": "array", "uniqueItems": true,
+                "items": { "type": "string", "minLength": 1 },
+                "description": "Names that browsers reach it by, over TLS.",
+            },
+        })),
+        "monitoring": only(json!({
+            "enabled": boolean("Tell the Prometheus Operator of metrics and alerts."),
+        })),
+        "crds": only(json!({ "install": boolean("Install the definitions of our kinds.") })),
+        // Helm has it for charts that include this one.
+        "global": { "type": "object" },
+    }));
+    schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+    schema["required"] = json!(["image", "replicas", "controllers"]);
+    Ok(schema)
+}
+
+fn notes() -> String {
+    format!(
+        "Medley {{{{ .Chart.AppVersion }}}} is installed in namespace {{{{ .Release.Namespace }}}}.
+
+See whether all is well:
+
+  kubectl -n {{{{ .Release.Namespace }}}} rollout status deployment/{ACCOUNT} deployment/{WEBHOOK}
+  medley check --namespace {{{{ .Release.Namespace }}}}
+  medley status
+{{{{- if .Values.console.enabled }}}}
+
+Open the console:
+
+  kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:80
+{{{{- end }}}}
+
+There can be one installation in a cluster: definitions and roles are shared. It is meant for
+the namespace {NAMESPACE}; commands have to be told of another one.
+"
+    )
+}

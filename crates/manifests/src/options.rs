@@ -1,0 +1,157 @@
+//! What can be chosen of an installation.
+
+use std::collections::BTreeSet;
+
+use governance::Registry;
+use governance::profile::UnknownProfile;
+use machinery::names::is_dns1123_label;
+use serde_json::Value;
+
+use crate::entry::{Fill, When};
+use crate::{IMAGE, Job, NAMESPACE};
+
+/// What can be chosen of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The namespace of everything that is in one.
+    pub namespace: String,
+    /// The image of the operator and of the admission checks.
+    pub image: String,
+    /// How many operators there are; one works, the others wait.
+    pub replicas: u32,
+    /// What they do.
+    pub jobs: BTreeSet<Job>,
+    /// Profiles of governance that not everybody wants.
+    pub profiles: BTreeSet<String>,
+    /// Whether the operator may keep the ClusterVersion.
+    pub release_owner: bool,
+    /// Whether the operator serves the console.
+    pub console: bool,
+    /// Names that browsers reach the console by, over TLS that somebody else ends.
+    pub console_hosts: Vec<String>,
+    /// Whether the operator of Prometheus is told of metrics and alerts; its kinds have to be there.
+    pub monitoring: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            namespace: NAMESPACE.to_owned(),
+            image: IMAGE.to_owned(),
+            replicas: 2,
+            jobs: Job::STANDARD.iter().copied().collect(),
+            profiles: BTreeSet::new(),
+            release_owner: false,
+            console: false,
+            console_hosts: Vec::new(),
+            monitoring: false,
+        }
+    }
+}
+
+/// Why there are no manifests.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A profile that there is not.
+    #[error(transparent)]
+    Profile(#[from] UnknownProfile),
+    /// A name that no namespace can have.
+    #[error("{name:?} cannot be the name of a namespace: {why}")]
+    Namespace {
+        /// What was asked for.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// Something that is no image.
+    #[error("{0:?} cannot be an image: a reference without spaces is expected")]
+    Image(String),
+    /// Nothing would run.
+    #[error("no controllers are named: nothing would run")]
+    NoJobs,
+    /// Nothing would run.
+    #[error("0 replicas are no installation: 1 or more are expected")]
+    NoReplicas,
+    /// Names of a console that is not there.
+    #[error("the console has names, but is not switched on")]
+    NoConsole,
+    /// Something cannot be written down.
+    #[error("writing an object as JSON")]
+    Json(#[from] serde_json::Error),
+    /// Something cannot be written down.
+    #[error("writing an object as YAML")]
+    Yaml(#[from] serde_saphyr::SerializeError),
+}
+
+impl Options {
+    /// Whether they make sense.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        if let Some(why) = is_dns1123_label(&self.namespace).into_iter().next() {
+            let name = self.namespace.clone();
+            return Err(Error::Namespace { name, why });
+        }
+        if self.image.is_empty() || self.image.contains(char::is_whitespace) {
+            return Err(Error::Image(self.image.clone()));
+        }
+        if self.jobs.is_empty() {
+            return Err(Error::NoJobs);
+        }
+        if self.replicas == 0 {
+            return Err(Error::NoReplicas);
+        }
+        if !self.console && !self.console_hosts.is_empty() {
+            return Err(Error::NoConsole);
+        }
+        let profiles: Vec<&String> = self.profiles.iter().collect();
+        Registry::standard(&profiles)?;
+        Ok(())
+    }
+
+    /// Whether something is there.
+    pub(crate) fn has(&self, when: &When) -> bool {
+        match when {
+            When::Always => true,
+            When::Any(jobs) => jobs.iter().any(|job| self.jobs.contains(job)),
+            When::Profile(name) => {
+                self.jobs.contains(&Job::Governance) && self.profiles.contains(*name)
+            }
+            When::Profiles => self.jobs.contains(&Job::Governance) && !self.profiles.is_empty(),
+            When::ReleaseOwner => self.jobs.contains(&Job::Release) && self.release_owner,
+            When::Console => self.console,
+            When::ConsoleHosts => self.console && !self.console_hosts.is_empty(),
+            When::Replicated => self.replicas > 1,
+        }
+    }
+}
+
+impl Fill for Options {
+    fn namespace(&self) -> String {
+        self.namespace.clone()
+    }
+
+    fn image(&self) -> String {
+        self.image.clone()
+    }
+
+    fn replicas(&self) -> Value {
+        self.replicas.into()
+    }
+
+    fn jobs(&self) -> String {
+        let names: Vec<&str> = self.jobs.iter().map(|job| job.name()).collect();
+        names.join(",")
+    }
+
+    fn profiles(&self) -> String {
+        let names: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
+        names.join(",")
+    }
+
+    fn console_hosts(&self) -> String {
+        self.console_hosts.join(",")
+    }
+
+    fn argument(&self, when: When, text: String) -> Option<String> {
+        self.has(&when).then_some(text)
+    }
+}

@@ -1,0 +1,225 @@
+use std::collections::BTreeSet;
+
+use rstest::rstest;
+use serde_json::Value;
+
+use super::*;
+
+fn printed(options: &Options) -> Vec<Object> {
+    objects(options).unwrap()
+}
+
+fn names(objects: &[Object], kind: &str) -> BTreeSet<String> {
+    let of_kind = objects.iter().filter(|object| object.value["kind"] == kind);
+    let names = of_kind.map(|object| object.value["metadata"]["name"].as_str().unwrap());
+    names.map(str::to_owned).collect()
+}
+
+fn everything() -> Options {
+    Options {
+        jobs: Job::ALL.iter().copied().collect(),
+        profiles: ["node-health-remediation".to_owned()].into(),
+        release_owner: true,
+        console: true,
+        console_hosts: vec!["medley.example.com".to_owned()],
+        monitoring: true,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn what_others_need_comes_first() {
+    for options in [Options::default(), everything()] {
+        let parts: Vec<Part> = printed(&options).iter().map(|it| it.part).collect();
+        assert!(parts.is_sorted(), "{parts:?}");
+    }
+}
+
+#[test]
+fn kinds_of_others_are_only_there_when_they_are_asked_for() {
+    let foreign = |options: &Options| {
+        let objects = printed(options).into_iter();
+        let groups = objects.map(|it| it.value["apiVersion"].as_str().unwrap().to_owned());
+        groups.filter(|it| it.contains("coreos.com")).count()
+    };
+    assert_eq!(foreign(&Options::default()), 0);
+    // Metrics, and the alerts of all five jobs.
+    assert_eq!(foreign(&everything()), 6);
+    let few = Options {
+        monitoring: true,
+        ..Options::default()
+    };
+    assert_eq!(foreign(&few), 4);
+}
+
+#[test]
+fn everything_is_in_the_namespace_that_was_chosen() {
+    let options = Options {
+        namespace: "elsewhere".to_owned(),
+        ..everything()
+    };
+    for object in printed(&options) {
+        let text = object.value.to_string();
+        assert!(!text.contains(NAMESPACE), "{text}");
+    }
+    let bindings = printed(&options);
+    let bindings = bindings
+        .iter()
+        .filter(|it| it.value["kind"].as_str().unwrap().ends_with("Binding"));
+    for binding in bindings {
+        assert_eq!(binding.value["subjects"][0]["namespace"], "elsewhere");
+    }
+}
+
+#[test]
+fn every_binding_has_its_role_and_its_account() {
+    let objects = printed(&everything());
+    for kind in ["ClusterRole", "Role"] {
+        let roles = names(&objects, kind);
+        let accounts = names(&objects, "ServiceAccount");
+        for object in &objects {
+            if object.value["kind"] == format!("{kind}Binding") {
+                let role = object.value["roleRef"]["name"].as_str().unwrap();
+                assert!(roles.contains(role), "{role}");
+                let account = object.value["subjects"][0]["name"].as_str().unwrap();
+                assert!(accounts.contains(account), "{account}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rights_are_those_of_what_runs() {
+    let roles = |jobs: &[Job]| {
+        let options = Options {
+            jobs: jobs.iter().copied().collect(),
+            ..Options::default()
+        };
+        let bound = names(&printed(&options), "ClusterRoleBinding");
+        bound.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        roles(Job::STANDARD),
+        [
+            "medley-operator-cpu-models",
+            "medley-operator-governance",
+            "medley-operator-release",
+            "medley-webhook-cpu-models",
+            "medley-webhook-governance",
+        ]
+    );
+    assert_eq!(
+        roles(&[Job::ImagesSsp, Job::ImagesVm]),
+        [
+            "medley-operator-images-ssp",
+            "medley-operator-images-vm",
+            "medley-webhook-images",
+        ]
+    );
+    assert_eq!(
+        roles(&[Job::RuntimeClasses]),
+        ["medley-operator-runtime-classes"]
+    );
+    // Nobody is asked, so nobody answers.
+    let options = Options {
+        jobs: [Job::RuntimeClasses].into(),
+        ..Options::default()
+    };
+    let alone = names(&printed(&options), "Deployment");
+    assert_eq!(alone, [ACCOUNT.to_owned()].into());
+}
+
+#[test]
+fn a_profile_brings_its_rights_where_plans_are_made() {
+    let with = |jobs: &[Job]| {
+        let options = Options {
+            jobs: jobs.iter().copied().collect(),
+            profiles: ["node-health-remediation".to_owned()].into(),
+            ..Options::default()
+        };
+        let objects = printed(&options);
+        let role = "medley-operator-node-health-remediation".to_owned();
+        let has = names(&objects, "ClusterRole").contains(&role);
+        let text = serde_json::to_string(&deployment(&objects, ACCOUNT)).unwrap();
+        (
+            has,
+            text.contains("--enable-profile=node-health-remediation"),
+        )
+    };
+    assert_eq!(with(&[Job::Governance]), (true, true));
+    assert_eq!(with(&[Job::Release]), (false, false));
+}
+
+fn deployment(objects: &[Object], name: &str) -> Value {
+    let found = objects.iter().find(|object| {
+        object.value["kind"] == "Deployment" && object.value["metadata"]["name"] == name
+    });
+    found.unwrap().value.clone()
+}
+
+#[test]
+fn what_runs_is_as_restricted_as_the_namespace_wants_it() {
+    let objects = printed(&everything());
+    let level = &objects[0].value["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+    assert_eq!(level, "restricted");
+    for name in [ACCOUNT, WEBHOOK] {
+        let pod = &deployment(&objects, name)["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(
+            pod["securityContext"]["seccompProfile"]["type"],
+            "RuntimeDefault"
+        );
+        for container in pod["containers"].as_array().unwrap() {
+            let context = &container["securityContext"];
+            assert_eq!(context["allowPrivilegeEscalation"], false);
+            assert_eq!(context["capabilities"], json!({ "drop": ["ALL"] }));
+            assert_eq!(context["readOnlyRootFilesystem"], true);
+        }
+    }
+}
+
+#[rstest]
+#[case(Options { namespace: "Not A Name".to_owned(), ..Options::default() }, "Not A Name")]
+#[case(Options { image: String::new(), ..Options::default() }, "cannot be an image")]
+#[case(Options { jobs: BTreeSet::new(), ..Options::default() }, "no controllers")]
+#[case(Options { replicas: 0, ..Options::default() }, "0 replicas")]
+#[case(Options { profiles: ["knitting".to_owned()].into(), ..Options::default() }, "knitting")]
+#[case(Options { console_hosts: vec!["a".to_owned()], ..Options::default() }, "console")]
+fn what_makes_no_sense_is_refused(#[case] options: Options, #[case] why: &str) {
+    let error = objects(&options).unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn every_part_can_be_named() {
+    for part in Part::ALL {
+        assert_eq!(part.name().parse(), Ok(*part));
+    }
+    let error = "everything".parse::<Part>().unwrap_err();
+    assert!(error.contains("crds"), "{error}");
+}
+
+#[test]
+fn files_are_where_people_look_for_them() {
+    let files = files().unwrap();
+    for path in [
+        "crds/virtplatformconfigs.yaml",
+        "operator.yaml",
+        "rbac/operator.yaml",
+        "rbac/webhook.yaml",
+        "rbac/users.yaml",
+        "optional/placement.yaml",
+        "optional/node-health-remediation.yaml",
+        "monitoring/alerts.yaml",
+        "kustomize/base/kustomization.yaml",
+        "helm/medley/Chart.yaml",
+        "olm/manifests/medley.clusterserviceversion.yaml",
+        "krew/medley.yaml",
+    ] {
+        assert!(files.contains_key(path), "{path}");
+    }
+    // No mark of a template is left anywhere.
+    for (path, text) in files {
+        assert!(!text.contains("x-medley-"), "{path}");
+    }
+}

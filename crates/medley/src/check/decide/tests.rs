@@ -1,0 +1,254 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::super::facts::{Account, Policy, Version};
+use super::*;
+
+/// An installation where all is well, and everything of others is there.
+fn well() -> Facts {
+    let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
+    let kinds = Job::ALL.iter().flat_map(|job| foreign(*job));
+    let mut kinds: BTreeSet<String> = kinds.map(|(kind, _)| (*kind).to_owned()).collect();
+    kinds.insert("podmonitors.monitoring.coreos.com".to_owned());
+    kinds.insert("prometheusrules.monitoring.coreos.com".to_owned());
+    let definitions = manifests::definitions().map(|definition| {
+        let name = definition.metadata.name.clone().unwrap();
+        let mut there = serde_json::to_value(&definition).unwrap();
+        there["status"] = json!({
+            "conditions": [{ "type": "Established", "status": "True" }],
+        });
+        // A server fills in what was not said.
+        there["spec"]["versions"][0]["deprecated"] = json!(false);
+        (name, Ok(Some(there)))
+    });
+    let deployment = || {
+        serde_json::from_value(json!({
+            "spec": { "replicas": 2, "selector": {}, "template": {} },
+            "status": { "availableReplicas": 2, "updatedReplicas": 2 },
+        }))
+        .unwrap()
+    };
+    let registration = serde_json::from_value(json!({
+        "webhooks": [{
+            "name": "approval.advisor.kubevirt.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            // A certificate in PEM, in base64.
+            "clientConfig": {
+                "service": { "namespace": "medley-system", "name": "medley-webhook" },
+                "caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
+            },
+        }],
+    }));
+    let lease = serde_json::from_value(json!({
+        "holderIdentity": "a_1",
+        "leaseDurationSeconds": 15,
+        "renewTime": "2026-01-01T00:00:08.000000Z",
+    }));
+    Facts {
+        now,
+        pre: false,
+        namespace: "medley-system".to_owned(),
+        jobs: Job::STANDARD.iter().copied().collect(),
+        version: Version {
+            text: "v1.36.0".to_owned(),
+            number: Some((1, 36)),
+        },
+        cannot_install: Ok(Vec::new()),
+        may_escalate: Ok(true),
+        namespace_exists: Ok(true),
+        kinds: Ok(kinds),
+        definitions: BTreeMap::from(definitions),
+        operator: Ok(Some(deployment())),
+        webhook: Ok(Some(deployment())),
+        lease: Ok(Some(lease.unwrap())),
+        registrations: BTreeMap::from([(
+            "medley-governance".to_owned(),
+            Ok(Some(registration.unwrap())),
+        )]),
+        endpoints: BTreeMap::from([("medley-system/medley-webhook".to_owned(), Ok(1))]),
+        accounts: vec![Account {
+            name: manifests::ACCOUNT,
+            missing: Ok(Vec::new()),
+            surplus: Ok(Vec::new()),
+        }],
+        policies: vec![Ok(Policy {
+            name: "CpuModelPolicy/default".to_owned(),
+            invalid: None,
+        })],
+        monitored: Ok(true),
+    }
+}
+
+/// What is not well, and how.
+fn trouble(facts: &Facts) -> Vec<(&'static str, State)> {
+    let findings = decide(facts);
+    for finding in &findings {
+        let is_trouble = matches!(finding.state, State::Warning | State::Failed);
+        assert!(
+            !is_trouble || (finding.hint.is_some() && !finding.message.is_empty()),
+            "{finding:?}"
+        );
+    }
+    let others = findings.iter().filter(|it| it.state != State::Ok);
+    others.map(|it| (it.id, it.state)).collect()
+}
+
+#[test]
+fn all_is_well_where_it_is() {
+    assert_eq!(trouble(&well()), []);
+    let before = Facts {
+        pre: true,
+        namespace_exists: Ok(false),
+        definitions: BTreeMap::new(),
+        ..well()
+    };
+    // What can be added is told.
+    assert_eq!(trouble(&before), [("monitoring", State::Off)]);
+}
+
+#[test]
+fn groups_are_told_once() {
+    for pre in [true, false] {
+        let findings = decide(&Facts { pre, ..well() });
+        let mut groups: Vec<&str> = findings.iter().map(|it| it.group).collect();
+        groups.dedup();
+        let distinct: BTreeSet<&str> = groups.iter().copied().collect();
+        assert_eq!(distinct.len(), groups.len(), "{groups:?}");
+    }
+}
+
+#[test]
+fn whatever_is_wrong_is_told() {
+    type Change = fn(&mut Facts);
+    let cases: [(&str, State, Change); 18] = [
+        ("version", State::Failed, |it| {
+            it.version.number = Some((1, 29));
+        }),
+        ("version", State::Warning, |it| it.version.number = None),
+        ("namespace", State::Failed, |it| {
+            it.namespace_exists = Ok(false);
+        }),
+        ("namespace", State::Warning, |it| {
+            it.namespace_exists = Err("forbidden".to_owned());
+        }),
+        ("kinds", State::Failed, |it| {
+            let name = "cpumodelpolicies.medley.dev".to_owned();
+            it.definitions.insert(name, Ok(None));
+        }),
+        ("kinds", State::Failed, |it| {
+            for there in it.definitions.values_mut().take(1) {
+                there.as_mut().unwrap().as_mut().unwrap()["status"] = json!({});
+            }
+        }),
+        ("kinds", State::Warning, |it| {
+            for there in it.definitions.values_mut().take(1) {
+                let versions = &mut there.as_mut().unwrap().as_mut().unwrap()["spec"]["versions"];
+                versions[0]["schema"] = json!({ "openAPIV3Schema": { "type": "object" } });
+            }
+        }),
+        ("rights", State::Failed, |it| {
+            it.accounts[0].missing = Ok(vec!["list nodes".to_owned()]);
+        }),
+        ("rights-surplus", State::Warning, |it| {
+            it.accounts[0].surplus = Ok(vec!["ClusterRoleBinding x".to_owned()]);
+        }),
+        ("operator", State::Failed, |it| it.operator = Ok(None)),
+        ("operator", State::Warning, |it| {
+            let deployment = it.operator.as_mut().unwrap().as_mut().unwrap();
+            deployment.status.as_mut().unwrap().available_replicas = Some(1);
+        }),
+        ("webhook", State::Failed, |it| {
+            let deployment = it.webhook.as_mut().unwrap().as_mut().unwrap();
+            deployment.status = None;
+        }),
+        ("lease", State::Failed, |it| it.lease = Ok(None)),
+        ("lease", State::Failed, |it| {
+            it.now = "2026-01-01T00:10:00Z".parse().unwrap();
+        }),
+        ("lease", State::Failed, |it| {
+            let lease = it.lease.as_mut().unwrap().as_mut().unwrap();
+            lease.holder_identity = Some(String::new());
+        }),
+        ("registrations", State::Failed, |it| {
+            for there in it.registrations.values_mut() {
+                let there = there.as_mut().unwrap().as_mut().unwrap();
+                there.webhooks.as_mut().unwrap()[0].client_config.ca_bundle = None;
+            }
+        }),
+        ("webhook-endpoints", State::Failed, |it| {
+            for ready in it.endpoints.values_mut() {
+                *ready = Ok(0);
+            }
+        }),
+        ("policies", State::Failed, |it| {
+            it.policies[0].as_mut().unwrap().invalid = Some("year 3".to_owned());
+        }),
+    ];
+    for (id, state, change) in cases {
+        let mut facts = well();
+        change(&mut facts);
+        assert_eq!(trouble(&facts), [(id, state)]);
+    }
+}
+
+#[test]
+fn before_an_installation_it_counts_who_installs() {
+    let facts = Facts {
+        pre: true,
+        cannot_install: Ok(vec!["create namespaces".to_owned()]),
+        may_escalate: Ok(false),
+        namespace_exists: Ok(false),
+        definitions: BTreeMap::new(),
+        monitored: Ok(false),
+        ..well()
+    };
+    assert_eq!(
+        trouble(&facts),
+        [
+            ("install-rights", State::Failed),
+            ("install-grants", State::Warning),
+            ("monitoring", State::Off),
+        ]
+    );
+}
+
+#[test]
+fn what_others_have_not_installed_is_off() {
+    let facts = Facts {
+        kinds: Ok(BTreeSet::new()),
+        policies: Vec::new(),
+        monitored: Ok(false),
+        ..well()
+    };
+    assert_eq!(
+        trouble(&facts),
+        [
+            ("jobs", State::Off),
+            ("jobs", State::Off),
+            ("policies", State::Off),
+            ("monitoring", State::Off),
+        ]
+    );
+}
+
+#[test]
+fn nobody_is_asked_where_nothing_is_checked() {
+    let facts = Facts {
+        jobs: [Job::Release].into(),
+        webhook: Ok(None),
+        registrations: BTreeMap::new(),
+        endpoints: BTreeMap::new(),
+        ..well()
+    };
+    assert_eq!(trouble(&facts), []);
+}
+
+#[test]
+fn long_lists_are_cut() {
+    let all: Vec<String> = (0..7).map(|it| it.to_string()).collect();
+    assert_eq!(listed(&all), "0, 1, 2, 3, 4, and 2 more");
+    assert_eq!(listed(&all[..2]), "0, 1");
+}

@@ -1,0 +1,256 @@
+//! A cluster in which Medley is installed as users do it, and runs with the rights it is given there.
+#![allow(dead_code, reason = "no suite uses all of it")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use fleet::operators::{self, Installed};
+use kube::Client;
+use serde_json::{Value, json};
+use testkit::{Process, Said, ServedCluster, TestCluster, free_port, wait_until};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+pub(crate) const NAMESPACE: &str = "medley-system";
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A cluster that programs reach.
+pub(crate) struct World {
+    pub(crate) cluster: TestCluster,
+    pub(crate) served: ServedCluster,
+    pub(crate) client: Client,
+}
+
+impl World {
+    /// Nothing is installed.
+    pub(crate) async fn empty() -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        Ok(Self {
+            served: cluster.serve().await?,
+            client: cluster.client(),
+            cluster,
+        })
+    }
+
+    /// With the kinds of the operators that are governed.
+    pub(crate) async fn with(installed: &Installed) -> anyhow::Result<Self> {
+        let world = Self::empty().await?;
+        operators::install(&world.client, installed).await?;
+        Ok(world)
+    }
+
+    /// Runs the binary as an administrator.
+    pub(crate) async fn medley(&self, line: &[&str]) -> anyhow::Result<Said> {
+        self.medley_as(&self.served.kubeconfig, line).await
+    }
+
+    pub(crate) async fn medley_as(&self, who: &Path, line: &[&str]) -> anyhow::Result<Said> {
+        let output = Command::new(MEDLEY)
+            .args(line)
+            .env("KUBECONFIG", who)
+            .env_remove("COLUMNS")
+            .stdin(Stdio::null())
+            .output()
+            .await?;
+        Ok(Said::of(&output))
+    }
+
+    pub(crate) async fn kubectl(&self, line: &[&str]) -> anyhow::Result<String> {
+        self.served.kubectl("default", line).await
+    }
+
+    /// `medley manifests ... | kubectl apply --server-side -f -`; what kubectl says.
+    pub(crate) async fn install(&self, line: &[&str]) -> anyhow::Result<String> {
+        let manifests = manifests(line).await?;
+        self.pipe(&["apply", "--server-side", "-f", "-"], &manifests)
+            .await
+    }
+
+    /// Runs kubectl with something to read.
+    pub(crate) async fn pipe(&self, line: &[&str], input: &str) -> anyhow::Result<String> {
+        let mut child = Command::new("kubectl")
+            .args(line)
+            .env("KUBECONFIG", &self.served.kubeconfig)
+            .env("HOME", self.served.folder())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("running kubectl")?;
+        let mut stdin = child.stdin.take().context("no standard input")?;
+        stdin.write_all(input.as_bytes()).await?;
+        drop(stdin);
+        let output = child.wait_with_output().await?;
+        Said::of(&output)
+            .ok()
+            .with_context(|| format!("kubectl {line:?}"))
+    }
+
+    /// A kubeconfig with which requests come from a service account, by its token.
+    pub(crate) async fn account(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let line = ["create", "token", name];
+        let token = self.served.kubectl(NAMESPACE, &line).await?;
+        self.kubeconfig(name, &json!({ "token": token.trim() }))
+    }
+
+    /// A kubeconfig for somebody without rights.
+    pub(crate) fn nobody(&self) -> anyhow::Result<PathBuf> {
+        let mut user = self.admin()?["users"][0]["user"].clone();
+        user["as"] = json!("nobody");
+        self.kubeconfig("nobody", &user)
+    }
+
+    fn admin(&self) -> anyhow::Result<Value> {
+        let text = std::fs::read_to_string(&self.served.kubeconfig)?;
+        Ok(serde_saphyr::from_str(&text)?)
+    }
+
+    fn kubeconfig(&self, name: &str, user: &Value) -> anyhow::Result<PathBuf> {
+        let mut config = self.admin()?;
+        config["users"][0]["user"] = user.clone();
+        let path = self.served.folder().join(format!("{name}.kubeconfig"));
+        std::fs::write(&path, serde_saphyr::to_string(&config)?)?;
+        Ok(path)
+    }
+
+    /// Starts a program of the installation as its Deployment would: with these arguments, and the token of
+    /// its account. What is said besides is about this machine.
+    pub(crate) async fn start(
+        &self,
+        name: &str,
+        objects: &[Value],
+        besides: &[&str],
+    ) -> anyhow::Result<Process> {
+        let kubeconfig = self.account(name).await?;
+        let folder = self.served.folder().join(name);
+        std::fs::create_dir(&folder)?;
+        let arguments = arguments(objects, name)?;
+        let kubeconfig = kubeconfig.to_str().context("a path without letters")?;
+        let own = ["-v", "--kubeconfig", kubeconfig];
+        let line = arguments
+            .iter()
+            .map(String::as_str)
+            .filter(|it| !it.starts_with("--register="))
+            .chain(own)
+            .chain(besides.iter().copied());
+        Process::start(Path::new(MEDLEY), line, &folder)
+    }
+
+    /// Starts the check and the operator, and waits until they work.
+    pub(crate) async fn run(&self, objects: &[Value]) -> anyhow::Result<Running> {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let register = format!("--register=url=https://{address}");
+        let besides = ["--address", &address, &register];
+        let webhook = self.start("medley-webhook", objects, &besides).await?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let besides = ["--namespace", NAMESPACE, "--health-address", &address];
+        let operator = self.start("medley-operator", objects, &besides).await?;
+        let running = Running { operator, webhook };
+        wait_until("both work", PATIENCE, async || {
+            let outputs = [running.operator.output(), running.webhook.output()];
+            let failed = outputs.iter().find(|it| it.contains("error: "));
+            ensure!(failed.is_none(), "{failed:?}");
+            let ready = |output: &String| output.lines().any(|line| line == "ready");
+            Ok(outputs.iter().all(ready).then_some(()))
+        })
+        .await?;
+        Ok(running)
+    }
+
+    /// Says of the Deployments that their pods run: nobody runs pods here.
+    pub(crate) async fn deployed(&self) -> anyhow::Result<()> {
+        for (name, replicas) in [("medley-operator", 2), ("medley-webhook", 1)] {
+            let status = json!({ "status": {
+                "observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
+                "availableReplicas": replicas, "readyReplicas": replicas,
+            } });
+            let line = [
+                "patch",
+                "deployment",
+                name,
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                &status.to_string(),
+            ];
+            self.served.kubectl(NAMESPACE, &line).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The operator and the check.
+pub(crate) struct Running {
+    pub(crate) operator: Process,
+    pub(crate) webhook: Process,
+}
+
+impl Running {
+    fn alive(&mut self) -> anyhow::Result<()> {
+        for process in [&mut self.operator, &mut self.webhook] {
+            let ended = process.ended()?;
+            ensure!(ended.is_none(), "{ended:?}: {}", process.output());
+        }
+        Ok(())
+    }
+
+    /// Fails if anything was refused for want of rights.
+    pub(crate) fn was_allowed_everything(&mut self) -> anyhow::Result<()> {
+        self.alive()?;
+        for process in [&self.operator, &self.webhook] {
+            let output = process.output();
+            let refused = output.lines().find(|line| {
+                let line = line.to_lowercase();
+                line.contains("forbidden")
+                    || line.contains("cannot ") && line.contains(" resource ")
+            });
+            ensure!(refused.is_none(), "{refused:?} in\n{output}");
+        }
+        Ok(())
+    }
+}
+
+/// What `medley manifests` prints.
+pub(crate) async fn manifests(line: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(MEDLEY)
+        .arg("manifests")
+        .args(line)
+        // It needs no cluster.
+        .env("KUBECONFIG", "/nowhere")
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    Said::of(&output).ok()
+}
+
+/// The same as objects.
+pub(crate) async fn objects(line: &[&str]) -> anyhow::Result<Vec<Value>> {
+    let text = manifests(line).await?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// Objects by what they are.
+pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let key = |object: &Value| {
+        let metadata = &object["metadata"];
+        format!(
+            "{} {} {}",
+            object["kind"], metadata["namespace"], metadata["name"]
+        )
+    };
+    objects.into_iter().map(|it| (key(&it), it)).collect()
+}
+
+/// What a Deployment has its program told.
+fn arguments(objects: &[Value], name: &str) -> anyhow::Result<Vec<String>> {
+    let found = objects
+        .iter()
+        .find(|it| it["kind"] == "Deployment" && it["metadata"]["name"] == name)
+        .with_context(|| format!("no Deployment {name}"))?;
+    let arguments = &found["spec"]["template"]["spec"]["containers"][0]["args"];
+    Ok(serde_json::from_value(arguments.clone())?)
+}

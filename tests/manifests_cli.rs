@@ -1,0 +1,273 @@
+//! `medley manifests`: what is printed is what a cluster takes in one go, and the rights in it are enough.
+
+mod installation_support;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use api::advisor::{Phase, VirtPlatformConfig};
+use chassis::Manager;
+use fleet::operators::{self, Installed};
+use installation_support::{MEDLEY, NAMESPACE, PATIENCE, World, by_name, manifests, objects};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use testkit::{Said, has, wait_until};
+
+const EVERYTHING: [&str; 4] = [
+    "--controllers=governance,images-hco,images-ssp,images-cdi,images-vm,cpu-models,release,placement,runtime-classes",
+    "--enable-profile=node-health-remediation,example-profile",
+    "--release-owner",
+    "--console",
+];
+/// A reboot takes a tenth of a second.
+const FAST: f64 = 600.0;
+const PROFILE: &str = "load-aware-rebalancing";
+
+/// Versions of everything that was printed, as the cluster has it.
+async fn versions(world: &World, text: &str) -> anyhow::Result<BTreeSet<String>> {
+    let line = ["get", "-f", "-", "-o", "json"];
+    let found: Value = serde_json::from_str(&world.pipe(&line, text).await?)?;
+    let items = found["items"].as_array().cloned().unwrap_or_default();
+    let versions = items.iter().map(|it| {
+        let metadata = &it["metadata"];
+        format!(
+            "{} {} {}",
+            it["kind"], metadata["name"], metadata["resourceVersion"]
+        )
+    });
+    Ok(versions.collect())
+}
+
+#[tokio::test]
+async fn an_empty_cluster_takes_it_in_one_go_and_again_without_a_change() -> anyhow::Result<()> {
+    for line in [&[][..], &EVERYTHING] {
+        let world = World::empty().await?;
+        let printed = objects(line).await?;
+        let said = world.install(line).await?;
+        let applied = said.lines().filter(|it| it.ends_with("serverside-applied"));
+        assert_eq!(applied.count(), printed.len(), "{said}");
+        // The server writes the status of definitions a moment later.
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        world.kubectl(&established).await?;
+        let text = manifests(line).await?;
+        let before = versions(&world, &text).await?;
+        assert_eq!(before.len(), printed.len());
+        world.install(line).await?;
+        assert_eq!(versions(&world, &text).await?, before);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn monitoring_needs_the_kinds_of_prometheus_and_says_so() -> anyhow::Result<()> {
+    let world = World::empty().await?;
+    let refused = world.install(&["--monitoring"]).await.unwrap_err();
+    has(
+        &format!("{refused:#}"),
+        &["no matches for kind", "PodMonitor"],
+    );
+    let kinds = [
+        ("PodMonitor", "podmonitors"),
+        ("PrometheusRule", "prometheusrules"),
+    ];
+    for (kind, plural) in kinds {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.monitoring.coreos.com") },
+            "spec": {
+                "group": "monitoring.coreos.com",
+                "scope": "Namespaced",
+                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": {
+                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    } },
+                }],
+            },
+        });
+        let line = ["apply", "--server-side", "-f", "-"];
+        world.pipe(&line, &definition.to_string()).await?;
+    }
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    world.kubectl(&established).await?;
+    let said = world.install(&["--monitoring"]).await?;
+    has(
+        &said,
+        &["podmonitor.monitoring.coreos.com/medley-operator serverside-applied"],
+    );
+    let rules = world
+        .served
+        .kubectl(NAMESPACE, &["get", "prometheusrules", "-o", "name"])
+        .await?;
+    assert_eq!(rules.lines().count(), 3, "{rules}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_can_be_printed_alone() -> anyhow::Result<()> {
+    let kinds = |objects: Vec<Value>| -> BTreeSet<String> {
+        let kinds = objects
+            .iter()
+            .map(|it| it["kind"].as_str().unwrap_or_default());
+        kinds.map(str::to_owned).collect()
+    };
+    let crds = kinds(objects(&["--only", "crds"]).await?);
+    assert_eq!(crds, ["CustomResourceDefinition".to_owned()].into());
+    let monitoring = kinds(objects(&["--only", "monitoring"]).await?);
+    let expected = ["PodMonitor", "PrometheusRule"].map(str::to_owned);
+    assert_eq!(monitoring, expected.into());
+    let two = kinds(objects(&["--only", "namespace,network"]).await?);
+    let expected = ["Namespace", "NetworkPolicy"].map(str::to_owned);
+    assert_eq!(two, expected.into());
+    let list: Value = serde_json::from_str(&manifests(&["-o", "json"]).await?)?;
+    assert_eq!(list["kind"], "List");
+    assert_eq!(json!(objects(&[]).await?), list["items"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() -> anyhow::Result<()> {
+    for (line, why) in [
+        (
+            &["--only", "everything"][..],
+            "no such part; there are: namespace, crds",
+        ),
+        (
+            &["--controllers", "knitting"],
+            "no such controller; there are",
+        ),
+        (
+            &["--enable-profile", "knitting"],
+            "There is no profile 'knitting'",
+        ),
+        (
+            &["--namespace", "Mine"],
+            "\"Mine\" cannot be the name of a namespace",
+        ),
+        (&["--replicas", "0"], "0 replicas"),
+        (&["--console-host", "a.b"], "--console"),
+    ] {
+        let output = tokio::process::Command::new(MEDLEY)
+            .arg("manifests")
+            .args(line)
+            .output()
+            .await?;
+        let said = Said::of(&output);
+        assert_eq!(said.code, Some(1), "{line:?}");
+        has(&said.err, &[why]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn kustomize_builds_what_is_printed() -> anyhow::Result<()> {
+    let deploy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize");
+    for (folder, line) in [
+        ("base", &[][..]),
+        ("overlays/monitoring", &["--monitoring"]),
+        ("overlays/console", &["--console"]),
+    ] {
+        let output = tokio::process::Command::new("kubectl")
+            .arg("kustomize")
+            .arg(deploy.join(folder))
+            .output()
+            .await?;
+        let built: Vec<Value> = serde_saphyr::from_multiple(&Said::of(&output).ok()?)?;
+        let (built, printed) = (by_name(built), by_name(objects(line).await?));
+        let keys = |all: &std::collections::BTreeMap<String, Value>| {
+            all.keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&built), keys(&printed), "{folder}");
+        for (key, object) in built {
+            assert_eq!(object, printed[&key], "{folder}: {key}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_examples_of_the_bundle_are_accepted() -> anyhow::Result<()> {
+    let world = World::empty().await?;
+    world.install(&["--only", "crds"]).await?;
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    world.kubectl(&established).await?;
+    let version = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/olm/manifests/medley.clusterserviceversion.yaml");
+    let version: Value = serde_saphyr::from_str(&std::fs::read_to_string(version)?)?;
+    let examples = &version["metadata"]["annotations"]["alm-examples"];
+    let examples: Vec<Value> = serde_json::from_str(examples.as_str().unwrap_or_default())?;
+    assert_eq!(examples.len(), 5);
+    for example in examples {
+        let line = ["create", "--validate=strict", "-f", "-"];
+        world.pipe(&line, &example.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// The story of a plan, by whoever runs with the rights that were installed.
+async fn plan_is_carried_out(world: &World) -> anyhow::Result<()> {
+    let configs: Api<VirtPlatformConfig> = Api::all(world.client.clone());
+    let until = async |phase: Phase| {
+        wait_until(&format!("{PROFILE} is {phase}"), PATIENCE, async || {
+            let found = configs.get_opt(PROFILE).await?;
+            Ok(found.filter(|config| {
+                config.status.as_ref().is_some_and(|status| {
+                    status.phase == Some(phase)
+                        && status.observed_generation == config.metadata.generation
+                })
+            }))
+        })
+        .await
+    };
+    until(Phase::Ignored).await?;
+    let plan = Patch::Merge(json!({ "spec": { "action": "DryRun" } }));
+    configs
+        .patch(PROFILE, &PatchParams::default(), &plan)
+        .await?;
+    until(Phase::ReviewRequired).await?;
+    world.medley(&["approve", PROFILE, "--yes"]).await?.ok()?;
+    let done = until(Phase::Completed).await?;
+    // The check has seen who it was.
+    let annotations = done.metadata.annotations.unwrap_or_default();
+    assert!(
+        annotations.contains_key("advisor.kubevirt.io/approvals"),
+        "{annotations:?}"
+    );
+    Ok(())
+}
+
+async fn works_with(line: &[&str]) -> anyhow::Result<()> {
+    let world = World::with(&Installed::demo()).await?;
+    let manager = Manager::new(world.client.clone());
+    operators::start(&manager, world.client.clone(), FAST).await;
+    world.cluster.node("worker-1", "amd64", "worker").await?;
+    world.install(line).await?;
+    // A genuine server notices new rights a moment later.
+    wait_until("rights are there", PATIENCE, async || {
+        let said = world.medley(&["check", "-o", "json"]).await?;
+        let list: Value = serde_json::from_str(&said.out)?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let mut rights = items.iter().filter(|it| it["id"] == "rights");
+        Ok(rights.all(|it| it["state"] == "Ok").then_some(()))
+    })
+    .await?;
+    let mut running = world.run(&objects(line).await?).await?;
+    plan_is_carried_out(&world).await?;
+    running.was_allowed_everything()?;
+    manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_carried_out_with_the_rights_that_are_installed() -> anyhow::Result<()> {
+    works_with(&[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_runs_with_the_rights_that_are_installed() -> anyhow::Result<()> {
+    // The console would take a port that others may have.
+    works_with(&EVERYTHING[..3]).await
+}
