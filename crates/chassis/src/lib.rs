@@ -23,6 +23,7 @@ pub mod metrics;
 mod queue;
 mod reconcile;
 mod served;
+mod turn;
 
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
@@ -33,3 +34,4 @@ pub use manager::Manager;
 pub use queue::Queue;
 pub use reconcile::{Next, Reconcile};
 pub use served::{is_established, until_served};
+pub use turn::{NotOurTurn, Turn};

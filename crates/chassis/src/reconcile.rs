@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 use crate::metrics::Work;
-use crate::{Error, Key, Queue};
+use crate::{Error, Key, Queue, Turn};
 
 /// When to look at something again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +44,12 @@ pub trait Reconcile<T = Key>: Send + Sync + 'static {
     fn reconcile(&self, what: &T) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
-/// Works off a queue until `stopping` says so; what has been begun is brought to its end.
+/// Works off a queue in its turn, until `stopping` says so; what has been begun is brought to its end.
 pub(crate) async fn work<T, C>(
     controller: Arc<C>,
     queue: Queue<T>,
     told: Work,
+    turn: Turn,
     mut stopping: watch::Receiver<bool>,
 ) where
     T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -58,7 +59,10 @@ pub(crate) async fn work<T, C>(
         let what = tokio::select! {
             biased;
             _ = stopping.wait_for(|stopping| *stopping) => return,
-            what = queue.next() => what,
+            what = async {
+                turn.begins().await;
+                queue.next().await
+            } => what,
         };
         let name = controller.name();
         let started = Instant::now();

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::logging::LogArguments;
 use crate::{
     apiserver, completion, console, cpu, cri, envtest, examples, fleet, gather, governance, images,
     importer, man, node_config, place, release, run, snapshot, status, up, version, webhook,
@@ -55,6 +56,17 @@ pub(crate) enum Command {
     Version(version::Arguments),
     Completion(completion::Arguments),
     Man(man::Arguments),
+}
+
+impl Command {
+    /// How it logs.
+    pub(crate) fn log(&self) -> LogArguments {
+        match self {
+            Self::Run(arguments) => arguments.log.clone(),
+            Self::Webhook(arguments) => arguments.log.clone(),
+            _ => LogArguments::default(),
+        }
+    }
 }
 
 /// The names the binary goes by. kubectl finds plugins by the second one.

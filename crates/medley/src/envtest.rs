@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 
+use crate::logging::LogArguments;
 use crate::{exit, logging};
 
 /// Write a folder for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
@@ -45,8 +46,8 @@ pub(crate) fn shim(line: &[OsString]) -> Option<anyhow::Result<()>> {
         ETCD => etcd::run,
         _ => return None,
     };
-    logging::start(0);
-    Some(run(flags))
+    let started = logging::start(0, &LogArguments::default());
+    Some(started.and_then(|()| run(flags)))
 }
 
 /// Writes the shims.

@@ -27,6 +27,9 @@ use tokio::net::TcpListener;
 use crate::images::progress::{Teller, line};
 use crate::runtime;
 
+/// What imports are told apart by in metrics, as upstream has it.
+const OWNER: &str = "ownerUID";
+
 /// Import an image or a file, in a pod that is told by its environment what to import.
 ///
 /// The operator makes such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and IMPORTER_SECRET_KEY,
@@ -129,6 +132,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     outcome.map(drop).map_err(anyhow::Error::new)
 }
 
+/// How far the import is. Make it once.
+pub(crate) fn progress(metrics: &Metrics) -> Gauges<Owner> {
+    let help = "How far the import is, in percent";
+    metrics.adopted_gauges(pod::PROGRESS, &[OWNER], help)
+}
+
 async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     let prepared = prepare(arguments).await.map_err(|error| {
         let reason = match error.downcast_ref::<::importer::Error>() {
@@ -139,7 +148,7 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     });
     let request = prepared?;
     let metrics = Metrics::default();
-    let progress = metrics.adopted_gauges(pod::PROGRESS, "How far the import is, in percent");
+    let progress = progress(&metrics);
     match TcpListener::bind(arguments.metrics_address).await {
         Ok(listener) => {
             tokio::spawn(operator::health::serve_metrics(listener, metrics));
@@ -151,7 +160,7 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     let watch = Onlooker {
         teller: Teller::lines(),
         progress,
-        owner: [("ownerUID", arguments.owner.clone())],
+        owner: [(OWNER, arguments.owner.clone())],
         labels: Arc::clone(&labels),
     };
     let stop = runtime::stop_signal();

@@ -11,7 +11,10 @@ use clap::Args;
 use operator::{Job, Registries};
 
 use crate::cluster::ClusterArguments;
+use crate::config_file::ConfigArguments;
 use crate::images::registry::RegistryArguments;
+use crate::logging::LogArguments;
+use crate::metrics::MetricsArguments;
 use crate::{exit, runtime};
 
 /// How often certificates are looked at; whoever renews them does so long before they expire.
@@ -34,24 +37,53 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     registry: RegistryArguments,
 
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
+
+    #[command(flatten)]
+    config: ConfigArguments,
+
+    #[command(flatten)]
+    metrics: MetricsArguments,
+
     /// Address to listen on.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9443")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "MEDLEY_ADDRESS",
+        default_value = "0.0.0.0:9443"
+    )]
     address: SocketAddr,
 
     /// The certificate to serve with, in PEM; read again when it changes.
-    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_TLS_CERT",
+        requires = "tls_key"
+    )]
     tls_cert: Option<PathBuf>,
 
     /// The key of the certificate.
-    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_TLS_KEY",
+        requires = "tls_cert"
+    )]
     tls_key: Option<PathBuf>,
 
     /// The authority that the API server is to trust with --register, when --tls-cert is given.
-    #[arg(long, value_name = "PATH", requires_all = ["tls_cert", "register"])]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_TLS_CA",
+        requires_all = ["tls_cert", "register"]
+    )]
     tls_ca: Option<PathBuf>,
 
     /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", env = "MEDLEY_REGISTER")]
     register: Option<Reach>,
 
     /// What to register the check for, separated by commas, as `medley run` names it.
@@ -59,6 +91,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         value_name = "NAMES",
+        env = "MEDLEY_CONTROLLERS",
         value_delimiter = ',',
         requires = "register"
     )]
@@ -92,6 +125,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let client = arguments.cluster.client().await?;
         let running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
         running.use_registries(registries.clone());
+        if let Some(keeper) = arguments.metrics.keeper(arguments.address, &client) {
+            running.guard_metrics(keeper);
+        }
         if let Some(reach) = &arguments.register {
             let standard = || Job::STANDARD.to_vec();
             let jobs = arguments.controllers.clone().unwrap_or_else(standard);

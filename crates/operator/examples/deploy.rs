@@ -58,6 +58,10 @@ fn main() -> Result<(), Failure> {
             "monitoring/golden-images.yaml",
             &[golden::alerts::prometheus_rule(NAMESPACE)],
         )?,
+        file(
+            "monitoring/dashboards.yaml",
+            &operator::monitoring::dashboards(NAMESPACE),
+        )?,
         file("monitoring/metrics.yaml", &[metrics()])?,
         file(
             "monitoring/placement.yaml",

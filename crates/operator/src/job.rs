@@ -86,6 +86,22 @@ impl Job {
         }
     }
 
+    /// Gives its metrics their names.
+    pub(crate) fn declare(self, manager: &Manager) {
+        match self {
+            Self::Governance => governance::declare(manager),
+            Self::ImagesHco => images::hco::declare(manager),
+            Self::ImagesSsp => images::ssp::declare(manager),
+            Self::ImagesCdi => images::cdi::declare(manager),
+            Self::CpuModels => cpu::declare(manager),
+            Self::Release => release::declare(manager),
+            Self::Placement => placement::declare(manager),
+            Self::RuntimeClasses => runtime_classes::declare(manager),
+            // It has none of its own.
+            Self::ImagesVm => {}
+        }
+    }
+
     /// What it may do in the whole cluster, with these profiles of governance.
     pub fn rules(self, registry: &Registry) -> Vec<PolicyRule> {
         match self {

@@ -25,6 +25,8 @@ mod serve;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use chassis::access::Keeper;
+use chassis::metrics::Described;
 use kube::Client;
 use placewatch::Registries;
 use tokio::net::TcpListener;
@@ -84,12 +86,23 @@ impl Running {
         self.reviewer.placements.use_registries(registries);
     }
 
+    /// Has metrics shown to those only whom the cluster allows it, from now on.
+    pub fn guard_metrics(&self, keeper: Keeper) {
+        // The first choice counts.
+        let _ = self.reviewer.keeper.set(keeper);
+    }
+
     /// Takes no more questions, and answers those that were asked.
     pub async fn stop(mut self) {
         // Nobody listens any more: then it has stopped already.
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// The metrics of the check, besides what every process tells.
+pub fn metrics() -> Vec<Described> {
+    placement::described()
 }
 
 /// Answers reviews on a socket.

@@ -46,11 +46,11 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
     let door = Door::at(request.uri().path());
     let needed = match (&door, request.uri().path()) {
         (Some(_), _) => Method::POST,
-        (None, "/healthz" | "/readyz" | METRICS) => Method::GET,
+        (None, "/livez" | "/healthz" | "/readyz" | METRICS) => Method::GET,
         _ => {
             return text(
                 StatusCode::NOT_FOUND,
-                "there are /admit, /cpu-models, /placement, /healthz, /readyz and /metrics\n",
+                "there are /admit, /cpu-models, /placement, /livez, /healthz, /readyz and /metrics\n",
             );
         }
     };
@@ -62,12 +62,18 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
         return refusal;
     }
     let Some(door) = door else {
-        return if request.uri().path() == METRICS {
-            let text = reviewer.placements.metrics();
-            typed(text, chassis::metrics::CONTENT_TYPE)
-        } else {
-            text(StatusCode::OK, "ok")
-        };
+        if request.uri().path() != METRICS {
+            return text(StatusCode::OK, "ok");
+        }
+        if let Some(keeper) = reviewer.keeper.get()
+            && let Some(refusal) = keeper.refusal(request.headers(), "get", METRICS).await
+        {
+            return refusal.map(|message| Full::new(message.into()));
+        }
+        return typed(
+            reviewer.placements.metrics(),
+            chassis::metrics::CONTENT_TYPE,
+        );
     };
     let body = Limited::new(request.into_body(), LARGEST).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {
