@@ -5,6 +5,7 @@
 )]
 
 mod binary;
+mod run_process;
 mod run_replicas;
 mod run_wire;
 

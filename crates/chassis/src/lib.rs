@@ -25,6 +25,9 @@ mod reconcile;
 mod served;
 mod turn;
 
+/// The target of spans that are worth telling to whoever gathers traces; libraries have many of their own.
+pub const TRACED: &str = "medley::traced";
+
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
 pub use events::Events;

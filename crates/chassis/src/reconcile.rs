@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::watch;
-use tracing::{debug, error, warn};
+use tracing::{Instrument as _, debug, error, field, info_span, warn};
 
 use crate::metrics::Work;
-use crate::{Error, Key, Queue, Turn};
+use crate::{Error, Key, Queue, TRACED, Turn};
 
 /// When to look at something again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +66,13 @@ pub(crate) async fn work<T, C>(
         };
         let name = controller.name();
         let started = Instant::now();
+        let span = info_span!(
+            target: TRACED, "reconcile",
+            controller = name, object = %what, error = field::Empty,
+        );
         let result = AssertUnwindSafe(controller.reconcile(&what))
             .catch_unwind()
+            .instrument(span.clone())
             .await;
         told.duration.observe(started.elapsed().as_secs_f64());
         match result {
@@ -82,6 +87,7 @@ pub(crate) async fn work<T, C>(
                 };
             }
             Ok(Err(error)) => {
+                span.record("error", field::display(&error));
                 if error.is_race() {
                     told.conflict.inc();
                     debug!(controller = name, object = %what, %error, "overtaken; trying again");
@@ -92,6 +98,7 @@ pub(crate) async fn work<T, C>(
                 queue.add_failed(what.clone());
             }
             Err(_) => {
+                span.record("error", "a defect");
                 told.defect.inc();
                 error!(controller = name, object = %what, "a defect stopped the reconcile; trying again");
                 queue.add_failed(what.clone());

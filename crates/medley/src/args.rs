@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::logging::LogArguments;
+use crate::otlp::TraceArguments;
 use crate::{
     apiserver, completion, console, cpu, cri, envtest, examples, fleet, gather, governance, images,
     importer, man, node_config, place, release, run, snapshot, status, up, version, webhook,
@@ -65,6 +66,16 @@ impl Command {
             Self::Run(arguments) => arguments.log.clone(),
             Self::Webhook(arguments) => arguments.log.clone(),
             _ => LogArguments::default(),
+        }
+    }
+
+    /// Where its traces go.
+    pub(crate) fn traces(&self) -> TraceArguments {
+        match self {
+            Self::Run(arguments) => arguments.traces.clone(),
+            Self::Webhook(arguments) => arguments.traces.clone(),
+            Self::Importer(arguments) => arguments.traces.clone(),
+            _ => TraceArguments::default(),
         }
     }
 }

@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::logging::LogArguments;
+use crate::otlp::TraceArguments;
 use crate::{exit, logging};
 
 /// Write a folder for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
@@ -46,7 +47,7 @@ pub(crate) fn shim(line: &[OsString]) -> Option<anyhow::Result<()>> {
         ETCD => etcd::run,
         _ => return None,
     };
-    let started = logging::start(0, &LogArguments::default());
+    let started = logging::start(0, &LogArguments::default(), &TraceArguments::default());
     Some(started.and_then(|()| run(flags)))
 }
 

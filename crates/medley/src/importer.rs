@@ -23,8 +23,10 @@ use parking_lot::Mutex;
 use platform::Source;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tracing::{Instrument as _, field, info_span};
 
 use crate::images::progress::{Teller, line};
+use crate::otlp::TraceArguments;
 use crate::runtime;
 
 /// What imports are told apart by in metrics, as upstream has it.
@@ -39,6 +41,9 @@ const OWNER: &str = "ownerUID";
 /// if not; the reason is in the termination log.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
+
     /// The image: docker://HOST/PATH:TAG or oci-archive:FILE[:NAME]; or a disk at https://HOST/PATH.
     #[arg(long, value_name = "URL", env = environment::ENDPOINT, required_unless_present = "copy_program")]
     image: Option<String>,
@@ -111,7 +116,26 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .with_context(|| format!("copying {} to {}", own.display(), to.display()))?;
         return Ok(());
     }
-    let outcome = runtime::build()?.block_on(import(arguments));
+    let outcome = runtime::build()?.block_on(async {
+        let traces = arguments.traces.start().unwrap_or_else(|error| {
+            // The disk is what matters.
+            tracing::warn!(error = format!("{error:#}"), "the import is not traced");
+            None
+        });
+        let span = info_span!(
+            target: chassis::TRACED, "import",
+            image = arguments.image, arch = arguments.arch, error = field::Empty,
+        );
+        let outcome = import(arguments).instrument(span.clone()).await;
+        if let Err(failure) = &outcome {
+            span.record("error", field::display(&failure.message));
+        }
+        drop(span);
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
+        outcome
+    });
     let said = match &outcome {
         Ok(report) => Outcome::succeeded(report.clone()),
         Err(failure) => Outcome::failed(failure),

@@ -27,6 +27,7 @@ mod logging;
 mod man;
 mod metrics;
 mod node_config;
+mod otlp;
 mod place;
 mod reference;
 mod release;
@@ -74,7 +75,11 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error, line),
     };
-    if let Err(error) = logging::start(arguments.verbose, &arguments.command.log()) {
+    if let Err(error) = logging::start(
+        arguments.verbose,
+        &arguments.command.log(),
+        &arguments.command.traces(),
+    ) {
         return exit::outcome(Err(error));
     }
     let outcome = match arguments.command {

@@ -6,9 +6,12 @@ use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use crate::otlp::{Collect, TraceArguments};
 
 /// What can be changed while the program runs.
 static CHANGE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -43,7 +46,11 @@ enum LogFormat {
 }
 
 /// Starts logging: what is asked for, else `RUST_LOG`, else by the number of `-v`.
-pub(crate) fn start(verbose: u8, asked: &LogArguments) -> anyhow::Result<()> {
+pub(crate) fn start(
+    verbose: u8,
+    asked: &LogArguments,
+    traces: &TraceArguments,
+) -> anyhow::Result<()> {
     let filter = match (&asked.log_level, std::env::var("RUST_LOG")) {
         (Some(level), _) => parse(level)
             .map_err(anyhow::Error::msg)
@@ -58,9 +65,11 @@ pub(crate) fn start(verbose: u8, asked: &LogArguments) -> anyhow::Result<()> {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     // Fails only when a program that embeds the command line logs already.
+    let traces = traces.collect();
+    let traces = traces.map(|collect| collect.with_filter(filter_fn(Collect::wants)));
     if tracing_subscriber::registry()
-        .with(filter)
-        .with(lines)
+        .with(lines.with_filter(filter))
+        .with(traces)
         .try_init()
         .is_ok()
     {

@@ -24,6 +24,7 @@ use crate::config_file::ConfigArguments;
 use crate::images::registry::RegistryArguments;
 use crate::logging::LogArguments;
 use crate::metrics::MetricsArguments;
+use crate::otlp::TraceArguments;
 use crate::{console, exit, host, logging, runtime, version};
 
 /// The lease that replicas agree by on who works.
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) log: LogArguments,
+
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
 
     #[command(flatten)]
     config: ConfigArguments,
@@ -155,6 +159,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::pin!(stop);
+        let traces = arguments.traces.start()?;
         let config = arguments.cluster.config().await?;
         let client =
             Client::try_from(config.clone()).context("preparing to talk to the cluster")?;
@@ -207,7 +212,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         };
         health.enter(Phase::Working);
         let own = arguments.own.follow(manager.client(), &options.namespace);
-        work(&manager, leading, own, stop).await
+        let ended = work(&manager, leading, own, stop).await;
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
+        ended
     })
 }
 

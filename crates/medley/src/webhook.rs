@@ -15,6 +15,7 @@ use crate::config_file::ConfigArguments;
 use crate::images::registry::RegistryArguments;
 use crate::logging::LogArguments;
 use crate::metrics::MetricsArguments;
+use crate::otlp::TraceArguments;
 use crate::{exit, runtime};
 
 /// How often certificates are looked at; whoever renews them does so long before they expire.
@@ -39,6 +40,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) log: LogArguments,
+
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
 
     #[command(flatten)]
     config: ConfigArguments,
@@ -122,6 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let registries = arguments.registry.registries()?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
+        let traces = arguments.traces.start()?;
         let client = arguments.cluster.client().await?;
         let running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
         running.use_registries(registries.clone());
@@ -141,6 +146,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         exit::print("ready\n")?;
         stop.await;
         running.stop().await;
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
         Ok(())
     })
 }

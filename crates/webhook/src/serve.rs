@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use listener::{Incoming, Limits, PATIENCE, stopped, text};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tracing::{Instrument as _, Span, field, info_span};
 
 use crate::certificates::Tls;
 use crate::review::{self, Door, Reviewer};
@@ -34,9 +35,18 @@ pub(crate) async fn listen(
     reviewer: Reviewer,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let answer = move |request| {
+    let answer = move |request: Request<Incoming>| {
         let reviewer = reviewer.clone();
-        async move { respond(&reviewer, request).await }
+        let span = info_span!(
+            target: chassis::TRACED, "admission",
+            otel.kind = "server", path = request.uri().path(), status = field::Empty,
+        );
+        async move {
+            let answer = respond(&reviewer, request).await;
+            Span::current().record("status", answer.status().as_u16());
+            answer
+        }
+        .instrument(span)
     };
     let tls: listener::Tls = Box::new(move || tls.current());
     listener::serve(listener, Some(tls), LIMITS, answer, stopped(&mut stopping)).await;
