@@ -102,7 +102,7 @@ pub(crate) fn set_level(level: &str) -> Result<(), String> {
     change
         .reload(filter)
         .map_err(|error| format!("changing what is logged: {error}"))?;
-    tracing::info!(level, "what is logged has changed");
+    tracing::info!(filter = level, "what is logged has changed");
     Ok(())
 }
 

@@ -99,39 +99,39 @@ impl Sending {
 }
 
 async fn send(mut spans: mpsc::Receiver<Span>, client: Client, mut stopped: oneshot::Receiver<()>) {
-    let mut failed = false;
+    let (mut failed, mut ends) = (false, false);
     loop {
         let mut batch = Vec::new();
-        let ends = tokio::select! {
-            count = spans.recv_many(&mut batch, MOST) => count == 0,
-            _ = &mut stopped => true,
-        };
+        if !ends {
+            tokio::select! {
+                count = spans.recv_many(&mut batch, MOST) => ends = count == 0,
+                _ = &mut stopped => ends = true,
+            }
+        }
         if !ends {
             tokio::select! {
                 () = tokio::time::sleep(TOGETHER) => {}
-                _ = &mut stopped => spans.close(),
+                _ = &mut stopped => ends = true,
             }
         }
-        while let Ok(span) = spans.try_recv() {
+        while batch.len() < MOST
+            && let Ok(span) = spans.try_recv()
+        {
             batch.push(span);
-            if batch.len() >= MOST {
-                break;
-            }
         }
-        if !batch.is_empty() {
-            match post(&client, &batch).await {
-                Ok(()) => failed = false,
-                Err(error) if failed => debug!(error, "spans are lost"),
-                Err(error) => {
-                    warn!(
-                        error,
-                        "traces cannot be sent; spans are lost until they can"
-                    );
-                    failed = true;
-                }
+        if batch.is_empty() {
+            if ends {
+                return;
             }
-        } else if ends {
-            return;
+            continue;
+        }
+        match post(&client, &batch).await {
+            Ok(()) => failed = false,
+            Err(error) if failed => debug!(error, "spans are lost"),
+            Err(error) => {
+                warn!(error, "traces cannot be sent; spans are lost until they can");
+                failed = true;
+            }
         }
     }
 }
