@@ -17,7 +17,7 @@ pub(super) fn events() -> String {
     for component in COMPONENTS {
         let _ = write!(
             page,
-            "\n## {}\n\n{}.\n",
+            "\n## {}\n\n{}\n",
             component.name,
             sentence(component.about)
         );
