@@ -114,11 +114,16 @@ impl Server {
     }
 }
 
-pub(crate) fn stop(process: &mut Process, signal: &str) -> ExitStatus {
+/// Sends a signal.
+pub(crate) fn send(process: &Process, signal: &str) {
     let sent = Command::new("kill")
         .args([signal, &process.id().to_string()])
         .status()
         .unwrap();
     assert!(sent.success());
+}
+
+pub(crate) fn stop(process: &mut Process, signal: &str) -> ExitStatus {
+    send(process, signal);
     until("the process ends", || process.ended().unwrap())
 }

@@ -65,10 +65,10 @@ async fn monitoring_needs_the_kinds_of_prometheus_and_says_so() -> anyhow::Resul
     let refused = world.install(&["--monitoring"]).await.unwrap_err();
     has(
         &format!("{refused:#}"),
-        &["no matches for kind", "PodMonitor"],
+        &["no matches for kind", "ServiceMonitor"],
     );
     let kinds = [
-        ("PodMonitor", "podmonitors"),
+        ("ServiceMonitor", "servicemonitors"),
         ("PrometheusRule", "prometheusrules"),
     ];
     for (kind, plural) in kinds {
@@ -96,7 +96,7 @@ async fn monitoring_needs_the_kinds_of_prometheus_and_says_so() -> anyhow::Resul
     let said = world.install(&["--monitoring"]).await?;
     has(
         &said,
-        &["podmonitor.monitoring.coreos.com/medley-operator serverside-applied"],
+        &["servicemonitor.monitoring.coreos.com/medley-operator serverside-applied"],
     );
     let rules = world
         .served
@@ -117,7 +117,7 @@ async fn parts_can_be_printed_alone() -> anyhow::Result<()> {
     let crds = kinds(objects(&["--only", "crds"]).await?);
     assert_eq!(crds, ["CustomResourceDefinition".to_owned()].into());
     let monitoring = kinds(objects(&["--only", "monitoring"]).await?);
-    let expected = ["PodMonitor", "PrometheusRule"].map(str::to_owned);
+    let expected = ["ConfigMap", "PrometheusRule", "Service", "ServiceMonitor"].map(str::to_owned);
     assert_eq!(monitoring, expected.into());
     let two = kinds(objects(&["--only", "namespace,network"]).await?);
     let expected = ["Namespace", "NetworkPolicy"].map(str::to_owned);

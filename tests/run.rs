@@ -5,6 +5,9 @@
 )]
 
 mod binary;
+mod run_process;
+mod run_replicas;
+mod run_wire;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -23,14 +26,18 @@ use serde_json::json;
 use testkit::{Process, ServedCluster, TestCluster, free_port};
 
 /// An operator in a folder of its own.
-struct Operator {
+pub(crate) struct Operator {
     process: Process,
     port: u16,
 }
 
 impl Operator {
     fn start(served: &ServedCluster, name: &str, arguments: &[&str]) -> Self {
-        let folder = served.folder().join(name);
+        Self::start_with(&served.kubeconfig, served.folder(), name, arguments)
+    }
+
+    fn start_with(kubeconfig: &Path, folder: &Path, name: &str, arguments: &[&str]) -> Self {
+        let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
         let port = free_port().unwrap();
         let address = format!("127.0.0.1:{port}");
@@ -38,7 +45,7 @@ impl Operator {
             "run",
             "-v",
             "--kubeconfig",
-            served.kubeconfig.to_str().unwrap(),
+            kubeconfig.to_str().unwrap(),
             "--health-address",
             &address,
         ];
@@ -56,6 +63,13 @@ impl Operator {
         stream.read_to_string(&mut answer).ok()?;
         let code = answer.split(' ').nth(1)?.parse().ok()?;
         Some((code, answer))
+    }
+
+    /// What it tells Prometheus.
+    fn metrics(&self) -> String {
+        let (code, text) = self.get("/metrics").unwrap();
+        assert_eq!(code, 200, "{text}");
+        text
     }
 
     fn is_ready(&mut self) {

@@ -9,8 +9,8 @@ use clap::Args;
 
 use crate::shell;
 
-/// Where the reference of the command line is kept.
-const CLI: &str = "docs/reference/cli.md";
+/// Where the references are kept; nothing else is.
+const REFERENCE: &str = "docs/reference";
 /// Where the manifests of an installation are kept; nothing else is.
 const DEPLOY: &str = "deploy";
 /// How a line begins that begins a file.
@@ -26,13 +26,13 @@ pub(crate) struct Arguments {
 /// Writes or checks all generated files.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut files = split(&example("manifests", "deploy")?)?;
+    files.extend(split(&example("medley", "reference")?)?);
     let mut stale = Vec::new();
-    for path in below(DEPLOY)? {
+    for path in [below(DEPLOY)?, below(REFERENCE)?].concat() {
         if !files.contains_key(&path) {
             stale.push(path);
         }
     }
-    files.insert(CLI.to_owned(), example("medley", "reference")?);
     files.retain(|path, text| {
         let current = fs::read_to_string(shell::root().join(path));
         current.ok().as_ref() != Some(text)
@@ -75,7 +75,7 @@ fn split(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
         } else {
             match &mut current {
                 Some(file) => file.push_str(line),
-                None => bail!("the manifests do not begin with a line {FILE:?}: {line:?}"),
+                None => bail!("what is written does not begin with a line {FILE:?}: {line:?}"),
             }
         }
     }

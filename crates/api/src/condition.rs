@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::words::{Conditions, says};
+
 /// What a condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -30,6 +32,12 @@ impl Said {
             reason,
             message: message.into(),
         }
+    }
+
+    /// Whether what it says is explained by one of these.
+    pub fn is_among(&self, explained: &[Conditions]) -> bool {
+        let status = if self.holds { "True" } else { "False" };
+        says(explained, self.kind, status, self.reason)
     }
 
     /// The condition. Its time moves when it holds or does not any more, by what is `known`.

@@ -25,6 +25,7 @@ pub mod placement;
 pub mod rbac;
 pub mod release;
 pub mod ssp;
+pub mod words;
 
 /// Fields of somebody else's kind that Medley does not look at, as they were read.
 pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;

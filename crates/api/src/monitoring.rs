@@ -3,6 +3,7 @@
 //! Which alerts there are is said in the crate of each job; this is what an alert is. Every one has a
 //! page that says what it means and what to do: `docs/runbooks/<alert>.md`.
 
+pub mod dashboard;
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +44,8 @@ pub enum Severity {
 }
 
 impl Severity {
-    fn as_str(self) -> &'static str {
+    /// As labels have it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Warning => "warning",
             Self::Info => "info",
@@ -57,13 +59,9 @@ impl Alert {
         format!("{RUNBOOKS}/{}.md", self.name)
     }
 
-    /// The names of the metrics of ours that it looks at.
+    /// The names of the metrics that it looks at, ours and those that we tell by the names of others.
     pub fn metrics(&self) -> Vec<&'static str> {
-        let part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        self.expression
-            .split(|letter| !part(letter))
-            .filter(|word| word.starts_with("medley_"))
-            .collect()
+        metrics(self.expression)
     }
 
     /// As Prometheus takes it.
@@ -88,6 +86,15 @@ impl Alert {
     }
 }
 
+/// The names of metrics in an expression: of ours, and of those that we tell by the names of others.
+pub fn metrics(expression: &str) -> Vec<&str> {
+    let part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    expression
+        .split(|letter| !part(letter))
+        .filter(|word| word.starts_with("medley_") || word.starts_with("kubevirt_"))
+        .collect()
+}
+
 /// Alerts as the operator of Prometheus takes them: an object and its one group, which share a name.
 pub fn prometheus_rule(name: &str, namespace: &str, alerts: &[Alert]) -> Value {
     let rules: Vec<_> = alerts.iter().map(Alert::rule).collect();
@@ -99,17 +106,33 @@ pub fn prometheus_rule(name: &str, namespace: &str, alerts: &[Alert]) -> Value {
     })
 }
 
-/// What tells the operator of Prometheus where the metrics are: at the port `metrics` of the pods
-/// with these labels.
-pub fn pod_monitor(name: &str, namespace: &str, labels: &Value) -> Value {
+/// Where Prometheus finds its own token, which it has to show for our metrics.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// What tells the operator of Prometheus where the metrics are: at this port of the Service with these
+/// labels, for whoever has a token.
+pub fn service_monitor(
+    name: &str,
+    namespace: &str,
+    labels: &Value,
+    port: &str,
+    scheme: &str,
+) -> Value {
+    let mut endpoint = json!({
+        "port": port,
+        "path": "/metrics",
+        "scheme": scheme,
+        "bearerTokenFile": TOKEN,
+    });
+    if scheme == "https" {
+        // The certificate is made for the API server, by an authority that only it is told of.
+        endpoint["tlsConfig"] = json!({ "insecureSkipVerify": true });
+    }
     json!({
         "apiVersion": API_VERSION,
-        "kind": "PodMonitor",
+        "kind": "ServiceMonitor",
         "metadata": metadata(name, namespace),
-        "spec": {
-            "selector": { "matchLabels": labels },
-            "podMetricsEndpoints": [{ "port": "metrics", "path": "/metrics" }],
-        },
+        "spec": { "selector": { "matchLabels": labels }, "endpoints": [endpoint] },
     })
 }
 

@@ -56,6 +56,27 @@ pub fn tell_events() -> PolicyRule {
     rule("", &["events"], &["create", "patch"])
 }
 
+/// To find out who somebody is who comes with a token, and whether they may see what they ask for.
+pub fn review_callers() -> Vec<PolicyRule> {
+    vec![
+        rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+        rule(
+            "authorization.k8s.io",
+            &["subjectaccessreviews"],
+            &["create"],
+        ),
+    ]
+}
+
+/// To ask processes, not the API server, for something: what nonResourceURLs are about.
+pub fn ask_for(path: &str, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        non_resource_urls: Some(vec![path.to_owned()]),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
+
 /// To have the API server ask a check: the registration with this name, and no other.
 pub fn register_check(name: &str) -> PolicyRule {
     let registration = rule(

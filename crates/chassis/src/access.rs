@@ -1,5 +1,9 @@
 //! Whether somebody may do something, by the rules of the cluster.
 
+mod keeper;
+
+pub use keeper::{Keeper, Verdict};
+
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };

@@ -29,7 +29,11 @@ pub(crate) type Sender = mpsc::Sender<Report>;
 pub struct Events {
     component: &'static str,
     sender: Sender,
+    known: Option<Explained>,
 }
+
+/// Whether an event is one that is explained somewhere: by its reason, and whether it is a warning.
+type Explained = fn(&'static str, &str, bool) -> bool;
 
 /// One event to be written.
 #[derive(Debug)]
@@ -61,7 +65,21 @@ struct About {
 
 impl Events {
     pub(crate) fn new(component: &'static str, sender: Sender) -> Self {
-        Self { component, sender }
+        Self {
+            component,
+            sender,
+            known: None,
+        }
+    }
+
+    /// The same, for a component whose events are explained: told its name, a reason and whether it is a
+    /// warning, `known` says whether it is one of them. Others are a defect, which tests find.
+    #[must_use]
+    pub fn knowing(self, known: Explained) -> Self {
+        Self {
+            known: Some(known),
+            ..self
+        }
     }
 
     /// Something went as it should.
@@ -125,6 +143,12 @@ impl Events {
         reason: &str,
         message: String,
     ) {
+        debug_assert!(
+            self.known
+                .is_none_or(|known| known(self.component, reason, kind == "Warning")),
+            "{kind} {reason} of {} is not explained",
+            self.component
+        );
         let meta = about.meta();
         let report = Report {
             said: Said {

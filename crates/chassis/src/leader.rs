@@ -2,7 +2,8 @@
 //!
 //! The holder renews the lease every two seconds. Who waits takes it over when it has not changed
 //! for fifteen seconds on the waiter's own clock, so clocks need not agree. A holder that could not
-//! renew for ten seconds stops by itself, before anybody else starts.
+//! renew for ten seconds stops by itself, before anybody else starts: its [`Turn`] ends then, whatever it is
+//! doing.
 
 mod decide;
 
@@ -15,7 +16,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::{Absent as _, Error};
+use crate::{Absent as _, Error, Turn};
 use decide::{Step, decide};
 
 /// How long things may take. The defaults are client-go's.
@@ -53,11 +54,13 @@ pub struct Election {
 }
 
 impl Election {
-    /// Waits until the lease is this one's. Failures are waited out; dropping this gives up.
-    pub async fn acquire(self, client: Client) -> Leadership {
+    /// Waits until the lease is this one's, and with it the turn. Failures are waited out; dropping this
+    /// gives up.
+    pub async fn acquire(self, client: Client, turn: Turn) -> Leadership {
         let mut leadership = Leadership {
             api: Api::namespaced(client, &self.namespace),
             election: self,
+            turn,
             seen: None,
             renewed: Instant::now(),
         };
@@ -92,6 +95,8 @@ impl Election {
 /// A lease that is held. It is lost when it is not [kept](Self::keep).
 pub struct Leadership {
     election: Election,
+    /// Lasts for as long as the lease is sure to be this one's.
+    turn: Turn,
     api: Api<Lease>,
     seen: Option<Seen>,
     /// When the last write that went well was begun: the lease lasts from then at least.
@@ -140,6 +145,8 @@ impl Leadership {
 
     /// Gives the lease back, so that nobody has to wait for it to expire.
     pub async fn release(mut self) -> Result<(), Error> {
+        // Before anybody else can begin.
+        self.turn.end();
         let what = format!("releasing the lease {}", self.name());
         let Some(lease) = self.look().await.map_err(Error::api(&what))? else {
             return Ok(());
@@ -172,6 +179,7 @@ impl Leadership {
     }
 
     fn lost(&self, why: &str) -> Error {
+        self.turn.end();
         Error::Late(format!("keeping the lease {}: {why}", self.name()))
     }
 
@@ -209,6 +217,7 @@ impl Leadership {
             Ok(lease) => {
                 self.saw(lease);
                 self.renewed = begun;
+                self.turn.lasts(begun + self.election.timing.renew);
                 Ok(Attempt::Held)
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Overtaken),

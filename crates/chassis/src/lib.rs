@@ -23,6 +23,10 @@ pub mod metrics;
 mod queue;
 mod reconcile;
 mod served;
+mod turn;
+
+/// The target of spans that are worth telling to whoever gathers traces; libraries have many of their own.
+pub const TRACED: &str = "medley::traced";
 
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
@@ -33,3 +37,4 @@ pub use manager::Manager;
 pub use queue::Queue;
 pub use reconcile::{Next, Reconcile};
 pub use served::{is_established, until_served};
+pub use turn::{NotOurTurn, Turn};

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::reconcile::{self, Reconcile};
-use crate::{Cache, Foreign, Kind, Queue};
+use crate::{Cache, Foreign, Kind, Queue, Turn};
 
 /// How long controllers may take to bring what they have begun to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,6 +35,7 @@ struct Cached {
 
 struct Shared {
     client: Client,
+    turn: Turn,
     caches: Mutex<HashMap<TypeId, Cached>>,
     /// Tasks that are to end by themselves when all is to stop.
     workers: Mutex<JoinSet<()>>,
@@ -47,23 +48,36 @@ struct Shared {
 }
 
 impl Manager {
-    /// A manager of nothing yet. Call within a runtime.
+    /// A manager of nothing yet, alone in the cluster. Call within a runtime.
     pub fn new(client: Client) -> Self {
+        Self::in_turn(client, Turn::always())
+    }
+
+    /// A manager whose controllers see everything at any time, and work when it is their turn. Nothing that
+    /// is done with its client writes at another time.
+    pub fn in_turn(client: Client, turn: Turn) -> Self {
+        let client = turn.fence(client);
         let (events, recording) = events::recorder(client.clone());
         let mut helpers = JoinSet::new();
         helpers.spawn(recording);
         Self {
             shared: Arc::new(Shared {
                 client,
+                metrics: Metrics::new(turn.clone()),
+                turn,
                 caches: Mutex::default(),
                 workers: Mutex::default(),
                 helpers: Mutex::new(helpers),
                 events,
                 foreign: OnceLock::new(),
-                metrics: Metrics::default(),
                 stopping: watch::Sender::new(false),
             }),
         }
+    }
+
+    /// Whether controllers may work.
+    pub fn turn(&self) -> &Turn {
+        &self.shared.turn
     }
 
     /// The client everything is done with.
@@ -137,7 +151,8 @@ impl Manager {
         self.shared.helpers.lock().spawn(task);
     }
 
-    /// Starts a controller with so many workers. Its caches should have been [synced](Cache::synced).
+    /// Starts a controller with so many workers, who begin when it is their turn. Its caches should have been
+    /// [synced](Cache::synced).
     pub fn start<T, C>(&self, controller: C, queue: &Queue<T>, workers: usize)
     where
         T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -151,6 +166,7 @@ impl Manager {
                 Arc::clone(&controller),
                 queue.clone(),
                 work.clone(),
+                self.shared.turn.clone(),
                 self.shared.stopping.subscribe(),
             ));
         }

@@ -4,6 +4,8 @@
 //! takes over the work of another operator keeps its names. A family of series is made once; what is
 //! said of an object is taken back when the object goes, or it would be told forever.
 
+mod catalogue;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -21,10 +23,18 @@ pub use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::histogram::exponential_buckets;
 use prometheus_client::registry::{Metric, Registry};
 
-use crate::{Key, Queue};
+pub use catalogue::Described;
+
+use crate::{Key, Queue, Turn};
 
 /// What the rendered text is, as HTTP names it.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is told of [`Queues`].
+const QUEUE_LENGTH: &str = "How many objects wait to be looked at";
+/// What is told of [`Leads`].
+const LEADER: &str =
+    "Whether this process may write: 1 while it holds the lease, or if it is alone";
 
 /// A value that goes up and down.
 pub type Gauge = prometheus_client::metrics::gauge::Gauge<f64, AtomicU64>;
@@ -37,17 +47,18 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     /// What goes by the names of others.
     adopted: Arc<Mutex<Registry>>,
+    catalogue: Arc<Mutex<Vec<Described>>>,
     queues: Queues,
     reconciles: Family<Outcome, Counter>,
     durations: Histograms<Controller>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
     controller: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     controller: &'static str,
     result: &'static str,
@@ -55,27 +66,7 @@ struct Outcome {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("medley");
-        let queues = Queues::default();
-        registry.register_collector(Box::new(queues.clone()));
-        let metrics = Self {
-            registry: Arc::new(Mutex::new(registry)),
-            adopted: Arc::default(),
-            queues,
-            reconciles: Family::default(),
-            durations: Family::new_with_constructor(seconds),
-        };
-        metrics.register(
-            "reconcile",
-            "How often a controller looked at an object, and with what result",
-            metrics.reconciles.clone(),
-        );
-        metrics.register(
-            "reconcile_duration_seconds",
-            "How long a controller took to look at an object",
-            metrics.durations.clone(),
-        );
-        metrics
+        Self::new(Turn::always())
     }
 }
 
@@ -85,37 +76,96 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
+    /// Those of a process that works when it is its turn.
+    pub fn new(turn: Turn) -> Self {
+        let mut registry = Registry::with_prefix("medley");
+        registry.register_collector(Box::new(Leads(turn)));
+        let queues = Queues::default();
+        registry.register_collector(Box::new(queues.clone()));
+        let metrics = Self {
+            registry: Arc::new(Mutex::new(registry)),
+            adopted: Arc::default(),
+            catalogue: Arc::default(),
+            queues,
+            reconciles: Family::default(),
+            durations: Family::new_with_constructor(seconds),
+        };
+        metrics.describe("leader", "gauge", Vec::new(), LEADER);
+        let by_controller = vec!["controller".to_owned()];
+        metrics.describe("queue_length", "gauge", by_controller, QUEUE_LENGTH);
+        metrics.register::<Outcome>(
+            ("reconcile", "counter"),
+            "How often a controller looked at an object, and with what result",
+            metrics.reconciles.clone(),
+        );
+        metrics.register::<Controller>(
+            ("reconcile_duration_seconds", "histogram"),
+            "How long a controller took to look at an object",
+            metrics.durations.clone(),
+        );
+        metrics
+    }
+
     /// Counts by labels; `_total` is added to the name. Make it once.
-    pub fn counter<L: Labels>(&self, name: &str, help: &str) -> Family<L, Counter> {
+    pub fn counter<L: Labels + Default>(&self, name: &str, help: &str) -> Family<L, Counter> {
         let family = Family::default();
-        self.register(name, help, family.clone());
+        self.register::<L>((name, "counter"), help, family.clone());
         family
     }
 
     /// How long things take, by labels; the name ends with `_seconds`. Make it once.
-    pub fn seconds<L: Labels>(&self, name: &str, help: &str) -> Histograms<L> {
+    pub fn seconds<L: Labels + Default>(&self, name: &str, help: &str) -> Histograms<L> {
         let family = Histograms::new_with_constructor(seconds);
-        self.register(name, help, family.clone());
+        self.register::<L>((name, "histogram"), help, family.clone());
         family
     }
 
     /// Values of objects, by labels. Make it once.
-    pub fn gauges<L: Labels>(&self, name: &str, help: &str) -> Gauges<L> {
+    pub fn gauges<L: Labels + Default>(&self, name: &str, help: &str) -> Gauges<L> {
         let gauges = Gauges::new();
-        self.register(name, help, gauges.family.clone());
+        self.register::<L>((name, "gauge"), help, gauges.family.clone());
         gauges
     }
 
-    /// Values of objects under the name that another operator gave them. Make it once.
-    pub fn adopted_gauges<L: Labels>(&self, name: &str, help: &str) -> Gauges<L> {
+    /// Values of objects under the name that another operator gave them, and with its labels. Make it once.
+    pub fn adopted_gauges<L: Labels>(&self, name: &str, labels: &[&str], help: &str) -> Gauges<L> {
         let gauges = Gauges::new();
+        self.catalogue.lock().push(Described {
+            name: name.to_owned(),
+            kind: "gauge",
+            labels: labels.iter().map(|&label| label.to_owned()).collect(),
+            help: help.to_owned(),
+        });
         let mut adopted = self.adopted.lock();
         adopted.register(name, help, gauges.family.clone());
         gauges
     }
 
-    fn register(&self, name: &str, help: &str, metric: impl Metric) {
+    fn register<L: Labels + Default>(
+        &self,
+        (name, kind): (&str, &'static str),
+        help: &str,
+        metric: impl Metric,
+    ) {
+        self.describe(name, kind, catalogue::names::<L>(), help);
         self.registry.lock().register(name, help, metric);
+    }
+
+    fn describe(&self, name: &str, kind: &'static str, labels: Vec<String>, help: &str) {
+        let end = if kind == "counter" { "_total" } else { "" };
+        self.catalogue.lock().push(Described {
+            name: format!("medley_{name}{end}"),
+            kind,
+            labels,
+            help: help.to_owned(),
+        });
+    }
+
+    /// All there are so far, by name.
+    pub fn described(&self) -> Vec<Described> {
+        let mut all = self.catalogue.lock().clone();
+        all.sort();
+        all
     }
 
     /// Everything as OpenMetrics text; [`CONTENT_TYPE`] says so to the reader.
@@ -218,6 +268,17 @@ impl<L: Labels> Gauges<L> {
     }
 }
 
+/// Whether this is the process that works.
+#[derive(Debug)]
+struct Leads(Turn);
+
+impl Collector for Leads {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let encoder = encoder.encode_descriptor("leader", LEADER, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::from(self.0.is_now())).encode(encoder)
+    }
+}
+
 type Length = Box<dyn Fn() -> usize + Send + Sync>;
 
 /// How much there is to do, asked when somebody wants to know.
@@ -236,12 +297,8 @@ impl Collector for Queues {
         for (controller, length) in &*self.0.lock() {
             *lengths.entry(controller).or_default() += length();
         }
-        let mut family = encoder.encode_descriptor(
-            "queue_length",
-            "How many objects wait to be looked at",
-            None,
-            MetricType::Gauge,
-        )?;
+        let mut family =
+            encoder.encode_descriptor("queue_length", QUEUE_LENGTH, None, MetricType::Gauge)?;
         for (controller, length) in lengths {
             let length = i64::try_from(length).unwrap_or(i64::MAX);
             let labels = [("controller", controller)];

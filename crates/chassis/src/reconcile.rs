@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::watch;
-use tracing::{debug, error, warn};
+use tracing::{Instrument as _, debug, error, field, info_span, warn};
 
 use crate::metrics::Work;
-use crate::{Error, Key, Queue};
+use crate::{Error, Key, Queue, TRACED, Turn};
 
 /// When to look at something again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +44,12 @@ pub trait Reconcile<T = Key>: Send + Sync + 'static {
     fn reconcile(&self, what: &T) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
-/// Works off a queue until `stopping` says so; what has been begun is brought to its end.
+/// Works off a queue in its turn, until `stopping` says so; what has been begun is brought to its end.
 pub(crate) async fn work<T, C>(
     controller: Arc<C>,
     queue: Queue<T>,
     told: Work,
+    turn: Turn,
     mut stopping: watch::Receiver<bool>,
 ) where
     T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -58,12 +59,20 @@ pub(crate) async fn work<T, C>(
         let what = tokio::select! {
             biased;
             _ = stopping.wait_for(|stopping| *stopping) => return,
-            what = queue.next() => what,
+            what = async {
+                turn.begins().await;
+                queue.next().await
+            } => what,
         };
         let name = controller.name();
         let started = Instant::now();
+        let span = info_span!(
+            target: TRACED, "reconcile",
+            controller = name, object = %what, error = field::Empty,
+        );
         let result = AssertUnwindSafe(controller.reconcile(&what))
             .catch_unwind()
+            .instrument(span.clone())
             .await;
         told.duration.observe(started.elapsed().as_secs_f64());
         match result {
@@ -78,6 +87,7 @@ pub(crate) async fn work<T, C>(
                 };
             }
             Ok(Err(error)) => {
+                span.record("error", field::display(&error));
                 if error.is_race() {
                     told.conflict.inc();
                     debug!(controller = name, object = %what, %error, "overtaken; trying again");
@@ -88,6 +98,7 @@ pub(crate) async fn work<T, C>(
                 queue.add_failed(what.clone());
             }
             Err(_) => {
+                span.record("error", "a defect");
                 told.defect.inc();
                 error!(controller = name, object = %what, "a defect stopped the reconcile; trying again");
                 queue.add_failed(what.clone());

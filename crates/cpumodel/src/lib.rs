@@ -17,6 +17,7 @@
 //! Nothing here reads a cluster or a clock. A decision looks at bits, never at every node.
 
 pub mod alerts;
+pub mod dashboard;
 pub mod decide;
 pub mod demand;
 pub mod explain;
@@ -36,6 +37,7 @@ pub mod running;
 pub mod settings;
 pub mod table;
 pub mod what_if;
+pub mod words;
 
 pub use decide::{Decision, Survey, Verdict, decide};
 pub use demand::Demand;

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
+use crate::words;
+
 /// How many characters a message may have.
 const LONGEST: usize = 2048;
 
@@ -34,12 +36,19 @@ impl Said {
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Self {
+        let said = Self {
             kind,
             status,
             reason: reason.into(),
             message: short(&message.into()),
-        }
+        };
+        debug_assert!(
+            words::knows(kind, said.status_text(), &said.reason),
+            "{kind}={} {} is not explained in words.rs",
+            said.status_text(),
+            said.reason
+        );
+        said
     }
 
     fn status_text(&self) -> &'static str {

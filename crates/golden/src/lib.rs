@@ -17,6 +17,7 @@ pub mod alerts;
 pub mod architectures;
 pub mod cdi;
 pub mod conditions;
+pub mod dashboard;
 pub mod hco;
 pub mod history;
 pub mod list;
@@ -27,6 +28,7 @@ pub mod policy;
 pub mod roles;
 pub mod ssp;
 pub mod vm;
+pub mod words;
 
 #[cfg(test)]
 mod test_values;

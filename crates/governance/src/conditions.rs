@@ -7,8 +7,11 @@
 use std::borrow::Cow;
 
 use api::advisor::Phase;
+use api::words::says;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::words::CONDITIONS;
 
 /// This version plans differently.
 pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
@@ -46,6 +49,10 @@ pub fn set(
     at: &Moment,
 ) {
     let status = if status { "True" } else { "False" };
+    debug_assert!(
+        says(CONDITIONS, kind, status, reason),
+        "{kind}={status} {reason} is not explained in words.rs"
+    );
     let message = fitting(message);
     let known = conditions
         .iter_mut()

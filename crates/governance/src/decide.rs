@@ -186,6 +186,10 @@ impl<'a> Turn<'a> {
     }
 
     fn notice(&mut self, warning: bool, reason: &str, message: &str) {
+        debug_assert!(
+            api::words::tells(crate::words::EVENTS, reason, warning),
+            "the event {reason} is not explained in words.rs"
+        );
         self.notices.push(Notice {
             warning,
             reason: reason.to_owned(),

@@ -14,6 +14,7 @@ pub mod alerts;
 pub mod answer;
 pub mod approval;
 pub mod conditions;
+pub mod dashboard;
 pub mod decide;
 pub mod diff;
 pub mod enforcement;
@@ -34,6 +35,7 @@ mod status_patch;
 pub mod timeout;
 pub mod values;
 pub mod window;
+pub mod words;
 
 #[cfg(test)]
 mod test_values;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use api::advisor::{GROUP, PLURAL, WEBHOOK};
 use api::rbac::{
-    EDIT, READ, and_read, cluster_role, editor, register_check, rule, see_definitions, tell_events,
-    viewer,
+    EDIT, READ, and_read, ask_for, cluster_role, editor, register_check, review_callers, rule,
+    see_definitions, tell_events, viewer,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -28,6 +28,9 @@ pub const EDITOR: &str = "medley-editor";
 pub const APPROVER: &str = "medley-approver";
 /// The role, in the namespace of the operator, of whoever reads the history.
 pub const HISTORY: &str = "medley-history-viewer";
+
+/// The role of whoever reads metrics, of the operator and of the check.
+pub const METRICS_READER: &str = "medley-metrics-reader";
 
 /// What the operator may do in the whole cluster.
 pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
@@ -52,6 +55,8 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &and_read(&["patch"]),
         ),
     ];
+    // Whoever wants to see its metrics has to say who they are.
+    rules.extend(review_callers());
     rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
     rules
 }
@@ -97,16 +102,11 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// What the admission check may do: ask what users may do, and register itself.
+/// What the admission check may do: ask who users are and what they may do, and register itself.
 pub fn webhook_rules() -> Vec<PolicyRule> {
-    vec![
-        rule(
-            "authorization.k8s.io",
-            &["subjectaccessreviews"],
-            &["create"],
-        ),
-        register_check(WEBHOOK),
-    ]
+    let mut rules = review_callers();
+    rules.push(register_check(WEBHOOK));
+    rules
 }
 
 /// What the admission check may do in its own namespace: keep the authorities of its certificates in a
@@ -119,15 +119,22 @@ pub fn webhook_namespace_rules(secret: &str) -> Vec<PolicyRule> {
     vec![kept, rule("", &["secrets"], &["create"])]
 }
 
-/// The roles of people, each with what the one before has.
+/// The right to read metrics: for the account of Prometheus.
+pub fn metrics_reader() -> ClusterRole {
+    cluster_role(METRICS_READER, vec![ask_for("/metrics", &["get"])])
+}
+
+/// The roles of people, each with what the one before has; and the role of whoever reads metrics, which
+/// has nothing else.
 ///
 /// Like the editor, the approver is part of nothing: a plan may restart every node.
-pub fn user_roles() -> [ClusterRole; 3] {
+pub fn user_roles() -> [ClusterRole; 4] {
     let approve = [&EDIT[..], &[APPROVE_VERB]].concat();
     [
         viewer(VIEWER, GROUP, PLURAL),
         editor(EDITOR, GROUP, PLURAL),
         cluster_role(APPROVER, vec![rule(GROUP, &[PLURAL], &approve)]),
+        metrics_reader(),
     ]
 }
 

@@ -10,6 +10,7 @@
 //! with the same conditions as templates. Rights come from [`Job::rules`], and so from what each job and
 //! each profile of governance declares.
 
+mod dashboards;
 mod entry;
 mod files;
 mod job;
@@ -24,6 +25,7 @@ mod tests;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
+pub use dashboards::DASHBOARDS;
 pub use entry::{Object, Part};
 pub use files::{BEGIN as FILE, files};
 pub use job::Job;

@@ -1,10 +1,12 @@
-//! What the operator of Prometheus is told: where metrics are, and when somebody should hear of them.
+//! What the operator of Prometheus is told: where metrics are, and when somebody should hear of them; and
+//! what Grafana shows.
 
-use api::monitoring::pod_monitor;
-use serde_json::Value;
+use api::monitoring::service_monitor;
+use serde_json::{Value, json};
 
+use crate::dashboards::{DASHBOARDS, WHEN};
 use crate::entry::{Entry, Fill, Part, When};
-use crate::{ACCOUNT, Job, labels};
+use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
 /// All of it, for the jobs that run.
 pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
@@ -37,12 +39,43 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
             release::alerts::prometheus_rule(&namespace),
         ),
     ];
-    let monitor = pod_monitor(ACCOUNT, &namespace, &labels(ACCOUNT));
-    let monitor = (When::Always, "metrics", monitor);
-    let all = rules.into_iter().chain([monitor]);
+    let checked = When::Any(Job::CHECKED);
+    let monitors = [
+        (When::Always, "metrics", service(&namespace)),
+        (
+            When::Always,
+            "metrics",
+            service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics", "http"),
+        ),
+        // Its Service is the one at which the API server asks.
+        (
+            checked,
+            "metrics",
+            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "webhook", "https"),
+        ),
+    ];
+    let dashboards = WHEN.into_iter().zip(DASHBOARDS).map(|(when, dashboard)| {
+        let object = dashboard.config_map(&namespace);
+        (when, "dashboards", object)
+    });
+    let all = rules.into_iter().chain(monitors).chain(dashboards);
     all.map(|(when, file, object)| {
         let file = format!("monitoring/{file}.yaml");
         Entry::new(Part::Monitoring, when, file, vec![object])
     })
     .collect()
+}
+
+/// Through which the metrics of the operator are found. It has no address: every replica is asked.
+fn service(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": ACCOUNT, "namespace": namespace, "labels": labels(ACCOUNT) },
+        "spec": {
+            "clusterIP": "None",
+            "selector": labels(ACCOUNT),
+            "ports": [{ "name": "metrics", "port": 8081, "targetPort": "metrics", "protocol": "TCP" }],
+        },
+    })
 }

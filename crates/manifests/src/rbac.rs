@@ -151,11 +151,7 @@ fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
         "metadata": { "name": name, "namespace": fill.namespace() },
         "rules": rules,
     });
-    vec![
-        account(fill, name),
-        role,
-        binding(fill, "Role", name, name),
-    ]
+    vec![account(fill, name), role, binding(fill, "Role", name, name)]
 }
 
 /// A role in the whole cluster, and an account that has it.

@@ -223,3 +223,12 @@ fn files_are_where_people_look_for_them() {
         assert!(!text.contains("x-medley-"), "{path}");
     }
 }
+
+#[test]
+fn every_dashboard_has_a_name_of_its_own() {
+    let names: std::collections::BTreeSet<_> = DASHBOARDS
+        .iter()
+        .map(|dashboard| dashboard.config_map("here")["metadata"]["name"].to_string())
+        .collect();
+    assert_eq!(names.len(), DASHBOARDS.len());
+}

@@ -78,7 +78,7 @@ fn operator(fill: &dyn Fill) -> Value {
         "name": "operator",
         "args": arguments,
         "ports": [{ "name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP" }],
-        "livenessProbe": probe("/healthz", HEALTH_PORT, "HTTP"),
+        "livenessProbe": probe("/livez", HEALTH_PORT, "HTTP"),
         "readinessProbe": probe("/readyz", HEALTH_PORT, "HTTP"),
     });
     deployment(fill, ACCOUNT, container)
@@ -95,7 +95,7 @@ fn webhook(fill: &dyn Fill) -> Value {
             format!("--controllers={}", fill.jobs()),
         ],
         "ports": [{ "name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP" }],
-        "livenessProbe": probe("/healthz", WEBHOOK_PORT, "HTTPS"),
+        "livenessProbe": probe("/livez", WEBHOOK_PORT, "HTTPS"),
         "readinessProbe": probe("/readyz", WEBHOOK_PORT, "HTTPS"),
     });
     deployment(fill, WEBHOOK, container)

@@ -1,7 +1,13 @@
-//! Prints the reference of the command line; `cargo xtask generate` keeps it in `docs`.
+//! Prints the pages of reference; `cargo xtask generate` keeps them in `docs`.
+//!
+//! Every page begins with a line `# file: PATH`.
 
 use std::io::Write as _;
 
-fn main() -> std::io::Result<()> {
-    std::io::stdout().write_all(medley::reference().as_bytes())
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut out = std::io::stdout().lock();
+    for (path, page) in medley::references()? {
+        write!(out, "# file: {path}\n{page}")?;
+    }
+    Ok(())
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::logging::LogArguments;
+use crate::otlp::TraceArguments;
 use crate::{
     apiserver, check, completion, console, cpu, cri, envtest, examples, fleet, gather, governance,
     images, importer, man, manifests, node_config, place, release, run, snapshot, status, up,
@@ -58,6 +60,27 @@ pub(crate) enum Command {
     Version(version::Arguments),
     Completion(completion::Arguments),
     Man(man::Arguments),
+}
+
+impl Command {
+    /// How it logs.
+    pub(crate) fn log(&self) -> LogArguments {
+        match self {
+            Self::Run(arguments) => arguments.log.clone(),
+            Self::Webhook(arguments) => arguments.log.clone(),
+            _ => LogArguments::default(),
+        }
+    }
+
+    /// Where its traces go.
+    pub(crate) fn traces(&self) -> TraceArguments {
+        match self {
+            Self::Run(arguments) => arguments.traces.clone(),
+            Self::Webhook(arguments) => arguments.traces.clone(),
+            Self::Importer(arguments) => arguments.traces.clone(),
+            _ => TraceArguments::default(),
+        }
+    }
 }
 
 /// The names the binary goes by. kubectl finds plugins by the second one.

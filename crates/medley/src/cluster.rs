@@ -12,11 +12,11 @@ use kube::{Client, Config};
 pub(crate) struct ClusterArguments {
     /// The kubeconfig to use.
     /// [default: $KUBECONFIG, then ~/.kube/config, then the service account of the pod]
-    #[arg(long, value_name = "PATH", global = true)]
+    #[arg(long, value_name = "PATH", env = "MEDLEY_KUBECONFIG", global = true)]
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig to use.
-    #[arg(long, value_name = "NAME", global = true)]
+    #[arg(long, value_name = "NAME", env = "MEDLEY_CONTEXT", global = true)]
     context: Option<String>,
 }
 

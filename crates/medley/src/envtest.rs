@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 
+use crate::logging::LogArguments;
+use crate::otlp::TraceArguments;
 use crate::{exit, logging};
 
 /// Write a folder for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
@@ -45,8 +47,8 @@ pub(crate) fn shim(line: &[OsString]) -> Option<anyhow::Result<()>> {
         ETCD => etcd::run,
         _ => return None,
     };
-    logging::start(0);
-    Some(run(flags))
+    let started = logging::start(0, &LogArguments::default(), &TraceArguments::default());
+    Some(started.and_then(|()| run(flags)))
 }
 
 /// Writes the shims.

@@ -23,9 +23,14 @@ use parking_lot::Mutex;
 use platform::Source;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tracing::{Instrument as _, field, info_span};
 
 use crate::images::progress::{Teller, line};
+use crate::otlp::TraceArguments;
 use crate::runtime;
+
+/// What imports are told apart by in metrics, as upstream has it.
+const OWNER: &str = "ownerUID";
 
 /// Import an image or a file, in a pod that is told by its environment what to import.
 ///
@@ -36,6 +41,9 @@ use crate::runtime;
 /// if not; the reason is in the termination log.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
+
     /// The image: docker://HOST/PATH:TAG or oci-archive:FILE[:NAME]; or a disk at https://HOST/PATH.
     #[arg(long, value_name = "URL", env = environment::ENDPOINT, required_unless_present = "copy_program")]
     image: Option<String>,
@@ -108,7 +116,26 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .with_context(|| format!("copying {} to {}", own.display(), to.display()))?;
         return Ok(());
     }
-    let outcome = runtime::build()?.block_on(import(arguments));
+    let outcome = runtime::build()?.block_on(async {
+        let traces = arguments.traces.start().unwrap_or_else(|error| {
+            // The disk is what matters.
+            tracing::warn!(error = format!("{error:#}"), "the import is not traced");
+            None
+        });
+        let span = info_span!(
+            target: chassis::TRACED, "import",
+            image = arguments.image, arch = arguments.arch, error = field::Empty,
+        );
+        let outcome = import(arguments).instrument(span.clone()).await;
+        if let Err(failure) = &outcome {
+            span.record("error", field::display(&failure.message));
+        }
+        drop(span);
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
+        outcome
+    });
     let said = match &outcome {
         Ok(report) => Outcome::succeeded(report.clone()),
         Err(failure) => Outcome::failed(failure),
@@ -129,6 +156,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     outcome.map(drop).map_err(anyhow::Error::new)
 }
 
+/// How far the import is. Make it once.
+pub(crate) fn progress(metrics: &Metrics) -> Gauges<Owner> {
+    let help = "How far the import is, in percent";
+    metrics.adopted_gauges(pod::PROGRESS, &[OWNER], help)
+}
+
 async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     let prepared = prepare(arguments).await.map_err(|error| {
         let reason = match error.downcast_ref::<::importer::Error>() {
@@ -139,7 +172,7 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     });
     let request = prepared?;
     let metrics = Metrics::default();
-    let progress = metrics.adopted_gauges(pod::PROGRESS, "How far the import is, in percent");
+    let progress = progress(&metrics);
     match TcpListener::bind(arguments.metrics_address).await {
         Ok(listener) => {
             tokio::spawn(operator::health::serve_metrics(listener, metrics));
@@ -151,7 +184,7 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
     let watch = Onlooker {
         teller: Teller::lines(),
         progress,
-        owner: [("ownerUID", arguments.owner.clone())],
+        owner: [(OWNER, arguments.owner.clone())],
         labels: Arc::clone(&labels),
     };
     let stop = runtime::stop_signal();

@@ -10,6 +10,7 @@ mod args;
 mod check;
 mod cluster;
 mod completion;
+mod config_file;
 mod console;
 mod cpu;
 mod cri;
@@ -26,7 +27,9 @@ mod importer;
 mod logging;
 mod man;
 mod manifests;
+mod metrics;
 mod node_config;
+mod otlp;
 mod place;
 mod reference;
 mod release;
@@ -47,7 +50,7 @@ use clap::FromArgMatches as _;
 use crate::args::{Arguments, Command};
 
 pub use crate::args::command;
-pub use crate::reference::reference;
+pub use crate::reference::references;
 
 /// Runs one command line, the program's own name first.
 pub fn run(line: &[OsString]) -> ExitCode {
@@ -61,6 +64,11 @@ pub fn run(line: &[OsString]) -> ExitCode {
     let gathering = gather::by_name(line);
     let line = gathering.as_deref().unwrap_or(line);
     let name = args::program_name(line.first());
+    let completed = match config_file::complete(line, &command(name)) {
+        Ok(completed) => completed,
+        Err(error) => return exit::outcome(Err(error)),
+    };
+    let line = completed.as_deref().unwrap_or(line);
     let matches = match command(name).try_get_matches_from(line) {
         Ok(matches) => matches,
         Err(error) => return exit::usage(&error, line),
@@ -69,7 +77,13 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error, line),
     };
-    logging::start(arguments.verbose);
+    if let Err(error) = logging::start(
+        arguments.verbose,
+        &arguments.command.log(),
+        &arguments.command.traces(),
+    ) {
+        return exit::outcome(Err(error));
+    }
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(arguments),
         Command::Run(arguments) => run::run(arguments),

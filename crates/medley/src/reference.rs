@@ -1,116 +1,122 @@
-//! The command line as a page of documentation.
+//! What the program is, as pages of documentation: `cargo xtask generate` keeps them in `docs/reference`.
+//!
+//! They are made of what the program itself uses: the command line, the metrics that are registered, and
+//! the words that events and conditions are checked against.
+
+mod alerts;
+mod cli;
+mod metrics;
+mod words;
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command};
+use crate::runtime;
 
-/// Markdown for all commands, in the order of their help.
-pub fn reference() -> String {
-    let mut page = String::from(
-        "# Command line\n\n<!-- Written by `cargo xtask generate`; edit the help texts in crates/medley instead. -->\n",
+/// Where the pages are.
+const FOLDER: &str = "docs/reference";
+
+/// All pages, by path.
+pub fn references() -> anyhow::Result<Vec<(String, String)>> {
+    // Metrics are registered by what has tasks.
+    let metrics = runtime::build()?.block_on(async { metrics::page() });
+    let pages = [
+        ("alerts", alerts::page()),
+        ("cli", cli::page()),
+        ("conditions", words::conditions()),
+        ("events", words::events()),
+        ("metrics", metrics),
+    ];
+    let pages = pages.into_iter();
+    Ok(pages
+        .map(|(name, page)| (format!("{FOLDER}/{name}.md"), page))
+        .collect())
+}
+
+/// The beginning of a page.
+fn begin(title: &str, from: &str) -> String {
+    format!("# {title}\n\n<!-- Written by `cargo xtask generate`; edit {from} instead. -->\n")
+}
+
+/// A table, with a line between it and what is before.
+fn table(page: &mut String, head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    let _ = write!(
+        page,
+        "\n| {} |\n|{}\n",
+        head.join(" | "),
+        "---|".repeat(head.len())
     );
-    let mut command = crate::command("medley");
-    command.build();
-    describe(&command, "medley", &mut page);
-    page
-}
-
-fn describe(command: &Command, path: &str, page: &mut String) {
-    let about = command.get_long_about().or_else(|| command.get_about());
-    let usage = command.clone().bin_name(path).render_usage().to_string();
-    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
-    let _ = write!(page, "\n## `{path}`\n\n");
-    if let Some(about) = about {
-        let _ = write!(page, "{about}\n\n");
-    }
-    let _ = write!(page, "```text\n{usage}\n```\n");
-    let arguments: Vec<&Arg> = command
-        .get_arguments()
-        .filter(|argument| !argument.is_hide_set() && argument.get_id() != "help")
-        .collect();
-    if !arguments.is_empty() {
-        page.push('\n');
-    }
-    for argument in arguments {
-        let _ = writeln!(page, "* `{}`: {}", name(argument), help(argument));
-    }
-    if let Some(examples) = command.get_after_help().map(ToString::to_string) {
-        let lines = examples.lines().skip(1).map(str::trim);
-        let lines: Vec<&str> = lines.collect();
-        let _ = write!(page, "\n```sh\n{}\n```\n", lines.join("\n"));
-    }
-    for child in command.get_subcommands() {
-        if !child.is_hide_set() && child.get_name() != "help" {
-            describe(child, &format!("{path} {}", child.get_name()), page);
-        }
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let _ = writeln!(page, "| {} |", cells.join(" | "));
     }
 }
 
-/// `-v, --verbose`, `--data <DIR>` or `<DIR>`.
-fn name(argument: &Arg) -> String {
-    let value = argument
-        .get_value_names()
-        .filter(|_| argument.get_action().takes_values())
-        .map(|names| {
-            names
-                .iter()
-                .map(|name| format!("<{name}>"))
-                .collect::<Vec<_>>()
-                .join(" ")
-        });
-    let flags: Vec<String> = argument
-        .get_short()
-        .map(|short| format!("-{short}"))
-        .into_iter()
-        .chain(argument.get_long().map(|long| format!("--{long}")))
-        .collect();
-    match (flags.join(", "), value) {
-        (flags, None) => flags,
-        (flags, Some(value)) if flags.is_empty() => value,
-        (flags, Some(value)) => format!("{flags} {value}"),
-    }
+/// A word as it is written in code.
+fn code(word: &str) -> String {
+    format!("`{word}`")
 }
 
-fn help(argument: &Arg) -> String {
-    let text = argument.get_long_help().or_else(|| argument.get_help());
-    let mut help = text
-        .map(|text| text.to_string().replace('\n', " "))
-        .unwrap_or_default();
-    let values: Vec<String> = argument
-        .get_possible_values()
-        .iter()
-        .filter(|value| !value.is_hide_set())
-        .map(|value| format!("`{}`", value.get_name()))
-        .collect();
-    if argument.get_action().takes_values() && !values.is_empty() {
-        let _ = write!(help, " One of {}.", values.join(", "));
+/// A sentence, of words that begin one.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    let begun: String = first.into_iter().flatten().chain(letters).collect();
+    if begun.is_empty() || begun.ends_with('.') {
+        begun
+    } else {
+        begun + "."
     }
-    let defaults: Vec<String> = argument
-        .get_default_values()
-        .iter()
-        .map(|value| value.to_string_lossy().into_owned())
-        .collect();
-    if argument.get_action().takes_values() && !defaults.is_empty() {
-        let _ = write!(help, " [default: {}]", defaults.join(", "));
-    }
-    help
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn page(name: &str) -> String {
+        let path = format!("{FOLDER}/{name}.md");
+        let all = references().unwrap();
+        all.into_iter().find(|(at, _)| *at == path).unwrap().1
+    }
+
     #[test]
-    fn the_page_has_what_help_has_and_nothing_hidden() {
-        let page = reference();
-        for part in [
-            "## `medley apiserver`",
-            "* `--data <DIR>`:",
-            "[default: 127.0.0.1:6443]",
-            "`zsh`",
+    fn pages_have_what_the_code_has() {
+        for (name, parts) in [
+            (
+                "metrics",
+                &[
+                    "| `medley_reconcile_total` | counter | `controller`, `result` |",
+                    "| `medley_leader` | gauge |  |",
+                    "`medley_placement_admission_duration_seconds`",
+                    "`kubevirt_cdi_import_progress_total`",
+                ][..],
+            ),
+            (
+                "events",
+                &[
+                    "## medley-governance",
+                    "| `LeaderElection` | Normal | Lease |",
+                ],
+            ),
+            (
+                "conditions",
+                &["## VirtPlatformConfig", "| `TooFewApprovals` | False |"],
+            ),
+            (
+                "alerts",
+                &["(../runbooks/MedleyGovernanceDrift.md)", "| warning |"],
+            ),
         ] {
-            assert!(page.contains(part), "{part} in\n{page}");
+            let page = page(name);
+            for part in parts {
+                assert!(page.contains(part), "{part} in\n{page}");
+            }
         }
-        assert!(!page.contains("__envtest"), "{page}");
+    }
+
+    #[test]
+    fn words_become_sentences() {
+        for (text, expected) in [("a b", "A b."), ("A.", "A."), ("", ""), ("é", "É.")] {
+            assert_eq!(sentence(text), expected);
+        }
     }
 }

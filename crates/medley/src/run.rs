@@ -2,7 +2,6 @@
 
 mod own;
 
-use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,10 +9,10 @@ use std::path::Path;
 use ::console::Console;
 use anyhow::Context as _;
 use chassis::leader::{Election, Leadership, Timing};
-use chassis::{Error, Manager};
+use chassis::{Error, Manager, Turn};
 use clap::{ArgAction, Args};
 use kube::Client;
-use operator::health::Phase;
+use operator::health::{LogLevel, Phase};
 use operator::images::cdi::Imports;
 use operator::{Health, Job, Options};
 use reporter::Follow;
@@ -21,8 +20,12 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use crate::cluster::ClusterArguments;
+use crate::config_file::ConfigArguments;
 use crate::images::registry::RegistryArguments;
-use crate::{console, exit, host, runtime, version};
+use crate::logging::LogArguments;
+use crate::metrics::MetricsArguments;
+use crate::otlp::TraceArguments;
+use crate::{console, exit, host, logging, runtime, version};
 
 /// The lease that replicas agree by on who works.
 const LEASE: &str = "medley";
@@ -33,9 +36,9 @@ const ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/n
 
 /// Run the operator against a cluster.
 ///
-/// Of several that run, one works and the others wait to take over. Kinds that are not installed are
-/// picked up when they are. Stops on Ctrl-C and SIGTERM; ends with an error when another one has
-/// taken over.
+/// Of several that run, one works. The others see all that it sees, write nothing, and take over when it
+/// is gone. Kinds that are not installed are picked up when they are. Stops on Ctrl-C and SIGTERM; ends
+/// with an error when another one has taken over.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -44,12 +47,26 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     registry: RegistryArguments,
 
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
+
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
+
+    #[command(flatten)]
+    config: ConfigArguments,
+
     /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
     /// images-cdi, images-vm, cpu-models, release, placement, runtime-classes. Those of images do what upstream
     /// operators do, so name them only where the others do not run. That of placement needs `medley webhook` to
     /// be told of it, too.
     /// [default: governance, cpu-models, release]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        env = "MEDLEY_CONTROLLERS",
+        value_delimiter = ','
+    )]
     controllers: Option<Vec<Job>>,
 
     /// The image of the pods that import golden images: one of this program.
@@ -57,18 +74,24 @@ pub(crate) struct Arguments {
     importer_image: String,
 
     /// Profiles of governance to switch on that are off otherwise, separated by commas.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        env = "MEDLEY_ENABLE_PROFILE",
+        value_delimiter = ','
+    )]
     enable_profile: Vec<String>,
 
     /// The namespace for what the operator keeps for itself; it has to be there.
     /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "MEDLEY_NAMESPACE")]
     namespace: Option<String>,
 
     /// Work only while holding a lease. Say =false only where no other one can run.
     #[arg(
         long,
         value_name = "BOOL",
+        env = "MEDLEY_LEADER_ELECT",
         action = ArgAction::Set,
         num_args = 0..=1,
         require_equals = true,
@@ -80,26 +103,35 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     own: own::OwnArguments,
 
-    /// Address for /healthz, /readyz and /metrics.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8081")]
+    /// Address for /livez, /readyz, /healthz, /metrics and /loglevel.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "MEDLEY_HEALTH_ADDRESS",
+        default_value = "0.0.0.0:8081"
+    )]
     health_address: SocketAddr,
+
+    #[command(flatten)]
+    metrics: MetricsArguments,
 
     /// Address for the web console. Users sign in with their own tokens; it has no rights of its own.
     /// [default: no console]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", env = "MEDLEY_CONSOLE")]
     console: Option<SocketAddr>,
 
     /// Names that browsers reach the console by, separated by commas, besides addresses and localhost.
     #[arg(
         long,
         value_name = "NAMES",
+        env = "MEDLEY_CONSOLE_HOST",
         value_delimiter = ',',
         requires = "console"
     )]
     console_host: Vec<String>,
 
     /// Browsers reach the console by TLS, through a proxy that ends it: cookies are for TLS alone.
-    #[arg(long, requires = "console")]
+    #[arg(long, env = "MEDLEY_CONSOLE_BEHIND_TLS", requires = "console")]
     console_behind_tls: bool,
 }
 
@@ -127,6 +159,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         tokio::pin!(stop);
+        let traces = arguments.traces.start()?;
         let config = arguments.cluster.config().await?;
         let client =
             Client::try_from(config.clone()).context("preparing to talk to the cluster")?;
@@ -136,8 +169,19 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
                 "listening on {address} for health checks; choose another with --health-address ADDR"
             )
         })?;
-        let manager = Manager::new(client.clone());
-        let health = Health::new(manager.clone());
+        let turn = match election {
+            Some(_) => Turn::waiting(),
+            None => Turn::always(),
+        };
+        let manager = Manager::in_turn(client.clone(), turn.clone());
+        let mut health = Health::new(manager.clone()).with_log_level(LogLevel {
+            get: logging::level,
+            set: logging::set_level,
+        });
+        // Not that of the manager: a replica that stands by writes nothing, but it may ask who somebody is.
+        if let Some(keeper) = arguments.metrics.keeper(address, &client) {
+            health = health.guarded(keeper);
+        }
         manager.spawn(health.clone().serve(listener));
         if let Some(address) = arguments.console {
             let (listener, url) = console::listen(address, "--console").await?;
@@ -150,28 +194,39 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             // Replicas that wait to take over show as much as the one that works.
             manager.spawn(async move { console.serve(listener, None, pending()).await });
         }
+        // Who stands for election has seen what there is to see, and can begin at once.
+        tokio::select! {
+            started = operator::start(&manager, &options) => started?,
+            () = &mut stop => return Ok(()),
+        }
+        health.enter(Phase::StandingBy);
         let leading = match election {
             None => None,
             Some(election) => tokio::select! {
-                leading = election.acquire(client) => Some(leading),
-                () = &mut stop => return Ok(()),
+                leading = election.acquire(client, turn) => Some(leading),
+                () = &mut stop => {
+                    manager.stop().await;
+                    return Ok(());
+                }
             },
         };
+        health.enter(Phase::Working);
         let own = arguments.own.follow(manager.client(), &options.namespace);
-        work(&manager, &options, &health, leading, own, stop).await
+        let ended = work(&manager, leading, own, stop).await;
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
+        ended
     })
 }
 
-/// Works until `stop`, or for as long as it leads.
+/// Works until `stop`, or for as long as it leads. The controllers have begun by themselves.
 async fn work(
     manager: &Manager,
-    options: &Options,
-    health: &Health,
     mut leading: Option<Leadership>,
     own: Option<Follow>,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    health.enter(Phase::Starting);
     if let Some(lease) = leading.as_ref().and_then(Leadership::lease) {
         let holder = lease
             .spec
@@ -179,25 +234,23 @@ async fn work(
             .and_then(|spec| spec.holder_identity.as_deref());
         let message = format!("{} became leader", holder.unwrap_or_default());
         info!(message);
-        manager
-            .events("medley")
-            .normal(lease, "LeaderElection", message);
+        operator::words::events(manager, operator::words::PROCESS).normal(
+            lease,
+            "LeaderElection",
+            message,
+        );
     }
-    let working = async {
-        operator::start(manager, options).await?;
-        health.enter(Phase::Working);
-        if let Some(own) = own {
-            manager.spawn(own::report(own));
+    if let Some(own) = own {
+        manager.spawn(own::report(own));
+    }
+    let ended = exit::print("ready\n");
+    if ended.is_ok() {
+        tokio::select! {
+            // Somebody else may work from now on: nothing is brought to its end any more.
+            lost = lost(&mut leading) => return Err(lost.into()),
+            () = stop => {}
         }
-        exit::print("ready\n")?;
-        pending::<anyhow::Result<Infallible>>().await
-    };
-    let ended = tokio::select! {
-        // Somebody else may work from now on: nothing is brought to its end any more.
-        lost = lost(&mut leading) => return Err(lost.into()),
-        Err(failed) = working => Err(failed),
-        () = stop => Ok(()),
-    };
+    }
     tokio::select! {
         lost = lost(&mut leading) => return Err(lost.into()),
         () = manager.stop() => {}

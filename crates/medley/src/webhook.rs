@@ -5,14 +5,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Certificates, Checks, Keeper, Layer, Reach, SelfMade, Trust};
+use ::webhook::{Authorities, Certificates, Checks, Layer, Reach, SelfMade, Trust};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::Client;
 use operator::{Job, Registries};
 
 use crate::cluster::ClusterArguments;
+use crate::config_file::ConfigArguments;
 use crate::images::registry::RegistryArguments;
+use crate::logging::LogArguments;
+use crate::metrics::MetricsArguments;
+use crate::otlp::TraceArguments;
 use crate::run::own_namespace;
 use crate::{exit, runtime};
 
@@ -38,20 +42,52 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     registry: RegistryArguments,
 
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
+
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
+
+    #[command(flatten)]
+    config: ConfigArguments,
+
+    #[command(flatten)]
+    metrics: MetricsArguments,
+
     /// Address to listen on.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9443")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "MEDLEY_ADDRESS",
+        default_value = "0.0.0.0:9443"
+    )]
     address: SocketAddr,
 
     /// The certificate to serve with, in PEM; read again when it changes.
-    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_TLS_CERT",
+        requires = "tls_key"
+    )]
     tls_cert: Option<PathBuf>,
 
     /// The key of the certificate.
-    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_TLS_KEY",
+        requires = "tls_cert"
+    )]
     tls_key: Option<PathBuf>,
 
     /// The authority that the API server is to trust with --register, when --tls-cert is given.
-    #[arg(long, value_name = "PATH", requires_all = ["tls_cert", "register"])]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_TLS_CA",
+        requires_all = ["tls_cert", "register"]
+    )]
     tls_ca: Option<PathBuf>,
 
     /// Make certificates, and keep the authorities that sign them in this Secret, so that all replicas are
@@ -70,7 +106,7 @@ pub(crate) struct Arguments {
     namespace: Option<String>,
 
     /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", env = "MEDLEY_REGISTER")]
     register: Option<Reach>,
 
     /// What to register the check for, separated by commas, as `medley run` names it.
@@ -78,6 +114,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         value_name = "NAMES",
+        env = "MEDLEY_CONTROLLERS",
         value_delimiter = ',',
         requires = "register"
     )]
@@ -109,6 +146,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let origin = origin(arguments)?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
+        let traces = arguments.traces.start()?;
         let client = arguments.cluster.client().await?;
         let (certificates, authority) = match origin {
             Origin::Files(certificates, authority) => (certificates, authority),
@@ -116,6 +154,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         let mut running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
         running.use_registries(registries.clone());
+        if let Some(keeper) = arguments.metrics.keeper(arguments.address, &client) {
+            running.guard_metrics(keeper);
+        }
         let trust = authority.as_ref().or(running.trust()).cloned();
         if let (Some(reach), Some(trust)) = (&arguments.register, trust) {
             let standard = || Job::STANDARD.to_vec();
@@ -127,6 +168,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         exit::print("ready\n")?;
         stop.await;
         running.stop().await;
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
         Ok(())
     })
 }
@@ -174,9 +218,9 @@ async fn made(
         return Ok(Certificates::SelfMade(SelfMade::new(&reach.names())?));
     };
     let namespace = arguments.namespace.clone().unwrap_or_else(own_namespace);
-    let keeper = Keeper::open(client.clone(), &namespace, secret, reach.names()).await?;
+    let authorities = Authorities::open(client.clone(), &namespace, secret, reach.names()).await?;
     Ok(Certificates::Shared {
-        keeper,
+        authorities,
         every: AUTHORITIES,
     })
 }

@@ -86,7 +86,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         definitions: manager.cache(),
         registration,
         ledger: Ledger::default(),
-        events: manager.events(COMPONENT),
+        events: crate::words::events(manager, COMPONENT),
         report: Report::new(manager),
         queue: Queue::new(),
     };
@@ -101,6 +101,11 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let queue = job.queue.clone();
     manager.start(job, &queue, WORKERS);
     Ok(())
+}
+
+/// Gives its metrics their names, and does nothing else.
+pub(crate) fn declare(manager: &Manager) {
+    drop(Report::new(manager));
 }
 
 /// Has everything told that matters.

@@ -103,7 +103,14 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         report: Report::new(manager),
         options: options.clone(),
     };
-    advertise::all(&controller.client, &options.registry, &configs).await;
+    // Who may write makes them now, so that all are there when this returns; the others when their turn comes.
+    if manager.turn().is_now() {
+        advertise::all(&controller.client, &options.registry, &configs).await;
+    } else {
+        for profile in options.registry.iter() {
+            queue.add(Key::new("", profile.about().name));
+        }
+    }
     for config in configs.list() {
         controller.follow(&config.spec.profile);
     }
@@ -114,6 +121,11 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     // A configuration is looked at by one worker at a time; there are as many as profiles, at most.
     manager.start(controller, &queue, 4);
     Ok(())
+}
+
+/// Gives its metrics their names, and does nothing else.
+pub(crate) fn declare(manager: &Manager) {
+    drop(Report::new(manager));
 }
 
 /// Has everything told that a configuration depends on.

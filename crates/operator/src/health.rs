@@ -1,23 +1,33 @@
-//! Whether the process is well, and its numbers, over plain HTTP.
+//! Whether the process is well, its numbers and how much it says, over plain HTTP.
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/healthz` | 200 for as long as the process runs |
-//! | `/readyz` | 200 when it works, or waits for its turn to; else 503 and what is missing |
-//! | `/metrics` | OpenMetrics text |
+//! | `/livez`, `/healthz` | 200 for as long as the process does what it should; `?verbose` says what was looked at |
+//! | `/readyz` | 200 when everything has been seen that controllers look at; else 503 and what is missing |
+//! | `/metrics` | OpenMetrics text, for whoever may |
+//! | `/loglevel` | how much is logged; `PUT` changes it, from this machine or by whoever may |
 
+mod checks;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chassis::access::Keeper;
 use chassis::metrics::Metrics;
 use chassis::{Manager, metrics};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use listener::{Incoming, Limits, text};
+use http_body::Body;
+use http_body_util::{BodyExt as _, Full, Limited};
+use listener::{Incoming, Limits, PeerAddress, text};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+
+use checks::Check;
 
 /// A kubelet and a few Prometheus are not more, and speak no HTTP/2 without TLS. It never stops by
 /// itself.
@@ -26,16 +36,30 @@ const LIMITS: Limits = Limits {
     streams: None,
     drain: Duration::ZERO,
 };
+/// No filter of logs is longer.
+const LONGEST_LEVEL: usize = 4096;
+
+const METRICS: &str = "/metrics";
+const LOG_LEVEL: &str = "/loglevel";
 
 /// Where a process is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Another replica works; this one is ready to take over.
-    StandingBy,
     /// Controllers are being started.
     Starting,
+    /// Another replica works; this one sees all that it sees, and is ready to take over.
+    StandingBy,
     /// Controllers run.
     Working,
+}
+
+/// How much is logged, as `RUST_LOG` has it.
+#[derive(Debug, Clone, Copy)]
+pub struct LogLevel {
+    /// What it is.
+    pub get: fn() -> String,
+    /// Makes it something else; says why not if it makes no sense.
+    pub set: fn(&str) -> Result<(), String>,
 }
 
 /// How a process fares; clones share it.
@@ -43,15 +67,33 @@ pub enum Phase {
 pub struct Health {
     manager: Manager,
     phase: Arc<Mutex<Phase>>,
+    keeper: Option<Keeper>,
+    log: Option<LogLevel>,
 }
 
 impl Health {
-    /// Of a process that stands by.
+    /// Of a process that starts. Everybody may read its metrics.
     pub fn new(manager: Manager) -> Self {
         Self {
             manager,
-            phase: Arc::new(Mutex::new(Phase::StandingBy)),
+            phase: Arc::new(Mutex::new(Phase::Starting)),
+            keeper: None,
+            log: None,
         }
+    }
+
+    /// Has metrics shown to those only whom the cluster allows it.
+    #[must_use]
+    pub fn guarded(mut self, keeper: Keeper) -> Self {
+        self.keeper = Some(keeper);
+        self
+    }
+
+    /// Has it said and changed how much is logged.
+    #[must_use]
+    pub fn with_log_level(mut self, log: LogLevel) -> Self {
+        self.log = Some(log);
+        self
     }
 
     /// Says where the process is.
@@ -59,64 +101,145 @@ impl Health {
         *self.phase.lock() = phase;
     }
 
-    /// What is missing until the process is ready, if anything is.
-    ///
-    /// A replica that stands by is ready: a rollout that waits for the new one to lead would wait
-    /// for the old one to go, which waits for the new one to be ready.
-    pub fn missing(&self) -> Option<String> {
-        match *self.phase.lock() {
-            Phase::StandingBy => None,
-            Phase::Starting => Some("the controllers are being started".to_owned()),
-            Phase::Working => {
-                let kinds: Vec<String> = self.manager.unsynced().into_iter().collect();
-                (!kinds.is_empty()).then(|| format!("not listed yet: {}", kinds.join(", ")))
-            }
-        }
-    }
-
     /// Answers on a socket for as long as it runs.
     pub async fn serve(self, listener: TcpListener) {
-        serve(listener, move |method, path| self.answer(method, path)).await;
+        let answer = move |request: Request<Incoming>| {
+            let health = self.clone();
+            async move { health.answer(request).await }
+        };
+        listener::serve(listener, None, LIMITS, answer, std::future::pending()).await;
     }
 
-    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
-            let allowed = HeaderValue::from_static("GET, HEAD");
+    async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let path = request.uri().path();
+        let changes = path == LOG_LEVEL && request.method() == Method::PUT;
+        if !changes && !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let allowed = if path == LOG_LEVEL {
+                "GET, HEAD, PUT"
+            } else {
+                "GET, HEAD"
+            };
+            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, format!("{allowed} only\n"));
+            let allowed = HeaderValue::from_static(allowed);
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal;
         }
         match path {
-            "/healthz" => text(StatusCode::OK, "ok"),
-            "/readyz" => match self.missing() {
-                None => text(StatusCode::OK, "ok"),
-                Some(missing) => text(StatusCode::SERVICE_UNAVAILABLE, missing + "\n"),
+            "/livez" | "/healthz" => checks::answer(&request, "livez", &self.alive()),
+            "/readyz" => checks::answer(&request, "readyz", &self.ready()),
+            METRICS => match self.refusal(&request, "get", METRICS).await {
+                Some(refusal) => refusal,
+                None => told(self.manager.metrics()),
             },
-            "/metrics" => told(self.manager.metrics()),
-            _ => text(
-                StatusCode::NOT_FOUND,
-                "there are /healthz, /readyz and /metrics\n",
-            ),
+            LOG_LEVEL if changes => self.change_log_level(request).await,
+            LOG_LEVEL => match (self.refusal(&request, "get", LOG_LEVEL).await, self.log) {
+                (Some(refusal), _) => refusal,
+                (None, Some(log)) => text(StatusCode::OK, (log.get)() + "\n"),
+                (None, None) => nothing(),
+            },
+            _ => nothing(),
+        }
+    }
+
+    /// What it takes to go on running.
+    fn alive(&self) -> Vec<Check> {
+        let phase = *self.phase.lock();
+        let turn = self.manager.turn();
+        let election = match phase {
+            // It ends by itself then. If it does not, somebody has to help.
+            Phase::Working if !turn.is_now() => Err("the lease is lost".to_owned()),
+            Phase::Working => Ok("working"),
+            Phase::StandingBy => Ok("standing by"),
+            Phase::Starting => Ok("starting"),
+        };
+        vec![Check::new("ping", Ok("")), Check::new("election", election)]
+    }
+
+    /// What it takes to work, or to take over.
+    ///
+    /// A replica that stands by may be ready: a rollout that waits for the new one to lead would wait
+    /// for the old one to go, which waits for the new one to be ready.
+    fn ready(&self) -> Vec<Check> {
+        let started = match *self.phase.lock() {
+            Phase::Starting => Err("the controllers are being started".to_owned()),
+            Phase::StandingBy | Phase::Working => Ok(""),
+        };
+        let kinds: Vec<String> = self.manager.unsynced().into_iter().collect();
+        let seen = match kinds.as_slice() {
+            [] => Ok(""),
+            kinds => Err(format!("not listed yet: {}", kinds.join(", "))),
+        };
+        vec![
+            Check::new("controllers", started),
+            Check::new("caches", seen),
+        ]
+    }
+
+    /// Why somebody is not shown something, if they are not.
+    async fn refusal<B>(
+        &self,
+        request: &Request<B>,
+        verb: &'static str,
+        path: &'static str,
+    ) -> Option<Response<Full<Bytes>>> {
+        let keeper = self.keeper.as_ref()?;
+        let refusal = keeper.refusal(request.headers(), verb, path).await?;
+        Some(refusal.map(|message| Full::new(message.into())))
+    }
+
+    /// Logs more or less. Whoever is on this machine may do worse than that; nobody else may unless the
+    /// cluster says so.
+    async fn change_log_level<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Some(log) = self.log else {
+            return nothing();
+        };
+        let peer = request.extensions().get::<PeerAddress>();
+        if !peer.is_some_and(|PeerAddress(address)| address.ip().to_canonical().is_loopback()) {
+            if self.keeper.is_none() {
+                return text(StatusCode::FORBIDDEN, "from this machine only\n");
+            }
+            if let Some(refusal) = self.refusal(&request, "put", LOG_LEVEL).await {
+                return refusal;
+            }
+        }
+        let body = Limited::new(request.into_body(), LONGEST_LEVEL).collect();
+        let body = match tokio::time::timeout(listener::PATIENCE, body).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(_)) => return text(StatusCode::PAYLOAD_TOO_LARGE, "at most 4 KiB\n"),
+            Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the body does not come\n"),
+        };
+        let Ok(level) = std::str::from_utf8(&body) else {
+            return text(StatusCode::BAD_REQUEST, "expected text\n");
+        };
+        match (log.set)(level.trim()) {
+            Ok(()) => text(StatusCode::OK, (log.get)() + "\n"),
+            Err(why) => text(StatusCode::BAD_REQUEST, why + "\n"),
         }
     }
 }
 
-/// Shows metrics on a socket for as long as it runs: for programs that have nothing else to show.
-pub async fn serve_metrics(listener: TcpListener, metrics: Metrics) {
-    serve(listener, move |method, path| match (method, path) {
-        (&Method::GET | &Method::HEAD, "/metrics") => told(&metrics),
-        _ => text(StatusCode::NOT_FOUND, "there is GET /metrics\n"),
-    })
-    .await;
+fn nothing() -> Response<Full<Bytes>> {
+    text(
+        StatusCode::NOT_FOUND,
+        "there are /livez, /readyz, /healthz, /metrics and /loglevel\n",
+    )
 }
 
-async fn serve(
-    listener: TcpListener,
-    answer: impl Fn(&Method, &str) -> Response<Full<Bytes>> + Send + Sync + 'static,
-) {
-    let answer = Arc::new(answer);
+/// Shows metrics on a socket for as long as it runs: for programs that have nothing else to show.
+pub async fn serve_metrics(listener: TcpListener, metrics: Metrics) {
     let answer = move |request: Request<Incoming>| {
-        std::future::ready(answer(request.method(), request.uri().path()))
+        std::future::ready(match (request.method(), request.uri().path()) {
+            (&Method::GET | &Method::HEAD, METRICS) => told(&metrics),
+            _ => text(StatusCode::NOT_FOUND, "there is GET /metrics\n"),
+        })
     };
     listener::serve(listener, None, LIMITS, answer, std::future::pending()).await;
 }
@@ -127,6 +250,3 @@ fn told(metrics: &Metrics) -> Response<Full<Bytes>> {
     answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer
 }
-
-#[cfg(test)]
-mod tests;

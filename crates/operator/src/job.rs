@@ -22,3 +22,19 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
         Job::RuntimeClasses => runtime_classes::start(manager).await,
     }
 }
+
+/// Gives the metrics of a job their names.
+pub(crate) fn declare(job: Job, manager: &Manager) {
+    match job {
+        Job::Governance => governance::declare(manager),
+        Job::ImagesHco => images::hco::declare(manager),
+        Job::ImagesSsp => images::ssp::declare(manager),
+        Job::ImagesCdi => images::cdi::declare(manager),
+        Job::CpuModels => cpu::declare(manager),
+        Job::Release => release::declare(manager),
+        Job::Placement => placement::declare(manager),
+        Job::RuntimeClasses => runtime_classes::declare(manager),
+        // It has none of its own.
+        Job::ImagesVm => {}
+    }
+}

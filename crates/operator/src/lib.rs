@@ -8,10 +8,12 @@ pub mod health;
 pub mod images;
 mod install;
 mod job;
+pub mod monitoring;
 pub mod placement;
 pub mod release;
 pub mod runtime_classes;
 mod status;
+pub mod words;
 
 use std::collections::BTreeSet;
 

@@ -83,7 +83,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         foreign: foreign.clone(),
         payloads,
         operators: Operators::default(),
-        events: manager.events(COMPONENT),
+        events: crate::words::events(manager, COMPONENT),
         report: Report::new(manager),
         forbidden: Mutex::default(),
     };
@@ -96,6 +96,11 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     queue.add(policy_key());
     manager.start(job, &queue, 1);
     Ok(())
+}
+
+/// Gives its metrics their names, and does nothing else.
+pub(crate) fn declare(manager: &Manager) {
+    drop(Report::new(manager));
 }
 
 /// Whether a change matters. Operators tell much of what they do; what counts is what they have arrived at,

@@ -42,7 +42,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         client: manager.client(),
         nodes: manager.cache(),
         classes: manager.cache(),
-        events: manager.events(COMPONENT),
+        events: crate::words::events(manager, COMPONENT),
         report: Report::new(manager),
     };
     job.nodes.synced().await;
@@ -61,6 +61,11 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     queue.add(all());
     manager.start(job, &queue, 1);
     Ok(())
+}
+
+/// Gives its metrics their names, and does nothing else.
+pub(crate) fn declare(manager: &Manager) {
+    drop(Report::new(manager));
 }
 
 /// Whether a change of a node is one that classes follow from. Nodes tell all the time that they are alive.

@@ -22,6 +22,7 @@ pub mod alerts;
 mod change;
 mod cluster;
 pub mod containerd;
+pub mod dashboard;
 mod decide;
 mod explain;
 mod fit;
@@ -37,6 +38,7 @@ pub mod runtime_classes;
 mod settings;
 mod status;
 mod survey;
+pub mod words;
 
 #[cfg(test)]
 mod test_values;

@@ -7,6 +7,8 @@ use api::condition::Said;
 use api::placement::{Mode, PlacementPolicy, PlacementPolicyStatus, Pods, WEBHOOK};
 use jiff::Timestamp;
 
+use crate::words::CONDITIONS;
+
 /// How many pods are named at most.
 const NAMED: usize = 8;
 
@@ -34,6 +36,10 @@ pub fn status(facts: &Facts<'_>) -> PlacementPolicyStatus {
         .unwrap_or_default();
     let generation = facts.object.metadata.generation;
     let conditions = [ready(facts), admission(facts), held(facts)];
+    debug_assert!(
+        conditions.iter().all(|said| said.is_among(CONDITIONS)),
+        "{conditions:?}: not explained in words.rs"
+    );
     let conditions = conditions.map(|said| said.condition(known, facts.now, generation));
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     PlacementPolicyStatus {

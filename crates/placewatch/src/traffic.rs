@@ -6,13 +6,13 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::registries::Registries;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Asked {
     host: String,
     operation: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Host {
     host: String,
 }

@@ -9,14 +9,14 @@
 //! An authority is trusted for a while before it signs, so that every API server has heard of it by then,
 //! and for a while after it was followed, so that nobody is caught with a certificate of the former one.
 
-mod keeper;
+mod shared;
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde::{Deserialize, Serialize};
 
 use crate::certificates::validity;
-pub use keeper::Keeper;
+pub use shared::Authorities;
 
 /// How long an authority lives.
 const LIFE: SignedDuration = SignedDuration::from_hours(365 * 24);

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::authority::{Authority, Keeper};
+use crate::authority::{Authorities, Authority};
 use crate::error::Error;
 
 /// How long certificates of shared authorities live.
@@ -46,8 +46,8 @@ pub enum Certificates {
     SelfMade(SelfMade),
     /// Made here, and signed by authorities that all replicas share; renewed in time.
     Shared {
-        /// Who keeps the authorities.
-        keeper: Keeper,
+        /// The authorities.
+        authorities: Authorities,
         /// How often to look whether anything has to be renewed.
         every: Duration,
     },
@@ -166,17 +166,17 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    fn new(keeper: &Keeper, now: Timestamp) -> Result<Self, Error> {
-        let authority = keeper.signer(now).ok_or_else(|| Error::Tls {
+    fn new(authorities: &Authorities, now: Timestamp) -> Result<Self, Error> {
+        let authority = authorities.signer(now).ok_or_else(|| Error::Tls {
             what: "authority".to_owned(),
             why: "there is none".to_owned(),
         })?;
         let expires = now.saturating_add(LIFE).unwrap_or(Timestamp::MAX);
         let expires = expires.min(authority.expires);
-        let pair = issue(authority, keeper.names(), now, expires);
+        let pair = issue(authority, authorities.names(), now, expires);
         Ok(Self {
             pair: pair.map_err(|source| Error::Make {
-                names: keeper.names().join(", "),
+                names: authorities.names().join(", "),
                 source,
             })?,
             signer: authority.certificate.clone(),
@@ -184,8 +184,8 @@ impl Issued {
         })
     }
 
-    fn is_due(&self, keeper: &Keeper, now: Timestamp) -> bool {
-        let signer = keeper.signer(now).map(|it| it.certificate.as_str());
+    fn is_due(&self, authorities: &Authorities, now: Timestamp) -> bool {
+        let signer = authorities.signer(now).map(|it| it.certificate.as_str());
         signer != Some(&self.signer) || self.expires.duration_since(now) < REST
     }
 }
@@ -209,7 +209,7 @@ pub(crate) enum Renewal {
     },
     /// Certificates of shared authorities.
     Shared {
-        keeper: Keeper,
+        authorities: Authorities,
         every: Duration,
         issued: Issued,
         trust: watch::Sender<String>,
@@ -241,12 +241,12 @@ impl Tls {
                 let trust = Trust::fixed(own.authority);
                 (own.pair, Renewal::Never, Some(trust))
             }
-            Certificates::Shared { keeper, every } => {
-                let issued = Issued::new(&keeper, Timestamp::now())?;
+            Certificates::Shared { authorities, every } => {
+                let issued = Issued::new(&authorities, Timestamp::now())?;
                 let pair = issued.pair.clone();
-                let (trust, trusted) = watch::channel(keeper.bundle());
+                let (trust, trusted) = watch::channel(authorities.bundle());
                 let renewal = Renewal::Shared {
-                    keeper,
+                    authorities,
                     every,
                     issued,
                     trust,
@@ -307,23 +307,23 @@ impl Renewal {
                 Ok(changed.then_some(now))
             }
             Self::Shared {
-                keeper,
+                authorities,
                 issued,
                 trust,
                 ..
             } => {
                 let now = Timestamp::now();
-                keeper.look(now).await?;
-                let bundle = keeper.bundle();
+                authorities.look(now).await?;
+                let bundle = authorities.bundle();
                 trust.send_if_modified(|told| {
                     let changed = *told != bundle;
                     *told = bundle;
                     changed
                 });
-                if !issued.is_due(keeper, now) {
+                if !issued.is_due(authorities, now) {
                     return Ok(None);
                 }
-                *issued = Issued::new(keeper, now)?;
+                *issued = Issued::new(authorities, now)?;
                 Ok(Some(issued.pair.clone()))
             }
         }

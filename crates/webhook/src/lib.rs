@@ -27,6 +27,8 @@ mod serve;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use chassis::access::Keeper;
+use chassis::metrics::Described;
 use kube::Client;
 use listener::stopped;
 use placewatch::Registries;
@@ -35,7 +37,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::warn;
 
-pub use authority::Keeper;
+pub use authority::Authorities;
 pub use certificates::{Certificates, SelfMade, Trust};
 pub use error::Error;
 pub use images::Layer;
@@ -96,12 +98,23 @@ impl Running {
         self.reviewer.placements.use_registries(registries);
     }
 
+    /// Has metrics shown to those only whom the cluster allows it, from now on.
+    pub fn guard_metrics(&self, keeper: Keeper) {
+        // The first choice counts.
+        let _ = self.reviewer.keeper.set(keeper);
+    }
+
     /// Takes no more questions, and answers those that were asked.
     pub async fn stop(mut self) {
         // Nobody listens any more: then it has stopped already.
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// The metrics of the check, besides what every process tells.
+pub fn metrics() -> Vec<Described> {
+    placement::described()
 }
 
 /// Answers reviews on a socket.

@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::register::{Check, Reach, register_placement};
 use crate::review::{Question, Refusal, allowed, denied};
 use report::Report;
+pub(crate) use report::described;
 
 /// Where reviews of pods are answered.
 pub(crate) const PATH: &str = "/placement";
@@ -90,7 +91,7 @@ impl Placements {
                 pulls: Pulls::new(self.client.clone(), registries.clone()),
                 registries,
                 looks: Arc::new(Semaphore::new(LOOKS)),
-                report: Report::new(&manager),
+                report: Report::new(manager.metrics()),
                 manager,
             }
         };

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use api::advisor::{GROUP, PLURAL};
 use base64::Engine as _;
+use chassis::access::Keeper;
 use governance::admission::{Admission, Verdict, admit, asks_for};
 use jiff::Timestamp;
 use kube::Client;
@@ -88,6 +90,8 @@ pub(crate) struct Reviewer {
     client: Client,
     pub(crate) cpu_models: CpuModels,
     pub(crate) placements: Placements,
+    /// Who is shown metrics; everybody, if nobody looks.
+    pub(crate) keeper: Arc<OnceLock<Keeper>>,
 }
 
 impl fmt::Debug for Reviewer {
@@ -101,6 +105,7 @@ impl Reviewer {
         Self {
             cpu_models: CpuModels::new(client.clone()),
             placements: Placements::new(client.clone()),
+            keeper: Arc::default(),
             client,
         }
     }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use listener::{Incoming, Limits, PATIENCE, stopped, text};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tracing::{Instrument as _, Span, field, info_span};
 
 use crate::certificates::Tls;
 use crate::review::{self, Door, Reviewer};
@@ -34,9 +35,18 @@ pub(crate) async fn listen(
     reviewer: Reviewer,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let answer = move |request| {
+    let answer = move |request: Request<Incoming>| {
         let reviewer = reviewer.clone();
-        async move { respond(&reviewer, request).await }
+        let span = info_span!(
+            target: chassis::TRACED, "admission",
+            otel.kind = "server", path = request.uri().path(), status = field::Empty,
+        );
+        async move {
+            let answer = respond(&reviewer, request).await;
+            Span::current().record("status", answer.status().as_u16());
+            answer
+        }
+        .instrument(span)
     };
     let tls: listener::Tls = Box::new(move || tls.current());
     listener::serve(listener, Some(tls), LIMITS, answer, stopped(&mut stopping)).await;
@@ -46,11 +56,11 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
     let door = Door::at(request.uri().path());
     let needed = match (&door, request.uri().path()) {
         (Some(_), _) => Method::POST,
-        (None, "/healthz" | "/readyz" | METRICS) => Method::GET,
+        (None, "/livez" | "/healthz" | "/readyz" | METRICS) => Method::GET,
         _ => {
             return text(
                 StatusCode::NOT_FOUND,
-                "there are /admit, /cpu-models, /placement, /healthz, /readyz and /metrics\n",
+                "there are /admit, /cpu-models, /placement, /livez, /healthz, /readyz and /metrics\n",
             );
         }
     };
@@ -62,12 +72,18 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
         return refusal;
     }
     let Some(door) = door else {
-        return if request.uri().path() == METRICS {
-            let text = reviewer.placements.metrics();
-            typed(text, chassis::metrics::CONTENT_TYPE)
-        } else {
-            text(StatusCode::OK, "ok")
-        };
+        if request.uri().path() != METRICS {
+            return text(StatusCode::OK, "ok");
+        }
+        if let Some(keeper) = reviewer.keeper.get()
+            && let Some(refusal) = keeper.refusal(request.headers(), "get", METRICS).await
+        {
+            return refusal.map(|message| Full::new(message.into()));
+        }
+        return typed(
+            reviewer.placements.metrics(),
+            chassis::metrics::CONTENT_TYPE,
+        );
     };
     let body = Limited::new(request.into_body(), LARGEST).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {

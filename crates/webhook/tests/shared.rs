@@ -15,7 +15,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
-use webhook::{Certificates, Checks, Keeper, Reach, Running};
+use webhook::{Authorities, Certificates, Checks, Reach, Running};
 
 const NAMESPACE: &str = "medley-system";
 const SECRET: &str = "medley-webhook-authority";
@@ -24,10 +24,10 @@ const SOON: Duration = Duration::from_secs(30);
 /// A replica, and what it had to be trusted by when it began.
 async fn replica(client: &Client) -> anyhow::Result<(Running, String)> {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let keeper = Keeper::open(client.clone(), NAMESPACE, SECRET, names).await?;
-    let bundle = keeper.bundle();
+    let authorities = Authorities::open(client.clone(), NAMESPACE, SECRET, names).await?;
+    let bundle = authorities.bundle();
     let certificates = Certificates::Shared {
-        keeper,
+        authorities,
         every: Duration::from_millis(20),
     };
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

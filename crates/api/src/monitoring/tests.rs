@@ -17,6 +17,7 @@ const ALERT: Alert = Alert {
 #[case("time() - medley_b_seconds > 7 * 24", &["medley_b_seconds"])]
 #[case("sum by (controller) (rate(medley_c_total{result=\"x\"}[5m])) > 0", &["medley_c_total"])]
 #[case("medley_a unless on (config) (medley_b == 1)", &["medley_a", "medley_b"])]
+#[case("kubevirt_d{pending=\"false\"} == 0", &["kubevirt_d"])]
 #[case("up == 0", &[])]
 fn metrics_are_found_in_expressions(#[case] expression: &'static str, #[case] expected: &[&str]) {
     let alert = Alert {

@@ -12,6 +12,7 @@ use testkit::TestCluster;
 
 use super::decide::{Step, decide, release};
 use super::{Election, Leadership, Timing};
+use crate::Turn;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -113,7 +114,8 @@ const QUICK: Timing = Timing {
 
 async fn acquire(client: &Client, namespace: &str, identity: &str) -> anyhow::Result<Leadership> {
     let election = election(namespace, identity, QUICK);
-    Ok(tokio::time::timeout(PATIENCE, election.acquire(client.clone())).await?)
+    let acquired = election.acquire(client.clone(), Turn::waiting());
+    Ok(tokio::time::timeout(PATIENCE, acquired).await?)
 }
 
 async fn lease(client: &Client, namespace: &str) -> anyhow::Result<LeaseSpec> {

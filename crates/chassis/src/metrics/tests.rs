@@ -10,7 +10,7 @@ use testkit::{TestCluster, wait_until};
 use super::Metrics;
 use crate::{Error, Key, Manager, Next, Queue, Reconcile};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Step {
     plan: String,
     phase: &'static str,

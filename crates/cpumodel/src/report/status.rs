@@ -8,6 +8,7 @@ use super::Tally;
 use crate::groups::{Group, groups, unknown_models};
 use crate::index::Index;
 use crate::policy::{Complaint, Policy};
+use crate::words::CONDITIONS;
 
 /// How many machines and models are named at most.
 const NAMED: usize = 8;
@@ -40,6 +41,10 @@ pub struct Facts<'a> {
 pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
     let before = facts.object.status.as_ref();
     let conditions = [ready(facts), admission(facts), targets(facts)];
+    debug_assert!(
+        conditions.iter().all(|said| said.is_among(CONDITIONS)),
+        "{conditions:?}: not explained in words.rs"
+    );
     let known = before
         .map(|it| it.conditions.as_slice())
         .unwrap_or_default();

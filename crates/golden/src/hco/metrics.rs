@@ -13,6 +13,9 @@ pub const ANNOTATED: &str = "kubevirt_hco_dataimportcrontemplate_with_architectu
 /// Whether there are images for every architecture, in a cluster that has several.
 pub const ENABLED: &str = "kubevirt_hco_multi_arch_boot_images_enabled";
 
+/// What the first two are told apart by: the cron, and the data source it looks after.
+pub const LABELS: [&str; 2] = ["data_import_cron_name", "managed_data_source_name"];
+
 /// A number that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
@@ -41,10 +44,8 @@ pub(super) fn samples(facts: &Facts<'_>, switch: Switch, images: &[Filtered]) ->
         let cron = template.metadata.name.as_deref().unwrap_or_default();
         let spec = template.spec.as_ref();
         let source = spec.map_or("", |spec| spec.managed_data_source.as_str());
-        let labels = vec![
-            ("data_import_cron_name", cron.to_lowercase()),
-            ("managed_data_source_name", source.to_lowercase()),
-        ];
+        let values = [cron, source].map(str::to_lowercase);
+        let labels: Vec<_> = LABELS.into_iter().zip(values).collect();
         if image.annotated {
             samples.push(Sample {
                 name: SUPPORTED,

@@ -111,6 +111,19 @@ fn people_get_what_their_role_says(#[case] role: usize, #[case] verb: &str, #[ca
     assert!(!allow(rules, "patch", GROUP, "virtplatformconfigs/status"));
 }
 
+#[test]
+fn who_reads_metrics_may_do_nothing_else() {
+    let role = metrics_reader();
+    let rules = role.rules.unwrap();
+    assert_eq!(rules.len(), 1);
+    assert_eq!(
+        rules[0].non_resource_urls,
+        Some(vec!["/metrics".to_owned()])
+    );
+    assert_eq!(rules[0].verbs, ["get"]);
+    assert_eq!(rules[0].resources, None);
+}
+
 #[rstest]
 #[case("create", false)]
 #[case("delete", false)]

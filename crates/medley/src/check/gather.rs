@@ -250,11 +250,11 @@ fn invalid(object: &Value) -> Option<String> {
 
 /// Whether Prometheus is told of our metrics; not, where its kinds are missing.
 async fn monitored(client: &Client, namespace: &str, kinds: &Seen<BTreeSet<String>>) -> Seen<bool> {
-    let monitors = "podmonitors.monitoring.coreos.com";
+    let monitors = "servicemonitors.monitoring.coreos.com";
     if !kinds.as_ref().is_ok_and(|kinds| kinds.contains(monitors)) {
         return Ok(false);
     }
-    let kind = GroupVersionKind::gvk("monitoring.coreos.com", "v1", "PodMonitor");
+    let kind = GroupVersionKind::gvk("monitoring.coreos.com", "v1", "ServiceMonitor");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     Ok(seen(api.get_opt(ACCOUNT).await)?.is_some())

@@ -22,16 +22,21 @@ pub(crate) struct RegistryArguments {
     authfile: Option<PathBuf>,
 
     /// A registry that need not prove who it is, and may be without TLS. Can be given several times.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        env = "MEDLEY_INSECURE",
+        value_delimiter = ','
+    )]
     insecure: Vec<String>,
 
     /// Certificates, in PEM, of authorities to believe besides those of the system.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "MEDLEY_CA")]
     ca: Option<PathBuf>,
 
     /// Where images really come from: a registries.conf, a hosts.toml in a folder of its registry's
     /// name, or a folder of such folders.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "MEDLEY_MIRRORS")]
     mirrors: Option<PathBuf>,
 }
 

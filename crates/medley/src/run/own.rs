@@ -24,7 +24,12 @@ pub(super) struct OwnArguments {
     operator_image: Option<String>,
 
     /// The Deployment that this one runs in: nothing is reported before all of it is new.
-    #[arg(long, value_name = "NAME", default_value = operator::ACCOUNT)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MEDLEY_OPERATOR_DEPLOYMENT",
+        default_value = operator::ACCOUNT
+    )]
     operator_deployment: String,
 }
 

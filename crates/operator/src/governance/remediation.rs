@@ -28,7 +28,7 @@ pub(super) fn start(manager: &Manager, configs: &Cache<VirtPlatformConfig>) {
         client: manager.client(),
         configs: configs.clone(),
         foreign: manager.foreign().clone(),
-        events: manager.events(super::COMPONENT),
+        events: crate::words::events(manager, super::COMPONENT),
     };
     let (told, key) = (queue.clone(), all.clone());
     configs.on_change(move |_| told.add(key.clone()));

@@ -12,12 +12,12 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use super::COMPONENT;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Config {
     config: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InPhase {
     config: String,
     phase: &'static str,
@@ -38,7 +38,7 @@ impl Report {
     pub(super) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
-            events: manager.events(COMPONENT),
+            events: crate::words::events(manager, COMPONENT),
             drift: metrics.gauges(
                 "governance_drift",
                 "How many fields of the targets differ from what was applied",

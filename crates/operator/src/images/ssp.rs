@@ -75,6 +75,11 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     Ok(())
 }
 
+/// Gives its metrics their names, and does nothing else.
+pub(crate) fn declare(manager: &Manager) {
+    drop(Report::new(manager));
+}
+
 /// Has everything told that an SSP depends on.
 fn subscribe(layer: &Layer, agenda: &Agenda) {
     let (to, sources) = (agenda.clone(), layer.sources.clone());

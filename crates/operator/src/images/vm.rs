@@ -52,7 +52,7 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         sources: manager.cache::<DataSource>(),
         imports: manager.cache::<DataVolume>(),
         claims: manager.cache::<PersistentVolumeClaim>(),
-        events: manager.events(COMPONENT),
+        events: crate::words::events(manager, COMPONENT),
         told: Mutex::default(),
     };
     layer.claims.synced().await;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use ::placement::words::CONDITIONS;
 use ::placement::{Notice, Settled, changes};
+use api::words::says;
 use chassis::{Error, Key};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -99,6 +101,11 @@ impl Placing {
         let now = Timestamp::now();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let status = if placed { "True" } else { "False" };
+        debug_assert!(
+            says(CONDITIONS, CONDITION, status, notice.reason),
+            "{CONDITION}={status} {} is not explained",
+            notice.reason
+        );
         let patch = json!({ "status": { "conditions": [{
             "type": CONDITION, "status": status, "reason": notice.reason,
             "message": notice.message, "lastTransitionTime": Time(now),

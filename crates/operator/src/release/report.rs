@@ -5,12 +5,12 @@ use chassis::metrics::Gauges;
 use chassis::{Key, Manager};
 use prometheus_client::encoding::EncodeLabelSet;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
     state: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Nothing {}
 
 /// Counts.

@@ -9,12 +9,12 @@ use placement::Cluster;
 use placement::runtime_classes::{ClassPlan, Withheld};
 use prometheus_client::encoding::EncodeLabelSet;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
     state: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Build {
     build: String,
 }

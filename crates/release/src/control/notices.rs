@@ -1,11 +1,13 @@
 //! What has happened since the last time, for events.
 
 use api::release::ReleasePolicyStatus;
+use api::words::tells;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use machinery::time::human_duration;
 
 use super::rows::ARRIVED;
+use crate::words::EVENTS;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,10 @@ pub struct Notice {
 pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -> Vec<Notice> {
     let mut all = Vec::new();
     let mut tell = |warning: bool, reason: &str, message: &str| {
+        debug_assert!(
+            tells(EVENTS, reason, warning),
+            "the event {reason} is not explained in words.rs"
+        );
         all.push(Notice {
             warning,
             reason: reason.to_owned(),

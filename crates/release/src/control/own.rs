@@ -1,6 +1,7 @@
 //! The status of a ClusterVersion that Medley keeps, in the words of the cluster version operator.
 
 use api::openshift::{ClusterVersion, ClusterVersionStatus, Condition};
+use api::words::says;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use machinery::json::go_quote;
@@ -10,6 +11,7 @@ use super::judge::Judged;
 use super::status::architecture;
 use crate::conditions::{Claim, accepted, refused};
 use crate::target::INVALID;
+use crate::words::KEPT;
 
 /// All of it.
 pub(super) fn status(
@@ -83,6 +85,12 @@ fn set(conditions: &mut Vec<Condition>, kind: &str, claim: Option<Claim>, now: T
         conditions.retain(|it| it.kind != kind);
         return;
     };
+    debug_assert!(
+        says(KEPT, kind, claim.status, claim.reason),
+        "{kind}={} {} is not explained in words.rs",
+        claim.status,
+        claim.reason
+    );
     if Condition::find(conditions, kind).is_none() {
         conditions.push(Condition {
             kind: kind.to_owned(),

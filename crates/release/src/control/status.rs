@@ -1,12 +1,14 @@
 //! The status of the policy: Medley's own verdict.
 
 use api::release::{Mode, OperatorState, ReleasePolicyStatus, TargetRelease};
+use api::words::says;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::judge::Judged;
 use super::{Facts, rows};
 use crate::conditions::{Claim, accepted};
 use crate::history::Change;
+use crate::words::CONDITIONS;
 
 /// How many operators are named at most.
 const NAMED: usize = 8;
@@ -33,6 +35,10 @@ fn said(
     reason: &'static str,
     message: impl Into<String>,
 ) -> Said {
+    debug_assert!(
+        says(CONDITIONS, kind, status, reason),
+        "{kind}={status} {reason} is not explained in words.rs"
+    );
     Said {
         kind,
         status,

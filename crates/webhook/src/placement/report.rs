@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use chassis::Manager;
-use chassis::metrics::{Counter, Family, Histograms};
+use chassis::metrics::{Counter, Described, Family, Histograms, Metrics};
 use placewatch::{Registries, Traffic};
 use prometheus_client::encoding::EncodeLabelSet;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Cache {
     cache: &'static str,
 }
@@ -25,8 +24,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(manager: &Manager) -> Self {
-        let metrics = manager.metrics();
+    pub(super) fn new(metrics: &Metrics) -> Self {
         Self {
             answers: metrics.seconds(
                 "placement_admission_duration_seconds",
@@ -56,4 +54,14 @@ impl Report {
     pub(super) fn traffic(&self, registries: &Registries) {
         self.traffic.tell(registries);
     }
+}
+
+/// What is told, besides what every process tells.
+pub(crate) fn described() -> Vec<Described> {
+    let metrics = Metrics::default();
+    let common = metrics.described();
+    drop(Report::new(&metrics));
+    let mut own = metrics.described();
+    own.retain(|metric| !common.contains(metric));
+    own
 }

@@ -10,20 +10,20 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use super::COMPONENT;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outdated {
     namespace: String,
     cron_name: String,
     pending: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Volume {
     namespace: String,
     name: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     result: &'static str,
 }
@@ -42,9 +42,10 @@ impl Report {
     pub(super) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
-            events: manager.events(COMPONENT),
+            events: crate::words::events(manager, COMPONENT),
             outdated: metrics.adopted_gauges(
                 OUTDATED,
+                &["namespace", "cron_name", "pending"],
                 "Whether the last import of a DataImportCron is not the newest",
             ),
             progress: metrics.gauges(

@@ -4,7 +4,7 @@
 use api::hco::HyperConvergedStatus;
 use chassis::metrics::Gauges;
 use chassis::{Events, Foreign, Key, Manager};
-use golden::hco::metrics::{ANNOTATED, ENABLED, SUPPORTED};
+use golden::hco::metrics::{ANNOTATED, ENABLED, LABELS, SUPPORTED};
 use golden::hco::{ACCEPTED, Decision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
@@ -27,17 +27,20 @@ impl Report {
         let gauges = [
             (
                 SUPPORTED,
+                &LABELS[..],
                 "1 if a template that names architectures names one that a node has",
             ),
-            (ANNOTATED, "1 if a template names architectures"),
+            (ANNOTATED, &LABELS, "1 if a template names architectures"),
             (
                 ENABLED,
+                &[],
                 "1 if there are images for every architecture, where nodes have several",
             ),
         ];
         Self {
-            events: manager.events(COMPONENT),
-            gauges: gauges.map(|(name, help)| (name, metrics.adopted_gauges(name, help))),
+            events: crate::words::events(manager, COMPONENT),
+            gauges: gauges
+                .map(|(name, labels, help)| (name, metrics.adopted_gauges(name, labels, help))),
         }
     }
 

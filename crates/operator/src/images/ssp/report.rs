@@ -21,7 +21,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(manager: &Manager) -> Self {
         Self {
-            events: manager.events(COMPONENT),
+            events: crate::words::events(manager, COMPONENT),
         }
     }
 

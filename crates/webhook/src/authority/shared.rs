@@ -21,7 +21,7 @@ const TRIES: usize = 5;
 
 /// Keeps the authorities that replicas share.
 #[derive(Clone)]
-pub struct Keeper {
+pub struct Authorities {
     secrets: Api<Secret>,
     namespace: String,
     name: String,
@@ -30,13 +30,13 @@ pub struct Keeper {
     known: Vec<Authority>,
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for Authorities {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Keeper({}/{})", self.namespace, self.name)
+        write!(f, "Authorities({}/{})", self.namespace, self.name)
     }
 }
 
-impl Keeper {
+impl Authorities {
     /// Reads the authorities of a Secret, or makes the first one. Certificates are for these names.
     pub async fn open(
         client: Client,
@@ -44,15 +44,15 @@ impl Keeper {
         name: &str,
         names: Vec<String>,
     ) -> Result<Self, Error> {
-        let mut keeper = Self {
+        let mut authorities = Self {
             secrets: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             names,
             known: Vec::new(),
         };
-        keeper.look(Timestamp::now()).await?;
-        Ok(keeper)
+        authorities.look(Timestamp::now()).await?;
+        Ok(authorities)
     }
 
     /// Whom certificates are for.

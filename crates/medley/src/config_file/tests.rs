@@ -1,0 +1,109 @@
+//! What a file says, and what counts more.
+
+use std::ffi::OsString;
+
+use super::complete;
+use crate::args;
+
+/// The line with what a file of this text adds to it.
+fn completed(text: &str, given: &[&str]) -> anyhow::Result<Vec<String>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("medley.yaml");
+    std::fs::write(&path, text)?;
+    let config = format!("--config={}", path.display());
+    let line = ["medley", "run", &config]
+        .into_iter()
+        .chain(given.iter().copied());
+    let line: Vec<OsString> = line.map(OsString::from).collect();
+    let completed = complete(&line, &args::command("medley"))?.unwrap_or_default();
+    // What makes no sense as flags is refused as flags are.
+    args::command("medley").try_get_matches_from(&completed)?;
+    let words = completed.into_iter().skip(line.len());
+    Ok(words.map(|word| word.into_string().unwrap()).collect())
+}
+
+#[test]
+fn settings_are_flags_in_another_form() {
+    let text = "controllers: [governance, release]\nleader-elect: false\nconsole: 127.0.0.1:1\n\
+                console-behind-tls: true\nnamespace: here\n";
+    assert_eq!(
+        completed(text, &[]).unwrap(),
+        [
+            "--console=127.0.0.1:1",
+            "--console-behind-tls",
+            "--controllers=governance",
+            "--controllers=release",
+            "--leader-elect=false",
+            "--namespace=here",
+        ]
+    );
+    for empty in ["", "\n", "# nothing yet\n", "{}"] {
+        assert_eq!(completed(empty, &[]).unwrap(), [""; 0], "{empty:?}");
+    }
+}
+
+#[test]
+fn flags_count_more_than_the_file() {
+    let text = "namespace: there\nleader-elect: false\n";
+    let given = ["--namespace", "here"];
+    assert_eq!(completed(text, &given).unwrap(), ["--leader-elect=false"]);
+}
+
+#[test]
+fn a_file_may_have_what_the_line_lacks() {
+    let text = "console: 127.0.0.1:1\n";
+    let given = ["--console-host=a.example"];
+    assert_eq!(completed(text, &given).unwrap(), ["--console=127.0.0.1:1"]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (text, expected) in [
+        (
+            "namespaces: here",
+            "there is no setting \"namespaces\"; there are: authfile,",
+        ),
+        ("config: other.yaml", "there is no setting \"config\""),
+        ("verbose: 2", "there is no setting \"verbose\""),
+        ("namespace: [a, b]", "expected one value, not a list"),
+        ("namespace: {a: b}", "expected text, a number or truth"),
+        ("namespace:", "expected text, a number or truth"),
+        ("console-behind-tls: maybe", "expected true or false"),
+        ("controllers: [{}]", "in its list"),
+        ("controllers: knitting", "no such controller"),
+        ("- a", "expected names of flags"),
+        ("a: b: c", "expected names of flags"),
+    ] {
+        let refused = format!("{:#}", completed(text, &[]).unwrap_err());
+        assert!(refused.contains(expected), "{text}: {refused}");
+    }
+    let line = ["medley", "run", "--config", "/nowhere/medley.yaml"].map(OsString::from);
+    let refused = complete(&line, &args::command("medley")).unwrap_err();
+    assert!(
+        format!("{refused:#}").contains("/nowhere/medley.yaml"),
+        "{refused:#}"
+    );
+}
+
+#[test]
+fn only_those_who_run_for_long_have_a_file() {
+    let line = ["medley", "version", "--config", "x"].map(OsString::from);
+    assert_eq!(complete(&line, &args::command("medley")).unwrap(), None);
+}
+
+/// Everything that a file can say, the environment can say.
+#[test]
+fn every_flag_of_a_process_has_a_variable() {
+    let command = args::command("medley");
+    for name in ["run", "webhook"] {
+        let command = command.find_subcommand(name).unwrap();
+        for argument in super::accepted(command) {
+            let variable = argument.get_env().and_then(|it| it.to_str());
+            assert!(
+                variable.is_some(),
+                "{name} --{}",
+                argument.get_long().unwrap()
+            );
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The process around the controllers: settings, logs, who is shown what, traces.
+
+use std::future::pending;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use listener::{Incoming, Limits, text};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use crate::Operator;
+use crate::binary::{stop, until};
+
+impl Operator {
+    /// The code of an answer to a change.
+    fn put(&self, path: &str, body: &str) -> u16 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let length = body.len();
+        let request = format!(
+            "PUT {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_come_from_a_file_and_flags_count_more() {
+    let cluster = crate::cluster().await;
+    let namespace = cluster.namespace("process").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let file = served.folder().join("settings.yaml");
+    let settings = format!(
+        "namespace: {namespace}\nleader-elect: false\nlog-format: json\nlog-level: error\nmetrics-auth: kubernetes\n"
+    );
+    std::fs::write(&file, settings).unwrap();
+    let arguments = ["--config", file.to_str().unwrap(), "--log-level=info"];
+    let mut operator = Operator::start(&served, "settings", &arguments);
+    operator.is_ready();
+    until("it works", || {
+        let output = operator.process.output();
+        output.lines().any(|line| line == "ready").then_some(())
+    });
+    assert!(crate::lease(&cluster.client(), &namespace).await.is_none());
+    let (code, answer) = operator.get("/loglevel").unwrap();
+    assert_eq!(code, 401, "{answer}");
+    assert_eq!(operator.get("/metrics").unwrap().0, 401);
+    assert_eq!(operator.get("/livez?verbose").unwrap().0, 200);
+
+    // From this machine, no token is asked for.
+    assert_eq!(operator.put("/loglevel", "loud=very"), 400);
+    assert_eq!(operator.put("/loglevel", "debug"), 200);
+    until("it says so, in JSON", || {
+        let output = operator.process.output();
+        let lines = output.lines().filter(|line| *line != "ready");
+        let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut changed = lines.filter(|line| {
+            line["level"] == "INFO" && line["message"] == "what is logged has changed"
+        });
+        changed.next()
+    });
+    assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}
+
+/// All bodies that a collector was sent.
+type Sent = Arc<Mutex<Vec<Bytes>>>;
+
+/// A collector of traces, and where it is.
+async fn collector() -> (Sent, String) {
+    let sent = Sent::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let limits = Limits {
+        clients: 16,
+        streams: None,
+        drain: Duration::ZERO,
+    };
+    let to = Arc::clone(&sent);
+    let answer = move |request: Request<Incoming>| {
+        let to = Arc::clone(&to);
+        async move {
+            assert_eq!(request.uri().path(), "/v1/traces");
+            assert_eq!(request.headers()["content-type"], "application/json");
+            let body = request.into_body().collect().await.unwrap();
+            to.lock().push(body.to_bytes());
+            text(StatusCode::OK, "{}")
+        }
+    };
+    tokio::spawn(listener::serve(listener, None, limits, answer, pending()));
+    (sent, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_is_told_of_reconciles() {
+    let cluster = crate::cluster().await;
+    let namespace = cluster.namespace("process").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let (sent, url) = collector().await;
+    let arguments = [
+        "--leader-elect=false",
+        "--namespace",
+        &namespace,
+        "--otlp-endpoint",
+        &url,
+    ];
+    let mut operator = Operator::start(&served, "traced", &arguments);
+    let span = until("a span comes", || {
+        let all = sent.lock().clone();
+        let bodies = all
+            .iter()
+            .map(|body| serde_json::from_slice::<Value>(body).unwrap());
+        let mut spans = bodies.flat_map(|body| {
+            let spans = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+            spans.as_array().unwrap().clone()
+        });
+        spans.find(|span| span["name"] == "reconcile")
+    });
+    let attributes = span["attributes"].as_array().unwrap();
+    let controller = attributes.iter().find(|it| it["key"] == "controller");
+    let controller = controller.unwrap()["value"]["stringValue"].as_str();
+    assert!(controller.unwrap().starts_with("medley-"), "{span}");
+    assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}
