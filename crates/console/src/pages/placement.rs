@@ -363,7 +363,14 @@ fn image(name: &str, used: &Used, told: Option<(&&Coverage, &Knowledge)>, nodes:
     Image {
         name: name.to_owned(),
         short: short(name),
-        told: told.map(|(coverage, _)| coverage.told.clone()),
+        told: told.map(|(coverage, _)| {
+            let all = &coverage.told;
+            if failed {
+                all.clone()
+            } else {
+                all.replace(',', ", ")
+            }
+        }),
         runs_on: platforms.join(", "),
         pods: used.pods,
         nodes: told.filter(|_| !failed).map(|(coverage, _)| coverage.nodes),
