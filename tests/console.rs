@@ -1,46 +1,14 @@
 //! The console of `medley up` in Chromium: a plan is reviewed, approved, followed and undone; an image is
 //! imported and pinned; every page can be read in every form.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
-
 mod binary;
 mod console_browser;
 
-use std::path::Path;
-
-use binary::{MEDLEY, Server};
-use console_browser::{Browser, link};
+use binary::MEDLEY;
+use console_browser::start;
 use fantoccini::key::Key;
 use serde_json::json;
 
 const CONFIG: &str = "/governance/load-aware-rebalancing";
-
-/// A cluster, and a browser that is signed in to its console.
-async fn start(folder: &Path) -> anyhow::Result<(Server, Browser)> {
-    let server = Server::up(
-        folder,
-        &[
-            "--memory",
-            "--speed",
-            "100",
-            "--console",
-            "127.0.0.1:0",
-            "--kubeconfig",
-            "kubeconfig",
-        ],
-    );
-    let (base, link) = link(&server.process.output());
-    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
-    let browser = Browser::start(folder, &base, &pictures).await?;
-    browser.inspect("sign-in", "/sign-in").await?;
-    browser.open(&link).await?;
-    // The button has the focus.
-    browser.keys(&Key::Enter).await?;
-    browser.find("nav a[aria-current]").await?;
-    Ok((server, browser))
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()> {
@@ -69,6 +37,12 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
         15
     );
     browser.inspect("overview", "/").await?;
+    browser.inspect("sign-in", "/sign-in").await?;
+    browser.inspect("problem", "/nowhere").await?;
+    // What is not there is the only thing that was complained of.
+    for complaint in browser.complaints().await? {
+        assert!(complaint.to_string().contains("/nowhere"), "{complaint}");
+    }
 
     // The plan is made while the page is open.
     browser.open(CONFIG).await?;
@@ -85,13 +59,15 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     let first = "document.querySelector('#approve input[name=item]')";
     browser.run(&format!("{first}.focus()")).await?;
     browser.keys(" ").await?;
+    let mark = "const real = window.fetch; window.merged = 0; window.fetch = async (...all) => { const answer = await real(...all); setTimeout(() => window.merged++, 200); return answer; };";
+    browser.run(mark).await?;
     server.ask(&[
         "annotate",
         "virtplatformconfig",
         "load-aware-rebalancing",
         "example.com/note=1",
     ]);
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    browser.until("return window.merged > 0").await?;
     assert_eq!(
         browser.run(&format!("return {first}.checked")).await?,
         false

@@ -9,13 +9,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use fantoccini::elements::Element;
+use fantoccini::key::Key;
 use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use testkit::{Process, free_port};
 
+use crate::binary::Server;
+
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Screens of people: wide, and in a pocket.
+const WIDTHS: [u32; 2] = [1400, 400];
+/// How much of a page fits on one.
+const HEIGHT: u32 = 900;
+/// The longest picture that is taken.
+const LONGEST: u32 = 6000;
 
 /// Text with too little contrast, as `text: ratio`: 4.5 to 1, or 3 to 1 if it is large (WCAG 2, AA).
 const FAINT: &str = r#"
@@ -55,6 +64,47 @@ while (walker.nextNode()) {
   if (ratio < (large ? 3 : 4.5)) faint.add(`${text.slice(0, 40)}: ${ratio.toFixed(2)}`);
 }
 return [...faint];
+"#;
+
+/// What everybody has to be able to reach with keys alone, in its order.
+const REACHABLE: &str = r#"
+window.reachable = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+  .filter((it) => it.checkVisibility({ visibilityProperty: true }) && !it.disabled);
+window.reached = new Set();
+document.activeElement?.blur();
+window.scrollTo(0, 0);
+return window.reachable.length;
+"#;
+
+/// Notes where the focus is, and whether anybody can see that; nothing if all is well.
+const REACHED: &str = r#"
+const at = document.activeElement;
+if (!at || at === document.body) return "";
+window.reached.add(at);
+const style = getComputedStyle(at);
+const box = at.getBoundingClientRect();
+const shown = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+const there = box.width > 0 && box.bottom > 0 && box.top < innerHeight;
+return shown && there ? "" : `${at.outerHTML.slice(0, 200)} (outline ${style.outlineStyle}, ${Math.round(box.top)} to ${Math.round(box.bottom)})`;
+"#;
+
+/// What was not reached.
+const UNREACHED: &str = "return window.reachable.filter((it) => it.isConnected && !window.reached.has(it)).map((it) => it.outerHTML.slice(0, 200))";
+
+/// Elements without a name for those who hear a page, tables without heads, and names that two elements have.
+const UNNAMED: &str = r#"
+const visible = (css) => [...document.querySelectorAll(css)].filter((it) => it.checkVisibility());
+const nameless = visible("a, button, input:not([type=hidden]), select, textarea, progress, summary, [role=img], [role=region]")
+  .filter((it) => !(it.textContent.trim() || it.ariaLabel || it.getAttribute("aria-labelledby") || it.labels?.length));
+const unlabelled = visible("select, textarea, input:not([type=hidden])").filter((it) => !(it.labels?.length || it.ariaLabel));
+const headless = visible("table:not(.diff)").filter((it) => !it.querySelector("th[scope]"));
+const ids = [...document.querySelectorAll("[id]")].map((it) => it.id);
+const twice = ids.filter((id, at) => ids.indexOf(id) !== at);
+const lost = [...document.querySelectorAll("[aria-labelledby], [aria-describedby]")]
+  .flatMap((it) => `${it.getAttribute("aria-labelledby") ?? ""} ${it.getAttribute("aria-describedby") ?? ""}`.split(" "))
+  .filter((id) => id && !document.getElementById(id));
+const heads = visible("h1").length === 1 ? [] : ["not one h1"];
+return [...nameless, ...unlabelled, ...headless].map((it) => it.outerHTML.slice(0, 200)).concat(twice, lost, heads);
 "#;
 
 /// What the browser has written into its console.
@@ -118,7 +168,7 @@ impl Browser {
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         };
-        client.set_window_size(1280, 900).await?;
+        client.set_window_size(WIDTHS[0], HEIGHT).await?;
         std::fs::create_dir_all(pictures)?;
         Ok(Self {
             client,
@@ -184,10 +234,23 @@ impl Browser {
         Ok(self.client.active_element().await?.send_keys(keys).await?)
     }
 
-    /// Looks at a page in both themes, wide and narrow: everything can be read, nothing is cut off.
+    /// Waits until a script says yes.
+    pub(crate) async fn until(&self, script: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        while self.run(script).await? != true {
+            if started.elapsed() > PATIENCE {
+                bail!("waited in vain for {script}\n{}", self.text().await?);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// Looks at a page in both themes, wide and narrow: everything can be read, nothing is cut off, everything has
+    /// a name, and keys lead everywhere. There is a picture of each.
     pub(crate) async fn inspect(&self, name: &str, path: &str) -> anyhow::Result<()> {
-        for width in [1280, 420] {
-            self.client.set_window_size(width, 900).await?;
+        for width in WIDTHS {
+            self.client.set_window_size(width, HEIGHT).await?;
             self.open(path).await?;
             for theme in ["light", "dark"] {
                 let set = format!("document.documentElement.dataset.theme = '{theme}'");
@@ -197,13 +260,42 @@ impl Browser {
                 assert_eq!(faint, json!([]), "{what}");
                 let overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
                 assert_eq!(self.run(overflow).await?, 0, "{what}");
-                let unnamed = "return [...document.querySelectorAll('a, button, input:not([type=hidden]), textarea, progress, [role=img]')].filter(it => it.checkVisibility() && !(it.textContent.trim() || it.ariaLabel || it.labels?.length)).map(it => it.outerHTML)";
-                assert_eq!(self.run(unnamed).await?, json!([]), "{what}");
-                let picture = self.client.screenshot().await?;
-                std::fs::write(self.pictures.join(format!("{what}.png")), picture)?;
+                assert_eq!(self.run(UNNAMED).await?, json!([]), "{what}");
+                self.picture(&what, width).await?;
             }
+            self.walk(&format!("{name}-{width}")).await?;
         }
-        self.client.set_window_size(1280, 900).await?;
+        self.client.set_window_size(WIDTHS[0], HEIGHT).await?;
+        Ok(())
+    }
+
+    /// The whole page, for people to look at.
+    async fn picture(&self, what: &str, width: u32) -> anyhow::Result<()> {
+        let height = self
+            .run("return document.documentElement.scrollHeight")
+            .await?;
+        let height = u32::try_from(height.as_u64().unwrap_or_default())?;
+        let height = height.clamp(HEIGHT, LONGEST) + 150;
+        self.client.set_window_size(width, height).await?;
+        let picture = self.client.screenshot().await?;
+        std::fs::write(self.pictures.join(format!("{what}.png")), picture)?;
+        self.client.set_window_size(width, HEIGHT).await?;
+        Ok(())
+    }
+
+    /// Goes through a page with the tab key: it comes to everything that can be used, and can be seen there.
+    async fn walk(&self, what: &str) -> anyhow::Result<()> {
+        let count = self.run(REACHABLE).await?.as_u64().unwrap_or_default();
+        // What scrolls can be reached, too, and the browser itself is one stop.
+        for _ in 0..count + 10 {
+            self.keys(&Key::Tab).await?;
+            assert_eq!(
+                self.run(REACHED).await?,
+                "",
+                "{what}: the focus is not seen"
+            );
+        }
+        assert_eq!(self.run(UNREACHED).await?, json!([]), "{what}");
         Ok(())
     }
 
@@ -223,11 +315,35 @@ impl Browser {
 }
 
 /// Where a link of the console of `up` leads, and on which server.
-pub(crate) fn link(output: &str) -> (String, String) {
+fn link(output: &str) -> (String, String) {
     let line = output
         .lines()
         .find(|line| line.contains("/sign-in/link?code="));
     let line = line.unwrap().trim();
     let at = line.find("/sign-in").unwrap();
     (line[..at].to_owned(), line[at..].to_owned())
+}
+
+/// A cluster, and a browser that is signed in to its console.
+pub(crate) async fn start(folder: &Path) -> anyhow::Result<(Server, Browser)> {
+    let server = Server::up(
+        folder,
+        &[
+            "--memory",
+            "--speed",
+            "100",
+            "--console",
+            "127.0.0.1:0",
+            "--kubeconfig",
+            "kubeconfig",
+        ],
+    );
+    let (base, link) = link(&server.process.output());
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
+    let browser = Browser::start(folder, &base, &pictures).await?;
+    browser.open(&link).await?;
+    // The button has the focus.
+    browser.keys(&Key::Enter).await?;
+    browser.find("nav a[aria-current]").await?;
+    Ok((server, browser))
 }

@@ -1,43 +1,20 @@
 //! The console of `medley up` in Chromium: CPU models and what would change them, releases, placement, and a
 //! virtual machine that is made for arm64. Every page can be read in every form.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
-
 mod binary;
 mod console_browser;
+#[path = "images_cli_support.rs"]
+#[allow(dead_code, reason = "other suites use the rest of it")]
+mod images;
 
-use std::path::Path;
+use std::time::Duration;
 
-use binary::Server;
-use console_browser::{Browser, link};
+use anyhow::Context as _;
+use console_browser::start;
 use fantoccini::Locator;
 use fantoccini::key::Key;
-
-/// A cluster, and a browser that is signed in to its console.
-async fn start(folder: &Path) -> anyhow::Result<(Server, Browser)> {
-    let server = Server::up(
-        folder,
-        &[
-            "--memory",
-            "--speed",
-            "100",
-            "--console",
-            "127.0.0.1:0",
-            "--kubeconfig",
-            "kubeconfig",
-        ],
-    );
-    let (base, link) = link(&server.process.output());
-    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
-    let browser = Browser::start(folder, &base, &pictures).await?;
-    browser.open(&link).await?;
-    // The button has the focus.
-    browser.keys(&Key::Enter).await?;
-    browser.find("nav a[aria-current]").await?;
-    Ok((server, browser))
-}
+use images::Fixture;
+use serde_json::{Value, json};
+use testkit::Misdeed;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
@@ -53,7 +30,7 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
     browser
         .run("document.getElementById('like').focus()")
         .await?;
-    browser.keys("rome").await?;
+    browser.keys("EPYC-R").await?;
     browser.keys(&Key::Enter).await?;
     browser.press("Ask").await?;
     browser.find("#outcome").await?;
@@ -78,7 +55,79 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
     browser.says("Does not answer").await?;
     browser.inspect("placement", "/placement").await?;
 
-    assert_eq!(browser.complaints().await?, Vec::<serde_json::Value>::new());
+    assert_eq!(browser.complaints().await?, Vec::<Value>::new());
+    browser.close().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_is_watched() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (server, browser) = start(folder.path()).await?;
+    let fixture = Fixture::new()?;
+    let layer = fixture.layer("amd64")?;
+    // It takes a while, as imports do.
+    let registry = fixture
+        .serve("all", move |hash, bytes, _| {
+            if hash == layer {
+                return Misdeed::slow(bytes, 64 << 10, Duration::from_millis(300));
+            }
+            Misdeed::answer(200, bytes)
+        })
+        .await?;
+    let host = registry.host();
+    // The importer has to know that it speaks without TLS.
+    let known = server.ask(&["get", "cdi", "-o", "json"]);
+    let known: Value = serde_json::from_str(&known)?;
+    let importer = &known["items"][0];
+    let all = importer["spec"]["config"]["insecureRegistries"].as_array();
+    let mut all = all.cloned().unwrap_or_default();
+    all.push(json!(host));
+    let patch = json!({ "spec": { "config": { "insecureRegistries": all } } }).to_string();
+    let name = importer["metadata"]["name"].as_str().context("a name")?;
+    server.ask(&["patch", "cdi", name, "--type", "merge", "-p", &patch]);
+    let configured = || {
+        let config = server.ask(&["get", "cdiconfig", "config", "-o", "json"]);
+        config.contains(&host).then_some(())
+    };
+    binary::until("the importer is configured", configured);
+    browser.open("/images").await?;
+    browser
+        .run("document.body.dataset.mark = 'same page'")
+        .await?;
+    let cron = json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron",
+        "metadata": { "name": "slow-cron", "namespace": "kubevirt-os-images" },
+        "spec": {
+            "managedDataSource": "slow", "schedule": "0 0 1 1 *",
+            "template": { "spec": {
+                "source": { "registry": { "url": format!("docker://{host}/disks/all:1") } },
+                "storage": { "resources": { "requests": { "storage": "1Gi" } } },
+            } },
+        },
+    });
+    let file = folder.path().join("cron.json");
+    std::fs::write(&file, cron.to_string())?;
+    server.ask(&["create", "-f", file.to_str().context("a path")?]);
+    let row = "#image-kubevirt-os-images-slow";
+    browser.find(&format!("{row} progress")).await?;
+    // The bar grows, without a reload, until there is none.
+    let bar = format!("document.querySelector('{row} progress')");
+    let grows = format!(
+        "const bar = {bar}; const last = window.first ??= bar?.value; return !!bar && bar.value > last && bar.value < 100"
+    );
+    browser.until(&grows).await?;
+    assert_eq!(
+        browser.run("return document.body.dataset.mark").await?,
+        "same page"
+    );
+    browser.inspect("images-importing", "/images").await?;
+    browser
+        .inspect("image-importing", "/images/kubevirt-os-images/slow")
+        .await?;
+    browser.open("/images").await?;
+    browser.find(&format!("{row} .badge.good")).await?;
+    browser.until(&format!("return !{bar}")).await?;
+    assert_eq!(browser.complaints().await?, Vec::<Value>::new());
     browser.close().await
 }
 
@@ -132,6 +181,6 @@ async fn a_machine_is_made_for_arm64() -> anyhow::Result<()> {
         .find(Locator::Css("#vm-default-tried-out"))
         .await?;
     assert!(row.text().await?.contains("arm-"), "{}", row.text().await?);
-    assert_eq!(browser.complaints().await?, Vec::<serde_json::Value>::new());
+    assert_eq!(browser.complaints().await?, Vec::<Value>::new());
     browser.close().await
 }

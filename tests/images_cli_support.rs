@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{ContainerDisk, HostileServer, Layout, Misdeed, Registry, RegistryOptions};
 
+#[allow(unused_imports, reason = "no suite uses all of it")]
 pub(crate) use testkit::{Said, certificate, has};
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");

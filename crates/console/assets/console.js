@@ -45,6 +45,9 @@ function merge(from, to) {
   attributes(from, to);
   const wanted = [...to.childNodes];
   const found = pair([...from.childNodes], wanted);
+  // What goes, goes first: nothing that stays has to be moved then, and what is moved loses the focus.
+  const kept = new Set(found);
+  for (const child of [...from.childNodes]) if (!kept.has(child)) child.remove();
   let at = from.firstChild;
   wanted.forEach((node, index) => {
     const mine = found[index];
@@ -56,11 +59,6 @@ function merge(from, to) {
     else from.insertBefore(mine, at);
     merge(mine, node);
   });
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
-  }
 }
 
 function said() {
@@ -86,7 +84,9 @@ async function refresh() {
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
       if (fresh) {
         const before = said();
+        const focused = document.activeElement;
         merge(content, fresh);
+        if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
         for (const [key, text] of said()) {
           if (before.has(key) && before.get(key) !== text) announce.textContent = text;
         }

@@ -46,6 +46,7 @@ mod server;
 mod session;
 mod viewer;
 mod visitor;
+mod worked;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use futures::Stream;
 use serde::Deserialize;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 
 use crate::error::Problem;
 use crate::pages::PAGES;
@@ -19,6 +20,8 @@ use crate::visitor::Visitor;
 
 /// A burst of changes is told once: after the first, others are waited for this long.
 const GATHER: Duration = Duration::from_millis(250);
+/// In a large cluster something changes all the time. Nobody reads faster than this.
+const APART: Duration = Duration::from_secs(1);
 
 /// Which page is open.
 #[derive(Debug, Deserialize)]
@@ -41,24 +44,25 @@ pub(crate) async fn live(
     let changes = visitor.viewer().changes();
     let stopping = visitor.console.shared().stopping.subscribe();
     let session = visitor.session;
-    let stream = futures::stream::unfold(changes, move |mut changes| {
+    let begun = (changes, Instant::now());
+    let stream = futures::stream::unfold(begun, move |(mut changes, not_before)| {
         let (session, mut stopping) = (session.clone(), stopping.clone());
         async move {
             let changed = tokio::select! {
-                changed = next(&mut changes, page.kinds) => changed,
+                changed = next(&mut changes, page.kinds, not_before) => changed,
                 () = session.ended() => false,
                 () = listener::stopped(&mut stopping) => false,
             };
             // An event without data is none to browsers.
             let event = Event::default().event("changed").data(page.path);
-            changed.then(|| (Ok(event), changes))
+            changed.then(|| (Ok(event), (changes, Instant::now() + APART)))
         }
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }
 
 /// Waits for a change of these kinds; whether there can be more.
-async fn next(changes: &mut Receiver<String>, kinds: &[&str]) -> bool {
+async fn next(changes: &mut Receiver<String>, kinds: &[&str], not_before: Instant) -> bool {
     loop {
         match changes.recv().await {
             Ok(kind) if kinds.contains(&kind.as_str()) => break,
@@ -68,7 +72,7 @@ async fn next(changes: &mut Receiver<String>, kinds: &[&str]) -> bool {
             Err(RecvError::Closed) => return false,
         }
     }
-    tokio::time::sleep(GATHER).await;
+    tokio::time::sleep_until(not_before.max(Instant::now() + GATHER)).await;
     while changes.try_recv().is_ok() {}
     true
 }

@@ -89,6 +89,8 @@ pub(crate) struct Standing {
     pub(crate) headline: String,
     /// What needs attention, or is going on.
     pub(crate) notices: Vec<Notice>,
+    /// How much of that there is besides, which is no better than the worst of it.
+    pub(crate) more: usize,
 }
 
 impl Standing {

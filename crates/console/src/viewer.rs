@@ -21,6 +21,7 @@ use tracing::debug;
 
 use crate::error::Problem;
 use crate::rights::{Right, Rights};
+use crate::worked::{Worked, Workshop};
 
 /// How long a page waits for a first list.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -113,6 +114,7 @@ pub(crate) struct Viewer {
     client: Client,
     rights: Rights,
     caches: Mutex<HashMap<Place, Box<dyn Any + Send>>>,
+    workshop: Workshop,
     /// The plural name of what changed.
     changes: broadcast::Sender<String>,
     /// They end when this is dropped.
@@ -125,6 +127,7 @@ impl Viewer {
             client,
             rights: Rights::default(),
             caches: Mutex::default(),
+            workshop: Workshop::default(),
             changes: broadcast::Sender::new(CHANGES),
             tasks: Mutex::default(),
         }
@@ -173,27 +176,34 @@ impl Viewer {
         }
     }
 
+    /// What is worked out from what they see, once for as long as that is the same.
+    pub(crate) async fn worked<W: Worked>(&self, from: W::From) -> Result<W, Unseen> {
+        self.workshop.get(from).await
+    }
+
     async fn look<K: Shown>(
         &self,
         namespace: Option<&str>,
         api: impl FnOnce() -> Api<K>,
     ) -> Objects<K> {
         let place = (TypeId::of::<K>(), namespace.map(str::to_owned));
-        for verb in ["list", "watch"] {
-            let right = Right::to::<K>(verb, namespace);
-            let resource = right.resource.clone();
-            match self.rights.may(&self.client, &right).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    // What was seen with rights that are gone is not to be seen again.
-                    self.caches.lock().remove(&place);
-                    return Err(Unseen::Forbidden { resource });
-                }
-                Err(kube::Error::Api(status)) if status.code == 401 => {
-                    return Err(Unseen::SignedOut);
-                }
-                Err(error) => return Err(Unseen::Failed(unreachable(&error))),
+        let [list, watch] = ["list", "watch"].map(|verb| Right::to::<K>(verb, namespace));
+        let may = tokio::try_join!(
+            self.rights.may(&self.client, &list),
+            self.rights.may(&self.client, &watch),
+        );
+        match may {
+            Ok((true, true)) => {}
+            Ok(_) => {
+                // What was seen with rights that are gone is not to be seen again.
+                self.caches.lock().remove(&place);
+                let resource = list.resource;
+                return Err(Unseen::Forbidden { resource });
             }
+            Err(kube::Error::Api(status)) if status.code == 401 => {
+                return Err(Unseen::SignedOut);
+            }
+            Err(error) => return Err(Unseen::Failed(unreachable(&error))),
         }
         let cache = self.cache(place, api);
         if tokio::time::timeout(PATIENCE, cache.settled())

@@ -2,6 +2,7 @@
 //! can do, and what nobody can make them do.
 
 #[path = "http/world.rs"]
+#[allow(dead_code, reason = "other suites use the rest of it")]
 mod world;
 
 use api::advisor::Action;

@@ -194,7 +194,13 @@ async fn models_nodes_and_machines_are_shown_and_a_question_changes_nothing() ->
     let nodes: Api<Node> = Api::all(client);
     assert!(nodes.get_opt("rome1").await?.is_some());
     let more = browser.page("/cpu?like=rome0&count=3").await?;
-    has(&more, &["id=\"outcome\"", "selected>rome0"]);
+    has(
+        &more,
+        &[
+            "id=\"outcome\"",
+            "value=\"rome0\" selected>EPYC-Rome, amd64",
+        ],
+    );
     has(&browser.page("/").await?, &["makes of nodes"]);
     Ok(())
 }

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::decide::Survey;
 use crate::index::{Index, Indexed, ModelId};
@@ -64,8 +64,8 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
     let mut all: Vec<Matrix> = by_key
         .into_iter()
         .map(|((architecture, vendor), nodes)| {
-            let there: BTreeSet<ModelId> =
-                nodes.iter().flat_map(|it| &*it.models).copied().collect();
+            let sets = Sets::of(&nodes);
+            let there: BTreeSet<ModelId> = sets.all().collect();
             let there: Vec<ModelId> = there.into_iter().collect();
             let best = vendor.map_or_else(Vec::new, |vendor| survey.order(vendor, &there));
             let rank = |id: &ModelId| {
@@ -74,13 +74,13 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
                 (at.unwrap_or(usize::MAX), name)
             };
             let mut ids = there;
-            ids.sort_by_key(|id| rank(id));
+            ids.sort_by_cached_key(rank);
             let columns = ids.iter().map(|id| {
                 let (at, name) = rank(id);
                 Column {
                     model: name.to_owned(),
                     year: policy.model(name).and_then(|it| it.year),
-                    nodes: nodes.iter().filter(|it| it.models.contains(id)).count(),
+                    nodes: sets.count(*id),
                     choosable: at != usize::MAX,
                 }
             });
@@ -97,6 +97,31 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
     all
 }
 
+/// The models of nodes, each set once: nodes are many, and most of a make have the same.
+struct Sets<'a>(HashMap<&'a [ModelId], usize>);
+
+impl<'a> Sets<'a> {
+    fn of(nodes: &[&'a Indexed]) -> Self {
+        let mut sets: HashMap<&[ModelId], usize> = HashMap::new();
+        for node in nodes {
+            *sets.entry(&node.models).or_default() += 1;
+        }
+        Self(sets)
+    }
+
+    /// Every model that some node has.
+    fn all(&self) -> impl Iterator<Item = ModelId> {
+        self.0.keys().flat_map(|it| it.iter().copied())
+    }
+
+    /// How many nodes have a model.
+    fn count(&self, id: ModelId) -> usize {
+        let having = self.0.iter();
+        let having = having.filter(|(models, _)| models.binary_search(&id).is_ok());
+        having.map(|(_, nodes)| nodes).sum()
+    }
+}
+
 fn rows(index: &Index, nodes: &[&Indexed], ids: &[ModelId]) -> Vec<Row> {
     let mut by_make: BTreeMap<Option<&str>, Vec<&Indexed>> = BTreeMap::new();
     for node in nodes {
@@ -108,11 +133,11 @@ fn rows(index: &Index, nodes: &[&Indexed], ids: &[ModelId]) -> Vec<Row> {
         .map(|(host_model, nodes)| {
             let mut names: Vec<String> = nodes.iter().map(|it| it.name.to_string()).collect();
             names.sort();
-            let count = |id: &ModelId| nodes.iter().filter(|it| it.models.contains(id)).count();
+            let sets = Sets::of(&nodes);
             Row {
                 host_model: host_model.map(str::to_owned),
                 nodes: names,
-                support: ids.iter().map(count).collect(),
+                support: ids.iter().map(|id| sets.count(*id)).collect(),
             }
         })
         .collect();

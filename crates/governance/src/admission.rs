@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | moves `spec.action` to Apply, or changes the spec while it is Apply | `approve` | an approval of the plan that was shown, when action moves |
 //! | changes `spec.approval` | `approve` | an approval of the new `planDigest` |
+//! | takes `spec.approval` back, but for what was rejected, where action is not Apply | | |
 //! | sets annotation `approve` | `approve` | an approval of its digest; the annotation goes |
 //! | turns on `spec.bypassOptimisticLock` | `approve` | |
 //! | changes `spec.approvalPolicy` of an object there is | `approve` | |
@@ -117,7 +118,7 @@ pub fn asks_for(old: Option<&Value>, new: &Value) -> Option<Ask> {
     let bypass = |object: Option<&Value>| is(object, "bypassOptimisticLock", &Value::Bool(true));
     if applied(Some(new)) && !applied(old) {
         Some(Ask::Apply)
-    } else if changed("approval") {
+    } else if changed("approval") && (applied(Some(new)) || !withdraws(old, new)) {
         Some(Ask::Approval)
     } else if bypass(Some(new)) && !bypass(old) {
         Some(Ask::Bypass)
@@ -203,6 +204,24 @@ pub fn admit(request: &Admission) -> Verdict {
 /// A field of the spec. No value and none at all are the same.
 fn at<'a>(object: Option<&'a Value>, field: &str) -> Option<&'a Value> {
     object?.get("spec")?.get(field).filter(|it| !it.is_null())
+}
+
+/// Whether what was approved is taken back, and nothing else is said. Whoever prepares plans may ask for
+/// another one, and what was agreed to before is not about that. What was rejected stays rejected.
+fn withdraws(old: Option<&Value>, new: &Value) -> bool {
+    let rejected = |object| {
+        let approval: Option<&Value> = at(object, "approval");
+        let rejected = approval.and_then(|it| it.get("rejected"));
+        rejected.filter(|it| !it.is_null())
+    };
+    let is_empty = match at(Some(new), "approval") {
+        None => true,
+        Some(Value::Object(fields)) => fields
+            .iter()
+            .all(|(name, value)| name == "rejected" || value.is_null()),
+        Some(_) => false,
+    };
+    old.is_some() && is_empty && rejected(old) == rejected(Some(new))
 }
 
 /// Whether the request changes what a plan is made from. The profile cannot be changed.

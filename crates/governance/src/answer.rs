@@ -304,9 +304,19 @@ pub fn roll_back(config: &VirtPlatformConfig, revision: i64) -> Result<Value, Re
     Ok(json!({ "spec": {
         "rollbackTo": revision,
         "action": Action::DryRun,
-        // What was agreed to before was about something else.
-        "approval": null,
+        "approval": withdrawn(config),
     } }))
+}
+
+/// What takes back what was agreed to before: it was about something else. What was rejected stays so, as long
+/// as nobody who may approve says otherwise.
+fn withdrawn(config: &VirtPlatformConfig) -> Value {
+    let approval = config.spec.approval.as_ref();
+    if approval.is_some_and(|it| it.rejected.is_some()) {
+        json!({ "planDigest": null, "items": null, "takeovers": null })
+    } else {
+        Value::Null
+    }
 }
 
 /// The change that ends a rollback, or gives it up.
@@ -321,7 +331,7 @@ pub fn go_forward(config: &VirtPlatformConfig) -> Result<Value, Refused> {
     Ok(json!({ "spec": {
         "rollbackTo": null,
         "action": Action::DryRun,
-        "approval": null,
+        "approval": withdrawn(config),
     } }))
 }
 

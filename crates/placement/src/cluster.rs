@@ -235,6 +235,11 @@ impl Cluster {
         names.filter_map(|name| self.nodes.get(name))
     }
 
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
     /// All nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()

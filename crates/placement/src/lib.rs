@@ -57,4 +57,4 @@ pub use policy::{Passed, Policies, Policy};
 pub use remedy::{Remedy, remedies};
 pub use settings::{RuntimeClass, Settings};
 pub use status::{Facts, status};
-pub use survey::{Coverage, PlaceCoverage, Stuck, Survey, survey};
+pub use survey::{Coverage, PlaceCoverage, Stuck, Survey, Surveyed, survey};

@@ -9,10 +9,10 @@ use platform::Platform;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Node, judge};
+use crate::cluster::{Cluster, Node, Place, Runtime, judge};
 use crate::decide::{Decision, decide};
 use crate::fit::Demand;
-use crate::images::{Knowledge, images};
+use crate::images::{Knowledge, Used, images};
 use crate::settings::{RuntimeClass, Settings};
 
 /// What there is.
@@ -71,43 +71,83 @@ pub struct Stuck {
     pub why: String,
 }
 
+/// What is looked at of a pod. Pods are many, and most have a node: of those little matters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Surveyed {
+    /// The images that it uses.
+    pub images: Vec<Used>,
+    /// The node that it is on.
+    pub node: Option<String>,
+    /// Its RuntimeClass.
+    pub class: Option<String>,
+    /// Whether it has ended.
+    pub is_over: bool,
+    /// Whether it is one of those that every node has.
+    pub is_everywhere: bool,
+    /// The whole of it, if it has no node: what it asks for counts then.
+    pub object: Option<Value>,
+}
+
+impl Surveyed {
+    /// Reads a Pod.
+    pub fn read(pod: &Value) -> Self {
+        let spec = pod.get("spec").unwrap_or(&Value::Null);
+        let text = |name: &str| spec.get(name).and_then(Value::as_str).map(str::to_owned);
+        let node = text("nodeName");
+        Self {
+            images: images(spec),
+            class: text("runtimeClassName"),
+            is_over: is_over(pod),
+            is_everywhere: is_everywhere(pod),
+            object: node.is_none().then(|| pod.clone()),
+            node,
+        }
+    }
+}
+
 /// Looks through all pods, by namespace and name. `classes` are the RuntimeClasses of the cluster.
 pub fn survey(
-    pods: &BTreeMap<String, Value>,
+    pods: &BTreeMap<String, Surveyed>,
     known: &BTreeMap<String, Knowledge>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
     settings: &Settings,
 ) -> Survey {
-    let mut users: BTreeMap<String, usize> = BTreeMap::new();
+    let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     let mut busy: BTreeSet<&str> = BTreeSet::new();
     let mut stuck = Vec::new();
+    // Pods of one workload ask for the same.
+    let mut demands: BTreeMap<&[Used], Demand> = BTreeMap::new();
     for (name, pod) in pods {
-        let spec = pod.get("spec").unwrap_or(&Value::Null);
-        let used: BTreeSet<String> = images(spec).into_iter().map(|used| used.image).collect();
+        let used: BTreeSet<&str> = pod.images.iter().map(|used| used.image.as_str()).collect();
         for image in used {
             *users.entry(image).or_default() += 1;
         }
-        if is_over(pod) {
+        if pod.is_over {
             continue;
         }
-        let Some(node) = spec.get("nodeName").and_then(Value::as_str) else {
-            stuck.extend(decided(name, pod, known, classes, cluster, settings));
+        let Some(node) = &pod.node else {
+            let object = pod.object.as_ref();
+            stuck.extend(
+                object.and_then(|pod| decided(name, pod, known, classes, cluster, settings)),
+            );
             continue;
         };
-        if !is_everywhere(pod) {
+        if !pod.is_everywhere {
             busy.insert(node);
         }
-        let class = spec.get("runtimeClassName").and_then(Value::as_str);
-        let class = class.and_then(|class| classes.get(class));
-        let demand = Demand::new(&images(spec), known, settings);
-        let node = cluster.nodes().find(|it| it.name() == node);
-        stuck.extend(node.and_then(|node| misplaced(name, &demand, node, class)));
+        let class = pod.class.as_ref().and_then(|class| classes.get(class));
+        let demand = demands
+            .entry(&pod.images)
+            .or_insert_with(|| Demand::new(&pod.images, known, settings));
+        let node = cluster.node(node);
+        stuck.extend(node.and_then(|node| misplaced(name, demand, node, class)));
     }
+    let kinds = kinds(cluster);
     let covered_images = users.iter().map(|(image, pods)| {
-        let (told, nodes) = covered(known.get(image), cluster);
+        let (told, nodes) = covered(known.get(*image), cluster, &kinds);
         Coverage {
-            image: image.clone(),
+            image: (*image).to_owned(),
             told,
             pods: *pods,
             nodes,
@@ -116,7 +156,7 @@ pub fn survey(
     });
     let nodes = cluster.nodes().map(Node::name);
     Survey {
-        places: places(users.keys(), known, cluster),
+        places: places(users.keys().copied(), known, cluster),
         images: covered_images.collect(),
         stuck,
         idle: nodes
@@ -171,7 +211,7 @@ fn misplaced(
 
 /// How many images run on each kind of node.
 fn places<'a>(
-    images: impl Iterator<Item = &'a String> + Clone,
+    images: impl Iterator<Item = &'a str>,
     known: &BTreeMap<String, Knowledge>,
     cluster: &Cluster,
 ) -> Vec<PlaceCoverage> {
@@ -215,18 +255,31 @@ fn is_everywhere(pod: &Value) -> bool {
     })
 }
 
+/// Nodes that run the same images, and how many there are.
+fn kinds(cluster: &Cluster) -> BTreeMap<(&Place, Runtime), usize> {
+    let mut kinds: BTreeMap<(&Place, Runtime), usize> = BTreeMap::new();
+    for node in cluster.nodes() {
+        *kinds.entry((&node.place, node.runtime)).or_default() += 1;
+    }
+    kinds
+}
+
 /// What an image is for, and how many nodes run it.
-fn covered(known: Option<&Knowledge>, cluster: &Cluster) -> (String, usize) {
+fn covered(
+    known: Option<&Knowledge>,
+    cluster: &Cluster,
+    kinds: &BTreeMap<(&Place, Runtime), usize>,
+) -> (String, usize) {
     match known {
         None => ("not looked at".to_owned(), 0),
         Some(Knowledge::Anywhere) => ("any node".to_owned(), cluster.len()),
         Some(Knowledge::Uninspectable(why)) => (why.message.clone(), 0),
         Some(Knowledge::Platforms(platforms)) => {
             let told: Vec<String> = platforms.iter().map(ToString::to_string).collect();
-            let runs = cluster
-                .nodes()
-                .filter(|node| judge(&node.place, node.runtime, None, platforms).is_ok());
-            (told.join(","), runs.count())
+            let runs = kinds
+                .iter()
+                .filter(|((place, runtime), _)| judge(place, *runtime, None, platforms).is_ok());
+            (told.join(","), runs.map(|(_, count)| count).sum())
         }
     }
 }

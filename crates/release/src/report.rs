@@ -43,7 +43,7 @@ pub struct Cluster<'a> {
     /// Pools of machines.
     pub pools: &'a [MachineConfigPool],
     /// Machines.
-    pub nodes: &'a [Node],
+    pub nodes: &'a [&'a Node],
     /// The release that rendered configurations of machines came with, by name.
     pub configurations: &'a BTreeMap<String, String>,
     /// What operators have to say, if the release is known.

@@ -2,29 +2,26 @@
 //! what other nodes would change.
 
 mod what_if;
+mod world;
 
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use api::cpu::{CpuModelPolicy, NAME};
-use api::kubevirt::{KubeVirt, VirtualMachineInstance};
 use askama::Template;
 use axum::Router;
 use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::get;
-use cpumodel::matrix::{Matrix, matrices};
-use cpumodel::running::running;
-use cpumodel::{Index, NodeFacts, Review, Running, Settings, Survey};
+use cpumodel::matrix::Matrix;
+use cpumodel::{Review, Running};
 use futures::FutureExt as _;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::ResourceExt as _;
 
 use self::what_if::WhatIf;
+use self::world::World;
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unseen, Viewer};
+use crate::viewer::{Unseen, Viewer};
 use crate::visitor::Visitor;
 
 /// Where it is.
@@ -48,49 +45,6 @@ pub(crate) const PAGE: Page = Page {
 /// So many machines are listed: more are not read.
 const LISTED: usize = 200;
 
-impl Shown for VirtualMachineInstance {}
-impl Shown for KubeVirt {}
-impl Shown for CpuModelPolicy {}
-
-/// Nodes and what counts for them, and machines if there are any.
-struct World {
-    index: Index,
-    settings: Settings,
-    machines: Result<Vec<Running>, Unseen>,
-}
-
-impl World {
-    /// What a user sees of it. What they may not see is as if it were not there, but nodes and machines.
-    async fn of(viewer: &Viewer) -> Result<Self, Unseen> {
-        let nodes = viewer.all::<Node>().await?;
-        let policies = viewer.all::<CpuModelPolicy>().await.unwrap_or_default();
-        let kubevirts = viewer.all::<KubeVirt>().await.unwrap_or_default();
-        let policy = policies.iter().find(|it| it.name_any() == NAME);
-        let settings = Settings::new(policy.map(|it| &it.spec), kubevirts.first().map(|it| &**it));
-        let machines = match viewer.all::<VirtualMachineInstance>().await {
-            Ok(instances) => {
-                let pods: Vec<Arc<Pod>> = viewer.all().await.unwrap_or_default();
-                let instances = instances.iter().map(|it| &**it);
-                Ok(running(instances, &pods, &settings))
-            }
-            Err(unseen) => Err(unseen),
-        };
-        Ok(Self {
-            index: Index::new(nodes.iter().map(|it| NodeFacts::from_node(it))),
-            settings,
-            machines,
-        })
-    }
-
-    fn reviewed(&self) -> Vec<(&Running, Review)> {
-        let mut survey = Survey::new(&self.index, &self.settings.policy);
-        let machines = self.machines.iter().flatten();
-        machines
-            .map(|running| (running, survey.review(running)))
-            .collect()
-    }
-}
-
 /// A machine that somebody may want to look at.
 struct Line {
     namespace: String,
@@ -104,6 +58,7 @@ struct Line {
 }
 
 /// Machines with the same model.
+#[derive(Default)]
 struct Share {
     model: String,
     machines: usize,
@@ -177,25 +132,19 @@ async fn show(
         Err(Unseen::SignedOut) => return Err(Unseen::SignedOut.into()),
         seen => seen,
     };
-    let seen = world.map(|world| {
-        let reviewed = world.reviewed();
-        Seen {
-            maps: matrices(&world.index, &world.settings.policy)
-                .iter()
-                .map(map)
-                .collect(),
-            machines: match &world.machines {
-                Ok(_) => Ok(machines(&reviewed)),
-                Err(unseen) => Err(unseen.clone()),
-            },
-            what_if: WhatIf::of(&world, &asked),
-            complaints: world
-                .settings
-                .complaints
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        }
+    let seen = world.map(|world| Seen {
+        maps: world.matrices.iter().map(map).collect(),
+        machines: match &world.machines {
+            Ok(all) => Ok(machines(all.reviewed())),
+            Err(unseen) => Err(unseen.clone()),
+        },
+        what_if: WhatIf::of(&world, &asked),
+        complaints: world
+            .settings
+            .complaints
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     });
     Page::html(&Cpu {
         layout: visitor.layout("CPU models", PATH),
@@ -254,59 +203,65 @@ fn names(all: &[String]) -> String {
     }
 }
 
-fn machines(reviewed: &[(&Running, Review)]) -> Machines {
-    let mut shares: Vec<Share> = Vec::new();
-    for (_, review) in reviewed {
+fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clone) -> Machines {
+    let mut by_model: BTreeMap<&str, Share> = BTreeMap::new();
+    let (mut all, mut undecided) = (0, 0);
+    for (_, review) in reviewed.clone() {
         let model = review.model.as_deref().unwrap_or("not chosen yet");
-        let known = shares.iter().position(|it| it.model == model);
-        let at = known.unwrap_or_else(|| {
-            shares.push(Share {
-                model: model.to_owned(),
-                machines: 0,
-                width: 0,
-                stranded: 0,
-                stale: 0,
-            });
-            shares.len() - 1
+        let share = by_model.entry(model).or_insert_with(|| Share {
+            model: model.to_owned(),
+            ..Share::default()
         });
-        shares[at].machines += 1;
-        shares[at].stranded += usize::from(review.stranded.is_some());
-        shares[at].stale += usize::from(review.stale.is_some());
+        share.machines += 1;
+        share.stranded += usize::from(review.stranded.is_some());
+        share.stale += usize::from(review.stale.is_some());
+        undecided += usize::from(review.model.is_none());
+        all += 1;
     }
+    let mut shares: Vec<Share> = by_model.into_values().collect();
     let most = shares.iter().map(|it| it.machines).max().unwrap_or(1);
     for share in &mut shares {
         share.width = share.machines * 100 / most;
     }
     shares.sort_by(|a, b| b.machines.cmp(&a.machines).then(a.model.cmp(&b.model)));
-    let mut lines: Vec<Line> = reviewed
-        .iter()
-        .map(|(running, review)| line(running, review))
-        .collect();
     // Those in trouble first; among equals by name, as they come.
-    lines.sort_by_key(|line| Reverse(line.level));
-    let more = lines.len().saturating_sub(LISTED);
-    lines.truncate(LISTED);
-    let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
+    let mut order: Vec<(&Running, &Review)> = reviewed.collect();
+    order.sort_by_key(|(_, review)| Reverse(level(review)));
+    let listed = order.iter().take(LISTED);
+    let sum = |of: fn(&Share) -> usize| shares.iter().map(of).sum();
     Machines {
-        all: reviewed.len(),
+        all,
+        lines: listed
+            .map(|(running, review)| line(running, review))
+            .collect(),
+        more: all.saturating_sub(LISTED),
+        stranded: sum(|it| it.stranded),
+        stale: sum(|it| it.stale),
+        undecided,
         shares,
-        lines,
-        more,
-        stranded: count(|it| it.stranded.is_some()),
-        stale: count(|it| it.stale.is_some()),
-        undecided: count(|it| it.model.is_none()),
+    }
+}
+
+/// How bad it is with a machine.
+fn level(review: &Review) -> Level {
+    use cpumodel::review::Stranded;
+    match (&review.model, review.stranded, &review.stale) {
+        (None, _, _) => Level::Busy,
+        (_, Some(Stranded::NoTarget), _) => Level::Bad,
+        (_, Some(_), _) | (_, None, Some(_)) => Level::Warn,
+        (_, None, None) => Level::Good,
     }
 }
 
 fn line(running: &Running, review: &Review) -> Line {
     let machine = &running.machine;
-    let (level, state, why) = judged(review);
+    let (state, why) = judged(review);
     Line {
         namespace: machine.namespace.clone(),
         name: machine.name.clone(),
         node: running.node.clone(),
         model: review.model.clone().unwrap_or_default(),
-        level,
+        level: level(review),
         state: state.to_owned(),
         why,
         targets: review.targets,
@@ -314,11 +269,11 @@ fn line(running: &Running, review: &Review) -> Line {
 }
 
 /// How a machine fares, in a word and in a sentence.
-fn judged(review: &Review) -> (Level, &'static str, String) {
+fn judged(review: &Review) -> (&'static str, String) {
     use cpumodel::review::Stranded;
     if review.model.is_none() {
         let why = "No model has been chosen for it yet.".to_owned();
-        return (Level::Busy, "Undecided", why);
+        return ("Undecided", why);
     }
     let newer = review
         .stale
@@ -326,12 +281,10 @@ fn judged(review: &Review) -> (Level, &'static str, String) {
         .map(|stale| format!("A restart would give it {}.", stale.model));
     match (review.stranded, newer) {
         (Some(Stranded::NoTarget), _) => (
-            Level::Bad,
             "Stranded",
             "No other node could take it: it cannot be migrated.".to_owned(),
         ),
         (Some(_), _) => (
-            Level::Warn,
             "Stranded",
             format!(
                 "Only {} nodes support its model; {} are needed.",
@@ -339,48 +292,47 @@ fn judged(review: &Review) -> (Level, &'static str, String) {
                 review.threshold.map_or(0, |it| it.nodes)
             ),
         ),
-        (None, Some(newer)) => (Level::Warn, "Stale", newer),
-        (None, None) => (Level::Good, "Fine", String::new()),
+        (None, Some(newer)) => ("Stale", newer),
+        (None, None) => ("Fine", String::new()),
     }
 }
 
 /// How it is with the job.
 async fn standing(viewer: &Viewer) -> Option<Standing> {
     let world = World::of(viewer).await.ok()?;
-    world.machines.as_ref().ok()?;
-    let reviewed = world.reviewed();
-    let makes = matrices(&world.index, &world.settings.policy);
-    let makes: usize = makes.iter().map(|it| it.rows.len()).sum();
-    let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
-    let stale = count(|it| it.stale.is_some() && it.stranded.is_none());
-    let mut notices: Vec<Notice> = reviewed
-        .iter()
-        .filter(|(_, review)| review.stranded.is_some())
-        .map(|(running, review)| {
-            let (level, _, why) = judged(review);
-            Notice {
-                level,
-                subject: format!("{}/{}", running.machine.namespace, running.machine.name),
-                text: format!("is stranded. {why}"),
-                href: format!("{PATH}#machines"),
-            }
-        })
-        .take(LISTED)
-        .collect();
+    let machines = world.machines.as_ref().ok()?;
+    let makes: usize = world.matrices.iter().map(|it| it.rows.len()).sum();
+    let stranded = |it: &(&Running, &Review)| it.1.stranded.is_some();
+    let mut notices = Vec::new();
+    let stale = machines.reviewed();
+    let stale = stale.filter(|(_, it)| it.stale.is_some() && it.stranded.is_none());
+    let stale = stale.count();
     if stale > 0 {
         notices.push(Notice {
             level: Level::Warn,
             subject: match stale {
                 1 => "1 virtual machine".to_owned(),
-                stale => format!("{stale} virtual machines"),
+                count => format!("{count} virtual machines"),
             },
-            text: "would get a newer CPU model if they were restarted.".to_owned(),
+            text: "would get a newer CPU model after a restart.".to_owned(),
             href: format!("{PATH}#machines"),
         });
     }
+    let stuck = machines.reviewed().filter(stranded);
+    notices.extend(stuck.take(LISTED).map(|(running, review)| Notice {
+        level: level(review),
+        subject: format!("{}/{}", running.machine.namespace, running.machine.name),
+        text: format!("is stranded. {}", judged(review).1),
+        href: format!("{PATH}#machines"),
+    }));
+    let stuck = machines.reviewed().filter(stranded).count();
     Some(Standing {
-        headline: format!("{makes} makes of nodes, {} machines", reviewed.len()),
+        headline: format!(
+            "{makes} makes of nodes, {} machines",
+            machines.running.len()
+        ),
         notices,
+        more: stuck.saturating_sub(LISTED),
     })
 }
 
@@ -420,7 +372,8 @@ mod tests {
             running
         };
         let (a, b, c) = (running("a"), running("b"), running("c"));
-        let seen = machines(&[(&a, fine), (&b, stuck), (&c, undecided)]);
+        let all = [(&a, &fine), (&b, &stuck), (&c, &undecided)];
+        let seen = machines(all.into_iter());
         assert_eq!((seen.all, seen.stranded, seen.undecided), (3, 1, 1));
         assert_eq!(seen.shares[0].model, "EPYC");
         assert_eq!((seen.shares[0].machines, seen.shares[0].stranded), (2, 1));

@@ -204,5 +204,6 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
             (all, wait) => format!("{all} profiles, {in_force} in force, {wait} to review"),
         },
         notices: notices.collect(),
+        more: 0,
     })
 }

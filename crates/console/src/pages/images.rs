@@ -240,5 +240,6 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
             all().count()
         ),
         notices,
+        more: 0,
     })
 }

@@ -43,7 +43,6 @@ pub(crate) const PAGE: Page = Page {
 /// So many machines are listed.
 const LISTED: usize = 500;
 
-impl Shown for VirtualMachine {}
 impl Shown for Namespace {}
 
 /// One machine.

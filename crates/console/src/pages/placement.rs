@@ -1,25 +1,29 @@
 //! Placement: pods that are held back and why, what images are for, and how registries answer.
 
 mod looked;
+mod read;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
 use futures::FutureExt as _;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodStatus};
 use k8s_openapi::api::node::v1::RuntimeClass;
-use kube::ResourceExt as _;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
 use machinery::time::human_duration;
 use placement::names::{ARCHITECTURE, GATE, OS, WAITING, WHY};
-use placement::{Cluster, Coverage, Knowledge, Settings, images, survey};
-use serde_json::{Value, json};
+use placement::{Coverage, Knowledge, RuntimeClass as Class, Settings, Survey, Surveyed, survey};
+use serde_json::json;
 
 pub(crate) use self::looked::Looked;
 use self::looked::Registry;
+use self::read::{cluster, images, surveyed};
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
@@ -44,6 +48,8 @@ pub(crate) const PAGE: Page = Page {
 
 /// So many pods or images are listed.
 const LISTED: usize = 200;
+/// How long what is not kept may take to be read.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Shown for RuntimeClass {}
 
@@ -55,31 +61,43 @@ impl Shown for Pod {
         if let Some(annotations) = &mut meta.annotations {
             annotations.retain(|name, _| name.starts_with("medley.dev/") || name == MIRROR);
         }
-        if let Some(spec) = &mut self.spec {
-            let containers = spec.containers.iter_mut();
-            for container in containers.chain(spec.init_containers.iter_mut().flatten()) {
-                container.env = None;
-                container.env_from = None;
-                container.args = None;
-                container.command = None;
-                container.volume_mounts = None;
-                container.volume_devices = None;
-                container.liveness_probe = None;
-                container.readiness_probe = None;
-                container.startup_probe = None;
-                container.lifecycle = None;
-                container.ports = None;
-                container.resources = None;
-            }
-            if let Some(volumes) = &mut spec.volumes {
-                // Only images are looked at.
-                volumes.retain(|volume| volume.image.is_some());
-            }
+        if let Some(labels) = &mut meta.labels {
+            // Whose launcher it is.
+            labels.retain(|name, _| name.starts_with("kubevirt.io/"));
+        }
+        if let Some(spec) = self.spec.take() {
+            let kept = |it: Container| Container {
+                name: it.name,
+                image: it.image,
+                image_pull_policy: it.image_pull_policy,
+                ..Container::default()
+            };
+            let first = spec.init_containers;
+            // Only images are looked at.
+            let volumes = spec.volumes.map(|mut all| {
+                all.retain(|volume| volume.image.is_some());
+                all
+            });
+            self.spec = Some(PodSpec {
+                affinity: spec.affinity,
+                containers: spec.containers.into_iter().map(kept).collect(),
+                ephemeral_containers: spec.ephemeral_containers,
+                init_containers: first.map(|all| all.into_iter().map(kept).collect()),
+                node_name: spec.node_name,
+                node_selector: spec.node_selector,
+                os: spec.os,
+                runtime_class_name: spec.runtime_class_name,
+                scheduling_gates: spec.scheduling_gates,
+                tolerations: spec.tolerations,
+                volumes: volumes.filter(|all| !all.is_empty()),
+                ..PodSpec::default()
+            });
         }
         if let Some(status) = &mut self.status {
-            status.container_statuses = None;
-            status.init_container_statuses = None;
-            status.ephemeral_container_statuses = None;
+            *status = PodStatus {
+                phase: status.phase.take(),
+                ..PodStatus::default()
+            };
         }
     }
 }
@@ -101,6 +119,8 @@ struct Waiting {
 /// An image that pods use.
 struct Image {
     name: String,
+    /// The same without most of its digest.
+    short: String,
     /// What it is for, by its registry.
     told: Option<String>,
     /// What the nodes are that run it now.
@@ -144,8 +164,21 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
 /// Asks the registries of all images that pods of this user use.
 async fn look(visitor: Visitor, _checked: Fields) -> Result<Response, Problem> {
     let world = World::of(visitor.viewer()).await?;
-    let asked = visitor.session.looked.ask(world.images()).await;
+    let plain = insecure(visitor.client()).await;
+    let asked = visitor.session.looked.ask(world.images(), plain).await;
     Ok(visitor.done(asked, PATH))
+}
+
+/// The registries that the cluster reaches without TLS, if its user may know: where images are imported, that is
+/// said for the whole cluster.
+async fn insecure(client: &Client) -> Vec<String> {
+    let kind = GroupVersionKind::gvk("cdi.kubevirt.io", "v1beta1", "CDIConfig");
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let found = tokio::time::timeout(PATIENCE, api.get_opt("config")).await;
+    let found = found.ok().and_then(Result::ok).flatten();
+    let hosts = found.and_then(|it| it.data.pointer("/spec/insecureRegistries").cloned());
+    let hosts = hosts.and_then(|it| serde_json::from_value(it).ok());
+    hosts.unwrap_or_default()
 }
 
 /// What a user sees of pods and nodes.
@@ -157,60 +190,52 @@ struct World {
 
 impl World {
     async fn of(viewer: &Viewer) -> Result<Self, Unseen> {
+        let (pods, nodes, classes) = tokio::join!(viewer.all(), viewer.all(), viewer.all());
         Ok(Self {
-            pods: viewer.all().await?,
+            pods: pods?,
             // Who sees pods and no nodes sees at least what is held back.
-            nodes: viewer.all().await.unwrap_or_default(),
-            classes: viewer.all().await.unwrap_or_default(),
+            nodes: nodes.unwrap_or_default(),
+            classes: classes.unwrap_or_default(),
         })
     }
 
     /// Every image that is used.
     fn images(&self) -> BTreeSet<String> {
-        let pods = self.pods.iter().map(|it| json!(it.spec));
-        let all = pods.flat_map(|spec| images(&spec));
-        all.map(|used| used.image).collect()
+        let specs = self.pods.iter().filter_map(|it| it.spec.as_ref());
+        let all: BTreeSet<&str> = specs.flat_map(images).collect();
+        all.into_iter().map(str::to_owned).collect()
     }
 
     fn seen(&self, looked: &Looked) -> Seen {
         let known = looked.known();
-        let mut cluster = Cluster::default();
-        for node in &self.nodes {
-            cluster.upsert(placement::Node::read(&json!(**node)));
-        }
-        let classes = self.classes.iter().map(|class| {
-            let class = placement::RuntimeClass::read(&json!(**class));
-            (class.name.clone(), class)
-        });
-        let classes: BTreeMap<_, _> = classes.collect();
-        let pods = self.pods.iter().map(|pod| {
-            let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-            (name, json!(**pod))
-        });
-        let pods: BTreeMap<String, Value> = pods.collect();
-        let surveyed = survey(&pods, &known, &classes, &cluster, &Settings::default());
-        let stuck: BTreeMap<&str, &str> = surveyed
-            .stuck
-            .iter()
-            .map(|it| (it.pod.as_str(), it.why.as_str()))
-            .collect();
+        let surveyed = self.surveyed(&known);
+        let stuck = surveyed.iter().flat_map(|it| &it.stuck);
+        let stuck: BTreeMap<&str, &str> =
+            stuck.map(|it| (it.pod.as_str(), it.why.as_str())).collect();
         let now = jiff::Timestamp::now();
         let mut waiting: Vec<Waiting> = self
             .pods
             .iter()
             .filter_map(|pod| {
-                let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-                waiting(pod, stuck.get(name.as_str()).copied(), now)
+                // Most pods have a node.
+                is_waiting(pod).then_some(())?;
+                let why = stuck.get(name_of(pod).as_str()).copied();
+                waiting(pod, why, now)
             })
             .collect();
         waiting.sort_by(|one, other| other.level.cmp(&one.level).then(one.name.cmp(&other.name)));
         let more_waiting = waiting.len().saturating_sub(LISTED);
         waiting.truncate(LISTED);
-        let runs = self.platforms_by_image();
-        let mut images: Vec<Image> = surveyed
-            .images
-            .iter()
-            .map(|it| image(it, known.get(&it.image), &runs))
+        let coverage = surveyed.iter().flat_map(|it| &it.images);
+        let coverage: BTreeMap<&str, &Coverage> =
+            coverage.map(|it| (it.image.as_str(), it)).collect();
+        let mut images: Vec<Image> = self
+            .used()
+            .into_iter()
+            .map(|(name, used)| {
+                let told = coverage.get(name).zip(known.get(name));
+                image(name, &used, told, self.nodes.len())
+            })
             .collect();
         // Those that run on the fewest nodes first.
         images.sort_by_key(|it| (!it.failed, it.nodes.unwrap_or(usize::MAX)));
@@ -226,37 +251,74 @@ impl World {
         }
     }
 
-    /// What the nodes are that run each image now.
-    fn platforms_by_image(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let platform = |node: &Node| {
+    /// What comes of what registries said. Where nobody asked them, nothing does.
+    fn surveyed(&self, known: &BTreeMap<String, Knowledge>) -> Option<Survey> {
+        if known.is_empty() {
+            return None;
+        }
+        let classes = self.classes.iter().map(|class| {
+            let class = Class::read(&json!(**class));
+            (class.name.clone(), class)
+        });
+        let classes: BTreeMap<String, Class> = classes.collect();
+        let pods = self.pods.iter().map(|pod| (name_of(pod), surveyed(pod)));
+        let pods: BTreeMap<String, Surveyed> = pods.collect();
+        let nodes = self.nodes.iter().map(|it| &**it);
+        let cluster = cluster(nodes, pods.values(), classes.values());
+        let settings = Settings::default();
+        Some(survey(&pods, known, &classes, &cluster, &settings))
+    }
+
+    /// The images that pods use, and what the nodes are that run each of them now.
+    fn used(&self) -> BTreeMap<&str, Used> {
+        let platform = |node: &'_ Arc<Node>| {
             let label = |name: &str| node.labels().get(name).map_or("unknown", String::as_str);
             format!("{}/{}", label(OS), label(ARCHITECTURE))
         };
-        let platforms: BTreeMap<String, String> = self
+        let platforms: HashMap<&str, String> = self
             .nodes
             .iter()
-            .map(|it| (it.name_any(), platform(it)))
+            .filter_map(|it| Some((it.metadata.name.as_deref()?, platform(it))))
             .collect();
-        let mut runs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for pod in &self.pods {
-            let node = pod.spec.as_ref().and_then(|it| it.node_name.as_ref());
-            let Some(platform) = node.and_then(|node| platforms.get(node)) else {
-                continue;
-            };
-            for used in images(&json!(pod.spec)) {
-                runs.entry(used.image).or_default().insert(platform.clone());
+        let mut all: BTreeMap<&str, Used> = BTreeMap::new();
+        for spec in self.pods.iter().filter_map(|it| it.spec.as_ref()) {
+            let node = spec.node_name.as_deref();
+            let platform = node.and_then(|node| platforms.get(node));
+            let names: BTreeSet<&str> = images(spec).collect();
+            for name in names {
+                let used = all.entry(name).or_default();
+                used.pods += 1;
+                if let Some(platform) = platform
+                    && !used.platforms.contains(platform.as_str())
+                {
+                    used.platforms.insert(platform.clone());
+                }
             }
         }
-        runs
+        all
     }
+}
+
+/// How an image is used.
+#[derive(Default)]
+struct Used {
+    pods: usize,
+    platforms: BTreeSet<String>,
+}
+
+/// Namespace and name.
+fn name_of(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+fn is_waiting(pod: &Pod) -> bool {
+    let spec = pod.spec.as_ref();
+    spec.is_some_and(|it| it.node_name.is_none())
 }
 
 /// What is shown of a pod, if it waits for its place.
 fn waiting(pod: &Pod, stuck: Option<&str>, now: jiff::Timestamp) -> Option<Waiting> {
-    let spec = pod.spec.as_ref()?;
-    if spec.node_name.is_some() {
-        return None;
-    }
+    let spec = pod.spec.as_ref().filter(|_| is_waiting(pod))?;
     let mut gates = spec.scheduling_gates.iter().flatten();
     let is_held = gates.any(|gate| gate.name == GATE);
     let told = pod.annotations().get(WHY);
@@ -282,27 +344,37 @@ fn waiting(pod: &Pod, stuck: Option<&str>, now: jiff::Timestamp) -> Option<Waiti
         age: age
             .map(|it| human_duration(now.duration_since(it.0)))
             .unwrap_or_default(),
-        images: images(&json!(spec))
-            .into_iter()
-            .map(|it| it.image)
-            .collect(),
+        images: images(spec).map(str::to_owned).collect(),
     })
 }
 
-fn image(
-    coverage: &Coverage,
-    known: Option<&Knowledge>,
-    runs: &BTreeMap<String, BTreeSet<String>>,
-) -> Image {
-    let runs_on = runs.get(&coverage.image).into_iter().flatten();
-    let failed = matches!(known, Some(Knowledge::Uninspectable(_)));
+/// The name of an image with the beginning of its digest.
+fn short(name: &str) -> String {
+    let digest = name.split_once("@sha256:");
+    match digest.and_then(|(name, hex)| Some((name, hex.get(..12)?))) {
+        Some((name, hex)) => format!("{name}@{hex}…"),
+        None => name.to_owned(),
+    }
+}
+
+fn image(name: &str, used: &Used, told: Option<(&&Coverage, &Knowledge)>, nodes: usize) -> Image {
+    let failed = told.is_some_and(|(_, known)| matches!(known, Knowledge::Uninspectable(_)));
+    let platforms: Vec<&str> = used.platforms.iter().map(String::as_str).collect();
     Image {
-        name: coverage.image.clone(),
-        told: known.map(|_| coverage.told.clone()),
-        runs_on: runs_on.cloned().collect::<Vec<_>>().join(", "),
-        pods: coverage.pods,
-        nodes: known.filter(|_| !failed).map(|_| coverage.nodes),
-        of_nodes: coverage.of_nodes,
+        name: name.to_owned(),
+        short: short(name),
+        told: told.map(|(coverage, _)| {
+            let all = &coverage.told;
+            if failed {
+                all.clone()
+            } else {
+                all.replace(',', ", ")
+            }
+        }),
+        runs_on: platforms.join(", "),
+        pods: used.pods,
+        nodes: told.filter(|_| !failed).map(|(coverage, _)| coverage.nodes),
+        of_nodes: nodes,
         failed,
     }
 }
@@ -315,23 +387,24 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
         .iter()
         .filter_map(|it| waiting(it, None, now))
         .collect();
-    let notices = held
-        .iter()
-        .filter(|it| it.level > Level::Busy)
-        .map(|it| Notice {
-            level: it.level,
-            subject: format!("{}/{}", it.namespace, it.name),
-            text: it.why.clone(),
-            href: PATH.to_owned(),
-        });
+    let troubled = || held.iter().filter(|it| it.level > Level::Busy);
+    let notices = troubled().take(LISTED).map(|it| Notice {
+        level: it.level,
+        subject: format!("{}/{}", it.namespace, it.name),
+        text: it.why.clone(),
+        href: PATH.to_owned(),
+    });
     Some(Standing {
         headline: format!("{} pods, {} held back", pods.len(), held.len()),
-        notices: notices.take(LISTED).collect(),
+        notices: notices.collect(),
+        more: troubled().count().saturating_sub(LISTED),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn pod(extra: &Value) -> Pod {
@@ -363,6 +436,15 @@ mod tests {
         assert_eq!(state(&pod(&refused), None), Some("Refused"));
         let placed = json!({ "spec": { "nodeName": "x" } });
         assert_eq!(state(&pod(&placed), Some("why")), None);
+    }
+
+    #[test]
+    fn most_of_a_digest_is_not_shown() {
+        let hex = "ab".repeat(32);
+        let name = format!("quay.io/x/y@sha256:{hex}");
+        assert_eq!(short(&name), "quay.io/x/y@abababababab…");
+        assert_eq!(short("quay.io/x/y:1"), "quay.io/x/y:1");
+        assert_eq!(short("x@sha256:ab"), "x@sha256:ab");
     }
 
     #[test]

@@ -35,7 +35,7 @@ const PATH: &str = "/release";
 pub(crate) const PAGE: Page = Page {
     path: PATH,
     label: "Release",
-    icon: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
+    icon: "M12 17V4M7 9l5-5 5 5M5 21h14",
     kinds: &[
         "clusterversions",
         "clusteroperators",
@@ -143,13 +143,18 @@ async fn look(viewer: &Viewer) -> Result<(ClusterVersion, Report), Unseen> {
             "There is no ClusterVersion {CLUSTER_VERSION}: the cluster does not say which release it runs."
         )));
     };
-    let operators = viewer.all::<ClusterOperator>().await.unwrap_or_default();
-    let pools = viewer.all::<MachineConfigPool>().await.unwrap_or_default();
-    let nodes = viewer.all::<Node>().await.unwrap_or_default();
-    let (configurations, image) = tokio::join!(configurations(viewer), running_image(viewer));
+    let (operators, pools, nodes, configurations, image) = tokio::join!(
+        viewer.all::<ClusterOperator>(),
+        viewer.all::<MachineConfigPool>(),
+        viewer.all::<Node>(),
+        configurations(viewer),
+        running_image(viewer),
+    );
+    let (operators, pools) = (operators.unwrap_or_default(), pools.unwrap_or_default());
+    let nodes = nodes.unwrap_or_default();
     let operators: Vec<ClusterOperator> = operators.iter().map(|it| (**it).clone()).collect();
     let pools: Vec<MachineConfigPool> = pools.iter().map(|it| (**it).clone()).collect();
-    let nodes: Vec<Node> = nodes.iter().map(|it| (**it).clone()).collect();
+    let nodes: Vec<&Node> = nodes.iter().map(|it| &**it).collect();
     let report = Report::of(&Cluster {
         version,
         operators: &operators,
@@ -325,5 +330,6 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
     Some(Standing {
         headline: format!("{}, {}", control.target.version, control.assessment.word()),
         notices: notices.into_iter().collect(),
+        more: 0,
     })
 }

@@ -31,13 +31,13 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) const NAME: &str = "load-aware-rebalancing";
 pub(crate) const PLAN: &str =
     "sha256:1111111111111111111111111111111111111111111111111111111111111111";
-const NAMESPACE: &str = "medley-system";
+pub(crate) const NAMESPACE: &str = "medley-system";
 
 pub(crate) struct World {
     pub(crate) cluster: TestCluster,
     pub(crate) console: Console,
     pub(crate) address: SocketAddr,
-    _served: ServedCluster,
+    pub(crate) served: ServedCluster,
     _check: Running,
     _stop: oneshot::Sender<()>,
 }
@@ -82,7 +82,7 @@ impl World {
             cluster,
             console,
             address,
-            _served: served,
+            served,
             _check: check,
             _stop: stop,
         })
@@ -109,6 +109,12 @@ impl World {
             }))?;
             Api::all(admin.clone()).create(&params, &binding).await?;
         }
+        self.token_of(name).await
+    }
+
+    /// Another token of somebody.
+    pub(crate) async fn token_of(&self, name: &str) -> anyhow::Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.client(), NAMESPACE);
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
                 expiration_seconds: Some(3600),
@@ -117,7 +123,7 @@ impl World {
             ..TokenRequest::default()
         };
         let answer = accounts
-            .create_token_request(name, &params, &request)
+            .create_token_request(name, &PostParams::default(), &request)
             .await?;
         answer.status.and_then(|it| it.token).context("a token")
     }

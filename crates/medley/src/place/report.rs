@@ -7,7 +7,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use placement::{Coverage, PlaceCoverage, Stuck, Survey, images, survey};
+use placement::{Coverage, PlaceCoverage, Stuck, Survey, Surveyed, survey};
 use serde_json::{Value, json};
 
 use super::cluster::{Offers, PlaceArguments};
@@ -53,12 +53,12 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
     for pod in pods {
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         let pod: Value = serde_json::to_value(pod).context("reading a pod")?;
-        all.insert(name, pod);
+        all.insert(name, Surveyed::read(&pod));
     }
     let used: BTreeSet<String> = all
         .values()
-        .flat_map(|pod| images(&pod["spec"]))
-        .map(|used| used.image)
+        .flat_map(|pod| &pod.images)
+        .map(|used| used.image.clone())
         .collect();
     let offers = Offers::read(&client).await?;
     let known = arguments.place.look(used).await?;

@@ -155,7 +155,7 @@ impl Read {
             version: &self.version,
             operators: &self.operators,
             pools: &self.pools,
-            nodes: &self.nodes,
+            nodes: &self.nodes.iter().collect::<Vec<_>>(),
             configurations: &self.configurations,
             plan: self.plan.as_ref(),
             machine_config_image: self.machine_config_image.as_deref(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::survey;
+use super::{Surveyed, survey};
 use crate::test_values::{cluster, known, pod};
 use crate::{Knowledge, Settings, Uninspectable};
 
@@ -44,6 +44,10 @@ fn images_nodes_and_pods_are_looked_through() {
         ("shop/lost".to_owned(), on("node-1", "app", "ReplicaSet")),
         ("shop/done".to_owned(), done),
     ]);
+    let pods = pods.into_iter();
+    let pods: BTreeMap<String, Surveyed> = pods
+        .map(|(name, pod)| (name, Surveyed::read(&pod)))
+        .collect();
     let found = survey(
         &pods,
         &images,

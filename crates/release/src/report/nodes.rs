@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube_core::ResourceExt as _;
 use machinery::selector::LabelSelector;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::Cluster;
 use crate::eta::Machines;
@@ -152,9 +151,18 @@ pub(super) fn pools(
     version: &str,
     migrating: bool,
 ) -> (Vec<PoolReport>, Vec<PoolReport>) {
-    let mut members: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+    let selectors: Vec<(String, LabelSelector)> = cluster
+        .pools
+        .iter()
+        .filter_map(|pool| {
+            let selector = pool.spec.rest.get("nodeSelector")?;
+            let selector = LabelSelector::from_label_selector_object(selector).ok()?;
+            Some((pool.name_any(), selector))
+        })
+        .collect();
+    let mut members: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     for node in cluster.nodes {
-        if let Some(pool) = pool_of(node, cluster.pools) {
+        if let Some(pool) = pool_of(node, &selectors) {
             members.entry(pool).or_default().push(node);
         }
     }
@@ -162,7 +170,8 @@ pub(super) fn pools(
         .pools
         .iter()
         .map(|pool| {
-            let nodes = members.remove(&pool.name_any()).unwrap_or_default();
+            let nodes = members.remove(pool.name_any().as_str());
+            let nodes = nodes.unwrap_or_default();
             report(cluster, pool, &nodes, version, migrating)
         })
         .collect();
@@ -173,29 +182,15 @@ pub(super) fn pools(
 
 /// The pool that a machine is in: one of the control plane, else one that somebody made, else the rest.
 /// Windows is configured by somebody else, whatever roles its machines have.
-fn pool_of(node: &Node, pools: &[MachineConfigPool]) -> Option<String> {
-    if node.labels().get(OS).is_some_and(|it| it == "windows") {
+fn pool_of<'a>(node: &Node, pools: &'a [(String, LabelSelector)]) -> Option<&'a str> {
+    let labels = node.metadata.labels.as_ref();
+    let label = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
+    if label(OS) == Some("windows") {
         return None;
     }
-    let labels = node.metadata.labels.iter().flatten();
-    let labels: Map<String, Value> = labels
-        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
-        .collect();
-    let selects = |pool: &&MachineConfigPool| {
-        let selector = pool.spec.rest.get("nodeSelector");
-        let selector = selector.and_then(|it| LabelSelector::from_label_selector_object(it).ok());
-        selector.is_some_and(|it| it.matches_labels(&labels))
-    };
-    let mut found: Vec<String> = pools
-        .iter()
-        .filter(selects)
-        .map(kube_core::ResourceExt::name_any)
-        .collect();
-    found.sort_by_key(|name| {
-        let is_control = CONTROL.contains(&name.as_str());
-        (!is_control, name == REST, name.clone())
-    });
-    found.into_iter().next()
+    let selecting = pools.iter().filter(|(_, selector)| selector.matches(label));
+    let names = selecting.map(|(name, _)| name.as_str());
+    names.min_by_key(|name| (!CONTROL.contains(name), *name == REST, *name))
 }
 
 fn report(

@@ -87,7 +87,11 @@ pub(crate) async fn genuine(assets: &Path, size: Size, report: &mut Report) -> a
 }
 
 /// Makes Deployments and waits until every pod of them has a node.
-async fn scheduled(client: &Client, size: Size, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn scheduled(
+    client: &Client,
+    size: Size,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let started = Instant::now();
     for index in 0..size.pods.div_ceil(REPLICAS) {

@@ -4,6 +4,7 @@
 //! `KUBEBUILDER_ASSETS` names them, to etcd (which waits for the disk here, too) with
 //! kube-apiserver. Only the ratios of one run on one machine mean anything.
 
+mod console;
 mod cpu;
 mod cri;
 mod fleet;
@@ -44,9 +45,13 @@ struct Arguments {
     /// [default: 5000, 10000 for CPU models, and 1000 for placement]
     #[arg(long)]
     nodes: Option<usize>,
-    /// Virtual machines whose CPU models are chosen.
-    #[arg(long, default_value_t = 100_000)]
-    machines: usize,
+    /// Virtual machines whose CPU models are chosen, or that run.
+    /// [default: 100000, and 10000 for the console]
+    #[arg(long)]
+    machines: Option<usize>,
+    /// How often each page of the console is asked for.
+    #[arg(long, default_value_t = 200)]
+    reads: usize,
     /// Pods that are scheduled on them.
     #[arg(long, default_value_t = 20_000)]
     pods: usize,
@@ -113,6 +118,8 @@ enum Part {
     Release,
     /// Pulls through the CRI, from a registry to files.
     Cri,
+    /// The pages of the console of a large cluster.
+    Console,
 }
 
 #[tokio::main]
@@ -157,9 +164,20 @@ async fn main() -> anyhow::Result<()> {
     if arguments.part == Part::Cpu {
         let size = cpu::Size {
             nodes: arguments.nodes.unwrap_or(10_000),
-            machines: arguments.machines,
+            machines: arguments.machines.unwrap_or(100_000),
         };
         cpu::measure(size, &mut report)?;
+        return report.print();
+    }
+    if arguments.part == Part::Console {
+        let size = console::Size {
+            nodes: arguments.nodes.unwrap_or(5_000),
+            pods: arguments.pods,
+            machines: arguments.machines.unwrap_or(10_000),
+            images: arguments.images,
+            rounds: arguments.reads.max(1),
+        };
+        console::measure(&arguments.medley, size, &mut report).await?;
         return report.print();
     }
     if arguments.part == Part::Placement {

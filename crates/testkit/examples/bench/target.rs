@@ -24,7 +24,7 @@ pub(crate) struct Target {
 }
 
 /// What has to live as long as the measurement.
-#[expect(dead_code, reason = "held for its destructor")]
+#[expect(dead_code, reason = "some of it is held for its destructor")]
 enum Running {
     Medley(Process, TempDir),
     Genuine(TestCluster, ServedCluster),
@@ -89,6 +89,8 @@ impl Target {
             "fleet.yaml",
             "--speed",
             "1000",
+            "--console",
+            "127.0.0.1:0",
         ];
         let process = Process::start(binary, arguments, folder.path())?;
         while !process.output().lines().any(|line| line == "ready") {
@@ -137,6 +139,14 @@ impl Target {
             target.others.push(process);
         }
         Ok(target)
+    }
+
+    /// What the program wrote so far.
+    pub(crate) fn output(&self) -> String {
+        match &self.running {
+            Running::Medley(process, _) => process.output(),
+            Running::Genuine(..) => String::new(),
+        }
     }
 
     /// Seconds of processor time that all processes have used.

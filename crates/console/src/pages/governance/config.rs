@@ -1,5 +1,6 @@
 //! One configuration: where it is and why, its plan, what drifted, and what was carried out.
 
+use ::governance::Profile;
 use ::governance::answer::{self, in_force};
 use ::governance::approval::{self, Approvals};
 use ::governance::explain::explain;
@@ -53,8 +54,8 @@ struct DriftView {
     by: String,
     since: String,
     why: &'static str,
-    /// Whether somebody changed it by hand, so that it can be adopted.
-    is_edit: bool,
+    /// Whether somebody changed it by hand, an option is for it, and the user may say so.
+    can_adopt: bool,
 }
 
 /// A plan that was carried out.
@@ -95,6 +96,7 @@ struct ConfigPage {
     is_running: bool,
     can_plan: bool,
     drift: Vec<DriftView>,
+    can_adopt_all: bool,
     history: Result<Vec<RecordView>, String>,
     rolled_back: Option<i64>,
     may: May,
@@ -105,9 +107,9 @@ impl ConfigPage {
         impact_class(self.impact)
     }
 
-    /// Whether something drifted that can be adopted.
-    fn has_edits(&self) -> bool {
-        self.drift.iter().any(|one| one.is_edit)
+    /// Whether something that drifted can be adopted by itself.
+    fn can_adopt_some(&self) -> bool {
+        self.drift.iter().any(|one| one.can_adopt)
     }
 
     /// Whether something is taken from others that somebody has to agree to.
@@ -150,7 +152,8 @@ pub(super) async fn show(
     let config = find(&visitor, &name).await?;
     let (may, history) = tokio::join!(may(&visitor), history(&visitor, &name));
     let registry = registry()?;
-    let profile = registry.get(&config.spec.profile);
+    let profile = registry.get(&config.spec.profile).map(|it| &**it);
+    let adopts = |path: Option<&str>| may_adopt(profile, &config, path, may);
     let status = config.status.clone().unwrap_or_default();
     let explained = explain(&config);
     let split = view.is_split();
@@ -184,7 +187,8 @@ pub(super) async fn show(
             phase,
             None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress)
         ),
-        drift: drift(&config),
+        drift: drift(&config, &adopts),
+        can_adopt_all: adopts(None),
         history: history.map(|records| history_views(&records)),
         rolled_back: config.spec.rollback_to,
         may,
@@ -222,7 +226,23 @@ fn input(input: &api::advisor::Input) -> String {
     )
 }
 
-fn drift(config: &VirtPlatformConfig) -> Vec<DriftView> {
+/// Whether the user may turn what drifted into options: all of it, or one field. What is applied is
+/// changed by approvers alone; what comes as a plan for review is for editors, too.
+fn may_adopt(
+    profile: Option<&dyn Profile>,
+    config: &VirtPlatformConfig,
+    path: Option<&str>,
+    may: May,
+) -> bool {
+    let adoption = profile.and_then(|it| answer::adopt(it, config, path).ok());
+    adoption.is_some_and(|adoption| {
+        let changes_applied =
+            config.spec.action == Action::Apply && !adoption.is_for_review(config);
+        may.approve || (may.edit && !changes_applied)
+    })
+}
+
+fn drift(config: &VirtPlatformConfig, adopts: &impl Fn(Option<&str>) -> bool) -> Vec<DriftView> {
     let status = config.status.clone().unwrap_or_default();
     let views = status.drift.into_iter().map(|drift| DriftView {
         applied: short(drift.applied.as_ref()),
@@ -237,7 +257,7 @@ fn drift(config: &VirtPlatformConfig) -> Vec<DriftView> {
             DriftClass::InputChange => "What it is derived from changed",
             DriftClass::LogicUpgrade => "This version plans differently",
         },
-        is_edit: drift.class == DriftClass::ExternalEdit,
+        can_adopt: drift.class == DriftClass::ExternalEdit && adopts(Some(&drift.path)),
         item: drift.item,
         path: drift.path,
     });

@@ -41,8 +41,8 @@ pub(super) struct Registry {
 }
 
 impl Looked {
-    /// Asks registries; what came of it, in a sentence.
-    pub(super) async fn ask(&self, images: BTreeSet<String>) -> String {
+    /// Asks registries, those that are named without TLS; what came of it, in a sentence.
+    pub(super) async fn ask(&self, images: BTreeSet<String>, insecure: Vec<String>) -> String {
         let all = images.len();
         // A name that is a path would be read from this machine.
         let remote = |name: &String| host(name).is_some();
@@ -51,7 +51,9 @@ impl Looked {
         let mut settings = Settings::new(Roots::of_system());
         // Somebody waits for the answer.
         settings.retry.attempts = 1;
-        let client = Client::new(settings, Routes::direct());
+        let routes = insecure.into_iter();
+        let routes = routes.fold(Routes::direct(), Routes::with_insecure);
+        let client = Client::new(settings, routes);
         let keyring = Arc::new(Keyring::anonymous());
         let looking = knowledge(images, &client, &keyring);
         let Ok(known) = tokio::time::timeout(PATIENCE, looking).await else {

@@ -1,0 +1,188 @@
+//! Pods and nodes, as far as placement looks at them. There may be tens of thousands of them, and somebody waits
+//! for the page: nothing is read that does not count.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
+use kube::ResourceExt as _;
+use placement::names::{ARCHITECTURE, OS, VARIANT, WINDOWS_BUILD};
+use placement::{Cluster, RuntimeClass, Surveyed, Use, Used};
+use serde_json::{Map, Value, json};
+
+/// The images of a pod, in the order in which they are needed.
+pub(super) fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    let volumes = spec.volumes.iter().flatten();
+    let volumes = volumes.filter_map(|it| it.image.as_ref()?.reference.as_deref());
+    let containers = spec.init_containers.iter().flatten();
+    let containers = containers.chain(&spec.containers);
+    let later = spec.ephemeral_containers.iter().flatten();
+    let all = volumes
+        .chain(containers.filter_map(|it| it.image.as_deref()))
+        .chain(later.filter_map(|it| it.image.as_deref()));
+    all.filter(|image| !image.is_empty())
+}
+
+/// What a survey looks at of a pod.
+pub(super) fn surveyed(pod: &Pod) -> Surveyed {
+    let spec = pod.spec.as_ref();
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    let node = spec.and_then(|it| it.node_name.clone());
+    let owners = pod.owner_references();
+    Surveyed {
+        images: spec.map(used).unwrap_or_default(),
+        class: spec.and_then(|it| it.runtime_class_name.clone()),
+        is_over: matches!(phase, Some("Succeeded" | "Failed")),
+        is_everywhere: owners
+            .iter()
+            .any(|it| matches!(it.kind.as_str(), "DaemonSet" | "Node")),
+        object: node.is_none().then(|| json!(pod)),
+        node,
+    }
+}
+
+fn used(spec: &PodSpec) -> Vec<Used> {
+    type Named = fn(String) -> Use;
+    let one = |image: Option<&String>, policy: Option<&String>, by: Use| {
+        let image = image.filter(|it| !it.is_empty())?.clone();
+        let always = policy.is_some_and(|it| it == "Always");
+        Some(Used { image, by, always })
+    };
+    let container = |it: &Container, named: Named| {
+        let policy = it.image_pull_policy.as_ref();
+        one(it.image.as_ref(), policy, named(it.name.clone()))
+    };
+    let mut all: Vec<Used> = Vec::new();
+    for volume in spec.volumes.iter().flatten() {
+        if let Some(image) = &volume.image {
+            let by = Use::Volume(volume.name.clone());
+            all.extend(one(
+                image.reference.as_ref(),
+                image.pull_policy.as_ref(),
+                by,
+            ));
+        }
+    }
+    let first = spec.init_containers.iter().flatten();
+    all.extend(first.filter_map(|it| container(it, Use::InitContainer)));
+    let then = spec.containers.iter();
+    all.extend(then.filter_map(|it| container(it, Use::Container)));
+    for later in spec.ephemeral_containers.iter().flatten() {
+        let by = Use::EphemeralContainer(later.name.clone());
+        let policy = later.image_pull_policy.as_ref();
+        all.extend(one(later.image.as_ref(), policy, by));
+    }
+    all
+}
+
+/// The nodes, with the labels that pods without a node or classes name: a node has hundreds.
+pub(super) fn cluster<'a>(
+    nodes: impl IntoIterator<Item = &'a Node>,
+    pods: impl IntoIterator<Item = &'a Surveyed>,
+    classes: impl IntoIterator<Item = &'a RuntimeClass>,
+) -> Cluster {
+    let mut named: BTreeSet<String> = [ARCHITECTURE, OS, VARIANT, WINDOWS_BUILD]
+        .map(str::to_owned)
+        .into();
+    for pod in pods.into_iter().filter_map(|it| it.object.as_ref()) {
+        if let Some(Value::Object(selector)) = pod.pointer("/spec/nodeSelector") {
+            named.extend(selector.keys().cloned());
+        }
+        if let Some(affinity) = pod.pointer("/spec/affinity/nodeAffinity") {
+            keys(affinity, &mut named);
+        }
+    }
+    for class in classes {
+        named.extend(class.node_selector.keys().cloned());
+    }
+    let nodes = nodes.into_iter().map(|node| {
+        let all = node.labels();
+        let labels = named.iter().filter_map(|key| {
+            let value = all.get(key)?;
+            Some((key.clone(), Value::from(value.as_str())))
+        });
+        let status = node.status.as_ref();
+        placement::Node::read(&json!({
+            "metadata": { "name": node.name_any(), "labels": labels.collect::<Map<_, _>>() },
+            "spec": { "taints": node.spec.as_ref().and_then(|it| it.taints.as_ref()) },
+            "status": {
+                "nodeInfo": status.and_then(|it| it.node_info.as_ref()),
+                "runtimeHandlers": status.and_then(|it| it.runtime_handlers.as_ref()),
+            },
+        }))
+    });
+    nodes.collect()
+}
+
+/// Every label that an affinity names.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(key)) = fields.get("key") {
+                found.insert(key.clone());
+            }
+            fields.values().for_each(|it| keys(it, found));
+        }
+        Value::Array(items) => items.iter().for_each(|it| keys(it, found)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(spec: &Value) -> Pod {
+        let pod = json!({
+            "metadata": { "name": "p", "namespace": "n", "ownerReferences": [
+                { "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1" },
+            ] },
+            "spec": spec, "status": { "phase": "Running" },
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_read_as_the_survey_reads_it() {
+        let spec = json!({
+            "nodeName": "a", "runtimeClassName": "kata",
+            "initContainers": [{ "name": "i", "image": "first" }],
+            "containers": [
+                { "name": "c", "image": "then", "imagePullPolicy": "Always" }, { "name": "none" },
+            ],
+            "ephemeralContainers": [{ "name": "e", "image": "later" }],
+            "volumes": [{ "name": "v", "image": { "reference": "model" } }],
+        });
+        for spec in [
+            spec,
+            json!({ "containers": [{ "name": "c", "image": "x" }] }),
+        ] {
+            let pod = pod(&spec);
+            let read = surveyed(&pod);
+            assert_eq!(read, Surveyed::read(&json!(pod)));
+            let names: Vec<&str> = read.images.iter().map(|it| it.image.as_str()).collect();
+            let spec = pod.spec.as_ref().unwrap();
+            assert_eq!(images(spec).collect::<Vec<_>>(), names);
+        }
+    }
+
+    #[test]
+    fn labels_that_pods_name_are_kept_and_others_are_not() {
+        let waiting = pod(&json!({
+            "nodeSelector": { "zone": "a" },
+            "containers": [],
+            "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "gpu", "operator": "Exists" }] }],
+            } } },
+        }));
+        let node = json!({ "metadata": { "name": "n", "labels": {
+            "zone": "a", "gpu": "", "feature": "true", OS: "linux", ARCHITECTURE: "arm64",
+        } } });
+        let node: Node = serde_json::from_value(node).unwrap();
+        let cluster = cluster([&node], [&surveyed(&waiting)], []);
+        let found = format!("{:?}", cluster.node("n").unwrap());
+        for (label, kept) in [("zone", true), ("gpu", true), ("feature", false)] {
+            assert_eq!(found.contains(label), kept, "{label}: {found}");
+        }
+        assert_eq!(cluster.node("n").unwrap().place.architecture, "arm64");
+    }
+}
