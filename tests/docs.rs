@@ -55,10 +55,10 @@ tours! {
         "docs/machine-output.md",
         "docs/troubleshooting.md",
         "docs/security.md",
-        "docs/install.md",
         "docs/upgrade.md",
         "docs/scale.md",
     ];
+    installing, CLUSTER, ["docs/install.md"];
     commands_of_governance, CLUSTER, ["docs/governance-cli.md"];
     runbooks, CLUSTER, [
         "docs/runbooks/CDIDataImportCronOutdated.md",

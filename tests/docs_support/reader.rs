@@ -137,7 +137,7 @@ impl Reader {
                 return None;
             }
             // A cluster takes its time, and whoever types takes more than a program does.
-            if started.elapsed() < PATIENCE / 6 && only_reads(&step.command) {
+            if started.elapsed() < PATIENCE / 2 && only_reads(&step.command) {
                 std::thread::sleep(PAUSE);
                 continue;
             }
@@ -174,7 +174,7 @@ impl Reader {
                 .background
                 .last_mut()
                 .is_some_and(|it| it.child.try_wait().is_ok_and(|it| it.is_some()));
-            if ended || started.elapsed() > PATIENCE / 3 {
+            if ended || started.elapsed() > PATIENCE {
                 return Some(difference(&step.shown, &output));
             }
             std::thread::sleep(PAUSE);
