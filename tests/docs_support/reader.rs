@@ -61,10 +61,10 @@ impl Reader {
             background: Vec::new(),
         };
         for name in ["docs", "deploy"] {
-            symlink(root.join(name), reader.clone().join(name)).unwrap();
+            symlink(root.join(name), reader.place().join(name)).unwrap();
         }
         let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| find("kubectl"));
-        let programs = reader.clone().join("target/release");
+        let programs = reader.place().join("target/release");
         fs::create_dir_all(&programs).unwrap();
         for (name, text) in [
             ("medley", MEDLEY.replace("BINARY", binary)),
@@ -79,7 +79,7 @@ impl Reader {
         reader
     }
 
-    fn clone(&self) -> PathBuf {
+    fn place(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
@@ -98,7 +98,7 @@ impl Reader {
     /// Types what a page shows; all that is not as it says.
     pub(crate) fn follow(&mut self, page: &Page) -> Vec<String> {
         let mut problems = Vec::new();
-        let mut shell = Shell::start(&self.clone());
+        let mut shell = Shell::start(&self.place());
         for block in &page.blocks {
             for step in &block.steps {
                 let found = match block.how {
@@ -152,9 +152,9 @@ impl Reader {
     /// Starts what goes on, and waits until it has said what is shown.
     fn start(&mut self, step: &Step) -> Option<String> {
         let number = self.background.len();
-        let log = self.clone().join(format!("background-{number}.log"));
+        let log = self.place().join(format!("background-{number}.log"));
         let file = File::create(&log).unwrap();
-        let child = bash(&self.clone())
+        let child = bash(&self.place())
             .args(["-c", &format!("exec {}", step.command)])
             .stdout(file.try_clone().unwrap())
             .stderr(file)
