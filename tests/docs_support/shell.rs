@@ -62,7 +62,7 @@ impl Split<'_> {
                     Some('\n') | None => {}
                     Some(next) => self.push(next),
                 },
-                '$' if self.characters.peek() == Some(&'(') => self.inner(),
+                '$' => self.answer(),
                 ' ' | '\t' => self.end_word(),
                 '<' | '>' => {
                     self.end_word();
@@ -114,16 +114,26 @@ impl Split<'_> {
                         self.push(next);
                     }
                 }
-                '$' if self.characters.peek() == Some(&'(') => self.inner(),
+                '$' => self.answer(),
                 _ => self.push(c),
             }
         }
         self.characters.next();
     }
 
-    /// `$(...)`: commands of their own, whose answer is a word nobody knows.
+    /// `$NAME` and `$(...)`: what they stand for nobody knows.
+    fn answer(&mut self) {
+        if self.characters.next_if_eq(&'(').is_some() {
+            self.inner();
+        } else {
+            let part = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            while self.characters.next_if(part).is_some() {}
+        }
+        self.word.get_or_insert_default().push_str("answer");
+    }
+
+    /// Commands of their own, up to the parenthesis that ends them.
     fn inner(&mut self) {
-        self.characters.next();
         let mut depth = 1;
         let mut text = String::new();
         for c in self.characters.by_ref() {
@@ -138,6 +148,5 @@ impl Split<'_> {
             text.push(c);
         }
         self.found.extend(commands(&text));
-        self.word.get_or_insert_default().push_str("answer");
     }
 }

@@ -147,6 +147,7 @@ fn command_lines_are_taken_apart() {
         ("a > file b", vec![vec!["a", "b"]]),
         ("a \\\n  --b", vec![vec!["a", "--b"]]),
         ("x=$(a b) c", vec![vec!["a", "b"], vec!["x=answer", "c"]]),
+        ("a $B/c \"$D\"", vec![vec!["a", "answer/c", "answer"]]),
         (
             "eval \"$(a b)\"",
             vec![vec!["a", "b"], vec!["eval", "answer"]],
