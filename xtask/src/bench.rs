@@ -17,8 +17,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let build = ["build", "--release", "--package", "medley"];
     shell::run(shell::cargo().args(build))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
-    let binary = shell::root().join(target).join("release/medley");
+    let binary = shell::target().join("release/medley");
     shell::run(
         shell::cargo()
             .args([

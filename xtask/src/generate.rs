@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -25,8 +26,8 @@ pub(crate) struct Arguments {
 
 /// Writes or checks all generated files.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut files = split(&example("manifests", "deploy")?)?;
-    files.extend(split(&example("medley", "reference")?)?);
+    let mut files = split(&example("deploy")?)?;
+    files.extend(split(&example("reference")?)?);
     let mut stale = Vec::new();
     for path in [below(DEPLOY)?, below(REFERENCE)?].concat() {
         if !files.contains_key(&path) {
@@ -61,8 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// What an example prints.
-fn example(package: &str, name: &str) -> anyhow::Result<String> {
-    shell::read(shell::cargo().args(["run", "--quiet", "--package", package, "--example", name]))
+///
+/// It is built as part of the workspace: for its package alone, dependencies would have other features, and
+/// would be built for it alone.
+fn example(name: &str) -> anyhow::Result<String> {
+    shell::run(shell::cargo().args(["build", "--quiet", "--workspace", "--example", name]))?;
+    shell::read(&mut Command::new(shell::target().join("debug/examples").join(name)))
 }
 
 /// The files in a text, by path; each begins with a line that says so, which does not belong to it.

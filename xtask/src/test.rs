@@ -9,7 +9,7 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("bash", "bash"),
     ("c++", "g++"),
     ("chromedriver", "chromium-driver"),
@@ -17,6 +17,7 @@ const PROGRAMS: [(&str, &str); 13] = [
     ("diff", "diffutils"),
     ("docker-registry", "docker-registry"),
     ("git", "git"),
+    ("jq", "jq"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
     ("qemu-img", "qemu-utils"),

@@ -84,8 +84,11 @@ pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lo
     }
     match review::moved(item, live) {
         None => Lock::Free,
-        // Values that are given back may have arrived before their ownership.
-        Some(_) if item.operation == Operation::Restore && given_back(item, live) => Lock::Free,
+        // Values are given back owner by owner, and before their ownership: some may have arrived when
+        // somebody else was faster, or when the operator was stopped.
+        Some(_) if item.operation == Operation::Restore && on_its_way_back(item, live) => {
+            Lock::Free
+        }
         Some(why) => Lock::Stale(why),
     }
 }
@@ -94,6 +97,20 @@ pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lo
 fn given_back(item: &Item, live: Option<&Value>) -> bool {
     live.and_then(|live| values::managed(live, &item.managed_fields).ok())
         .is_some_and(|now| now == plan::wanted_values(item))
+}
+
+/// Whether every managed field is what the plan was made from, or what it is to be given back as.
+fn on_its_way_back(item: &Item, live: Option<&Value>) -> bool {
+    let now = live.and_then(|live| values::managed(live, &item.managed_fields).ok());
+    let (Some(base), Some(now)) = (&item.base, now) else {
+        return false;
+    };
+    let wanted = plan::wanted_values(item);
+    let mut paths = base.keys().chain(wanted.keys()).chain(now.keys());
+    paths.all(|path| {
+        let value = now.get(path);
+        value == base.get(path) || value == wanted.get(path)
+    })
 }
 
 /// Goes on where the plan is.

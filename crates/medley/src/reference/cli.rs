@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 /// Markdown for all commands, in the order of their help.
 pub(super) fn page() -> String {
     let mut page = String::from(
-        "# Command line\n\n<!-- Written by `cargo xtask generate`; edit the help texts in crates/medley instead. -->\n",
+        "# Command line\n\n<!-- Written by `cargo xtask generate`; edit the help texts in crates/medley instead. -->\n<!-- not run, all of the page: examples of the help, which have to be accepted -->\n",
     );
     let mut command = crate::command("medley");
     command.build();

@@ -1,10 +1,11 @@
 //! Going back to what was there before a revision, as a plan like any other.
 
-use api::advisor::{Action, ConsentedTakeover, Impact, Operation, Phase};
+use api::advisor::{Action, ConsentedTakeover, FIELD_MANAGER, Impact, Operation, Phase};
 use serde_json::{Value, json};
 
 use super::World;
 use super::profiles::{config_map, machine_config};
+use crate::decide::{Lock, lock};
 use crate::record::Ending;
 
 /// `third` was there before, with other values; `first` and `second` are ours.
@@ -247,4 +248,32 @@ fn a_revision_that_there_was_not_cannot_be_undone() {
         "Invalid config: spec.rollbackTo: 7 is not in the history; there is 1"
     );
     world.check_rest();
+}
+
+#[test]
+fn a_target_that_is_partly_given_back_is_gone_on_with() {
+    let mut world = completed();
+    world.action(Action::DryRun);
+    undo(&mut world, Some(1));
+    world.run();
+    let mut item = world.item("restore-third");
+    item.managed_fields = vec!["data.interval".to_owned(), "data.mode".to_owned()];
+    let base = [("data.interval", json!(60)), ("data.mode", json!("fast"))];
+    item.base = Some(base.map(|(path, value)| (path.to_owned(), value)).into());
+    item.desired_state = Some(json!({ "data": { "interval": 1 } }));
+    for (data, free) in [
+        (json!({ "interval": 60, "mode": "fast" }), true),
+        // One owner has its field back, the other one does not.
+        (json!({ "interval": 1, "mode": "fast" }), true),
+        (json!({ "interval": 60 }), true),
+        (json!({ "interval": 1 }), true),
+        // Somebody else wants something else.
+        (json!({ "interval": 2, "mode": "fast" }), false),
+        (json!({ "interval": 1, "mode": "slow" }), false),
+    ] {
+        let ours = json!({ "managedFields": [{ "manager": FIELD_MANAGER }] });
+        let live = json!({ "metadata": ours, "data": data });
+        let lock = lock(&item, Some(&live), "steps", false);
+        assert_eq!(lock == Lock::Free, free, "{live}: {lock:?}");
+    }
 }
