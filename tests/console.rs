@@ -1,5 +1,10 @@
 //! The console of `medley up` in Chromium: a plan is reviewed, approved, followed and undone; an image is
 //! imported and pinned; every page can be read in every form.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
 mod binary;
 mod console_browser;
 

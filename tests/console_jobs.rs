@@ -1,5 +1,10 @@
 //! The console of `medley up` in Chromium: CPU models and what would change them, releases, placement, and a
 //! virtual machine that is made for arm64. Every page can be read in every form.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does"
+)]
+
 mod binary;
 mod console_browser;
 #[path = "images_cli_support.rs"]

@@ -1,5 +1,6 @@
 //! A viewer, an editor and an approver see and do exactly what their roles say, and it does not matter how they try:
 //! by the API itself, with the command line, or in the console.
+#![expect(clippy::panic, reason = "a helper of a test may fail as the test does")]
 
 #[path = "roles_people.rs"]
 mod people;

@@ -18,7 +18,7 @@ use super::page::{How, Page, Step};
 const PATIENCE: Duration = Duration::from_mins(3);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Where pages say that the repository is.
-const CLONE: &str = "/home/you/medley";
+const CLONE: &str = "/srv/medley";
 
 /// Medley as it is built for tests; a cluster gets ports of its own, as many run at a time.
 const MEDLEY: &str = r#"#!/bin/bash

@@ -115,19 +115,13 @@ fn build(targets: &[String]) -> anyhow::Result<()> {
     )
 }
 
-/// Where everything is.
-fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
-    shell::root().join(target)
-}
-
 fn program(target: &str) -> PathBuf {
-    folder().join("debug").join(target)
+    shell::target().join("debug").join(target)
 }
 
 /// Runs one target; what was found on the way is kept for the next time.
 fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
-    let place = |what: &str| folder().join("fuzz").join(what).join(target);
+    let place = |what: &str| shell::target().join("fuzz").join(what).join(target);
     let (corpus, seeds, artifacts) = (place("corpus"), place("seeds"), place("artifacts"));
     for folder in [&corpus, &seeds, &artifacts] {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

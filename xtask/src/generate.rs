@@ -67,7 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// would be built for it alone.
 fn example(name: &str) -> anyhow::Result<String> {
     shell::run(shell::cargo().args(["build", "--quiet", "--workspace", "--example", name]))?;
-    shell::read(&mut Command::new(shell::target().join("debug/examples").join(name)))
+    shell::read(&mut Command::new(
+        shell::target().join("debug/examples").join(name),
+    ))
 }
 
 /// The files in a text, by path; each begins with a line that says so, which does not belong to it.

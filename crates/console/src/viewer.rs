@@ -151,7 +151,8 @@ impl Viewer {
 
     /// All objects of a kind.
     pub(crate) async fn all<K: Shown>(&self) -> Objects<K> {
-        self.look(None, || Api::all(self.client.clone())).await
+        // Pages read many kinds at once: what each takes is not to be part of the page.
+        Box::pin(self.look(None, || Api::all(self.client.clone()))).await
     }
 
     /// All objects of a namespace.
@@ -159,10 +160,8 @@ impl Viewer {
     where
         K: Shown + Resource<Scope = NamespaceResourceScope>,
     {
-        self.look(Some(namespace), || {
-            Api::namespaced(self.client.clone(), namespace)
-        })
-        .await
+        let api = || Api::namespaced(self.client.clone(), namespace);
+        Box::pin(self.look(Some(namespace), api)).await
     }
 
     /// All objects, or those of one namespace for who may see no others.

@@ -226,7 +226,7 @@ fn files_are_where_people_look_for_them() {
 
 #[test]
 fn every_dashboard_has_a_name_of_its_own() {
-    let names: std::collections::BTreeSet<_> = DASHBOARDS
+    let names: BTreeSet<_> = DASHBOARDS
         .iter()
         .map(|dashboard| dashboard.config_map("here")["metadata"]["name"].to_string())
         .collect();

@@ -157,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if let Some(keeper) = arguments.metrics.keeper(arguments.address, &client) {
             running.guard_metrics(keeper);
         }
-        let trust = authority.as_ref().or(running.trust()).cloned();
+        let trust = authority.as_ref().or_else(|| running.trust()).cloned();
         if let (Some(reach), Some(trust)) = (&arguments.register, trust) {
             let standard = || Job::STANDARD.to_vec();
             let jobs = arguments.controllers.clone().unwrap_or_else(standard);
@@ -220,7 +220,7 @@ async fn made(
     let namespace = arguments.namespace.clone().unwrap_or_else(own_namespace);
     let authorities = Authorities::open(client.clone(), &namespace, secret, reach.names()).await?;
     Ok(Certificates::Shared {
-        authorities,
+        authorities: Box::new(authorities),
         every: AUTHORITIES,
     })
 }

@@ -47,7 +47,7 @@ pub enum Certificates {
     /// Made here, and signed by authorities that all replicas share; renewed in time.
     Shared {
         /// The authorities.
-        authorities: Authorities,
+        authorities: Box<Authorities>,
         /// How often to look whether anything has to be renewed.
         every: Duration,
     },
@@ -71,7 +71,7 @@ impl Trust {
     /// Ready when somebody else is to be trusted; never if that cannot be.
     pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -209,9 +209,9 @@ pub(crate) enum Renewal {
     },
     /// Certificates of shared authorities.
     Shared {
-        authorities: Authorities,
+        authorities: Box<Authorities>,
         every: Duration,
-        issued: Issued,
+        issued: Box<Issued>,
         trust: watch::Sender<String>,
     },
 }
@@ -242,7 +242,7 @@ impl Tls {
                 (own.pair, Renewal::Never, Some(trust))
             }
             Certificates::Shared { authorities, every } => {
-                let issued = Issued::new(&authorities, Timestamp::now())?;
+                let issued = Box::new(Issued::new(&authorities, Timestamp::now())?);
                 let pair = issued.pair.clone();
                 let (trust, trusted) = watch::channel(authorities.bundle());
                 let renewal = Renewal::Shared {
@@ -323,7 +323,7 @@ impl Renewal {
                 if !issued.is_due(authorities, now) {
                     return Ok(None);
                 }
-                *issued = Issued::new(authorities, now)?;
+                **issued = Issued::new(authorities, now)?;
                 Ok(Some(issued.pair.clone()))
             }
         }

@@ -27,7 +27,7 @@ async fn replica(client: &Client) -> anyhow::Result<(Running, String)> {
     let authorities = Authorities::open(client.clone(), NAMESPACE, SECRET, names).await?;
     let bundle = authorities.bundle();
     let certificates = Certificates::Shared {
-        authorities,
+        authorities: Box::new(authorities),
         every: Duration::from_millis(20),
     };
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

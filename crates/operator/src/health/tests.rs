@@ -137,7 +137,7 @@ async fn metrics_are_for_whom_the_cluster_allows_it() -> anyhow::Result<()> {
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await?;
-        tokens.push(answer.status.unwrap_or_default().token);
+        tokens.push(answer.status.unwrap_or_default().token.unwrap_or_default());
     }
     let role = governance::roles::metrics_reader();
     let name = role.metadata.name.clone().unwrap_or_default();

@@ -111,27 +111,22 @@ impl Authorities {
             (AUTHORITIES.to_owned(), ByteString(json)),
         ]);
         let params = PostParams::default();
-        let written = match found {
+        let written = if let Some(mut secret) = found {
             // The version that was read goes along: whoever was faster is not overwritten.
-            Some(mut secret) => {
-                secret.data = Some(data);
-                self.secrets.replace(&self.name, &params, &secret).await
-            }
-            None => {
-                let secret = Secret {
-                    metadata: ObjectMeta {
-                        name: Some(self.name.clone()),
-                        labels: Some(BTreeMap::from([(
-                            "app.kubernetes.io/part-of".to_owned(),
-                            "medley".to_owned(),
-                        )])),
-                        ..ObjectMeta::default()
-                    },
-                    data: Some(data),
-                    ..Secret::default()
-                };
-                self.secrets.create(&params, &secret).await
-            }
+            secret.data = Some(data);
+            self.secrets.replace(&self.name, &params, &secret).await
+        } else {
+            let part_of = ("app.kubernetes.io/part-of".to_owned(), "medley".to_owned());
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(self.name.clone()),
+                    labels: Some(BTreeMap::from([part_of])),
+                    ..ObjectMeta::default()
+                },
+                data: Some(data),
+                ..Secret::default()
+            };
+            self.secrets.create(&params, &secret).await
         };
         match written {
             Ok(_) => Ok(true),

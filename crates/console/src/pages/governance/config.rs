@@ -43,6 +43,8 @@ impl View {
 pub(super) struct May {
     pub(super) edit: bool,
     pub(super) approve: bool,
+    /// Adopt everything that drifted.
+    pub(super) adopt_all: bool,
 }
 
 /// A field that is not what was applied.
@@ -96,7 +98,6 @@ struct ConfigPage {
     is_running: bool,
     can_plan: bool,
     drift: Vec<DriftView>,
-    can_adopt_all: bool,
     history: Result<Vec<RecordView>, String>,
     rolled_back: Option<i64>,
     may: May,
@@ -141,6 +142,7 @@ pub(super) async fn may(visitor: &Visitor) -> May {
     May {
         edit,
         approve: edit && approve,
+        ..May::default()
     }
 }
 
@@ -188,10 +190,12 @@ pub(super) async fn show(
             None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress)
         ),
         drift: drift(&config, &adopts),
-        can_adopt_all: adopts(None),
         history: history.map(|records| history_views(&records)),
         rolled_back: config.spec.rollback_to,
-        may,
+        may: May {
+            adopt_all: adopts(None),
+            ..may
+        },
         name,
     })
 }

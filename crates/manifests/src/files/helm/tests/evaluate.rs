@@ -115,13 +115,13 @@ fn call(words: &[String], piped: Option<Value>, context: &Value) -> Value {
         ("and", all) => all
             .iter()
             .find(|it| !truth(it))
-            .or(all.last())
+            .or_else(|| all.last())
             .unwrap()
             .clone(),
         ("or", all) => all
             .iter()
             .find(|it| truth(it))
-            .or(all.last())
+            .or_else(|| all.last())
             .unwrap()
             .clone(),
         ("gt", [one, other]) => json!(one.as_i64().unwrap() > other.as_i64().unwrap()),
