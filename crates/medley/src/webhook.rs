@@ -95,6 +95,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         value_name = "NAME",
+        env = "MEDLEY_TLS_SECRET",
         requires = "register",
         conflicts_with = "tls_cert"
     )]
@@ -102,7 +103,12 @@ pub(crate) struct Arguments {
 
     /// The namespace of that Secret.
     /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
-    #[arg(long, value_name = "NAME", requires = "tls_secret")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MEDLEY_NAMESPACE",
+        requires = "tls_secret"
+    )]
     namespace: Option<String>,
 
     /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
