@@ -46,7 +46,6 @@ tours! {
     guides, CLUSTER, [
         "docs/cpu-choice.md",
         "docs/images.md",
-        "docs/golden-images.md",
         "docs/placement.md",
         "docs/fleet.md",
     ];

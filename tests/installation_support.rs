@@ -163,7 +163,8 @@ impl World {
 
     /// Says of the Deployments that their pods run: nobody runs pods here.
     pub(crate) async fn deployed(&self) -> anyhow::Result<()> {
-        for (name, replicas) in [("medley-operator", 2), ("medley-webhook", 1)] {
+        for name in ["medley-operator", "medley-webhook"] {
+            let replicas = 2;
             let status = json!({ "status": {
                 "observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
                 "availableReplicas": replicas, "readyReplicas": replicas,

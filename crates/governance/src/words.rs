@@ -64,7 +64,7 @@ pub const EVENTS: &[Event] = &[
         KIND,
         "the targets are again what was applied",
     ),
-    normal(
+    warning(
         "DriftCorrected",
         KIND,
         "locks are bypassed, and what drifted is applied again",
@@ -313,6 +313,11 @@ const OTHERWISE: &[Reason] = &[
     fine(
         "False",
         "PrerequisitesFailed",
+        "It is another phase: PrerequisiteFailed.",
+    ),
+    fine(
+        "False",
+        "PrerequisiteFailed",
         "It is another phase: PrerequisiteFailed.",
     ),
     fine(

@@ -43,13 +43,13 @@ fn kinds_of_others_are_only_there_when_they_are_asked_for() {
         groups.filter(|it| it.contains("coreos.com")).count()
     };
     assert_eq!(foreign(&Options::default()), 0);
-    // Metrics, and the alerts of all five jobs.
-    assert_eq!(foreign(&everything()), 6);
+    // Metrics of both processes, and the alerts of all five jobs.
+    assert_eq!(foreign(&everything()), 7);
     let few = Options {
         monitoring: true,
         ..Options::default()
     };
-    assert_eq!(foreign(&few), 4);
+    assert_eq!(foreign(&few), 5);
 }
 
 #[test]

@@ -18,6 +18,8 @@ use serde_json::Value;
 
 /// The environment variable that names the file.
 const VARIABLE: &str = "MEDLEY_CONFIG";
+/// What the flag is known by: other commands have a `--config` of their own.
+const ID: &str = "settings_file";
 /// What no file can say.
 const NEVER: [&str; 4] = ["config", "help", "verbose", "version"];
 
@@ -26,7 +28,7 @@ const NEVER: [&str; 4] = ["config", "help", "verbose", "version"];
 pub(crate) struct ConfigArguments {
     /// A file in YAML with values for flags that are not given here or by the environment, by their names:
     /// `controllers: [governance, release]`.
-    #[arg(long, value_name = "FILE", env = VARIABLE)]
+    #[arg(id = ID, long = "config", value_name = "FILE", env = VARIABLE)]
     config: Option<PathBuf>,
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn complete(
     let Some(command) = command.find_subcommand(name) else {
         return Ok(None);
     };
-    let Ok(Some(path)) = given.try_get_one::<PathBuf>("config") else {
+    let Ok(Some(path)) = given.try_get_one::<PathBuf>(ID) else {
         return Ok(None);
     };
     let mut line = line.to_vec();

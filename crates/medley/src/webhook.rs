@@ -103,12 +103,7 @@ pub(crate) struct Arguments {
 
     /// The namespace of that Secret.
     /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MEDLEY_NAMESPACE",
-        requires = "tls_secret"
-    )]
+    #[arg(long, value_name = "NAME", env = "MEDLEY_NAMESPACE")]
     namespace: Option<String>,
 
     /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].

@@ -21,8 +21,8 @@ fn a_transition_is_a_change_of_the_status() {
 
 #[test]
 fn standard_conditions_keep_their_time_while_the_status_is_the_same() {
-    let first = Said::new("Deployed", false, "A", "a").standard(&[], at(10), Some(1));
-    let second = Said::new("Deployed", false, "B", "b").standard(
+    let first = Said::new("Ready", false, "NotFound", "a").standard(&[], at(10), Some(1));
+    let second = Said::new("Ready", false, "NoSource", "b").standard(
         std::slice::from_ref(&first),
         at(20),
         Some(2),
@@ -30,14 +30,14 @@ fn standard_conditions_keep_their_time_while_the_status_is_the_same() {
     assert_eq!(second.last_transition_time, Time(at(10)));
     assert_eq!(
         (second.reason.as_str(), second.observed_generation),
-        ("B", Some(2))
+        ("NoSource", Some(2))
     );
-    let third = Said::new("Deployed", true, "C", "").standard(&[second], at(30), None);
+    let third = Said::new("Ready", true, "Ready", "").standard(&[second], at(30), None);
     assert_eq!(third.last_transition_time, Time(at(30)));
 }
 
 #[test]
 fn messages_have_an_end() {
-    let said = Said::new("a", true, "b", "é".repeat(1_000_000));
+    let said = Said::new("Ready", true, "Ready", "é".repeat(1_000_000));
     assert_eq!(said.message.chars().count(), 2048);
 }

@@ -306,7 +306,7 @@ fn monitoring(facts: &Facts) -> Finding {
     let has = |kinds: &Seen<std::collections::BTreeSet<String>>| {
         let kinds = kinds.as_ref().ok();
         kinds.is_some_and(|it| {
-            it.contains("podmonitors.monitoring.coreos.com")
+            it.contains("servicemonitors.monitoring.coreos.com")
                 && it.contains("prometheusrules.monitoring.coreos.com")
         })
     };

@@ -11,7 +11,7 @@ fn well() -> Facts {
     let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     let kinds = Job::ALL.iter().flat_map(|job| foreign(*job));
     let mut kinds: BTreeSet<String> = kinds.map(|(kind, _)| (*kind).to_owned()).collect();
-    kinds.insert("podmonitors.monitoring.coreos.com".to_owned());
+    kinds.insert("servicemonitors.monitoring.coreos.com".to_owned());
     kinds.insert("prometheusrules.monitoring.coreos.com".to_owned());
     let definitions = manifests::definitions().map(|definition| {
         let name = definition.metadata.name.clone().unwrap();

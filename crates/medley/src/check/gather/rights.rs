@@ -245,7 +245,8 @@ mod tests {
             "poddisruptionbudgets",
             "services",
             "networkpolicies",
-            "podmonitors",
+            "configmaps",
+            "servicemonitors",
             "prometheusrules",
         ];
         let options = Options {
