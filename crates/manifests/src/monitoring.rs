@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::dashboards::{DASHBOARDS, WHEN};
 use crate::entry::{Entry, Fill, Part, When};
+use crate::workloads::HEALTH_PORT;
 use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
 /// All of it, for the jobs that run.
@@ -75,7 +76,9 @@ fn service(namespace: &str) -> Value {
         "spec": {
             "clusterIP": "None",
             "selector": labels(ACCOUNT),
-            "ports": [{ "name": "metrics", "port": 8081, "targetPort": "metrics", "protocol": "TCP" }],
+            "ports": [{
+                "name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics", "protocol": "TCP",
+            }],
         },
     })
 }

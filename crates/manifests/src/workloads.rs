@@ -6,7 +6,7 @@ use crate::entry::{Entry, Fill, Part, When};
 use crate::{ACCOUNT, AUTHORITY, CONSOLE, Job, WEBHOOK, labels};
 
 /// Where health and metrics of the operator are.
-const HEALTH_PORT: u16 = 8081;
+pub(crate) const HEALTH_PORT: u16 = 8081;
 /// Where the console is.
 const CONSOLE_PORT: u16 = 8080;
 /// Where the API server asks.
