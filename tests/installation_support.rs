@@ -134,7 +134,11 @@ impl World {
         let line = arguments
             .iter()
             .map(String::as_str)
-            .filter(|it| !it.starts_with("--register="))
+            .filter(|it| {
+                !["--register=", "--metrics-address="]
+                    .iter()
+                    .any(|own| it.starts_with(own))
+            })
             .chain(own)
             .chain(besides.iter().copied());
         Process::start(Path::new(MEDLEY), line, &folder)
@@ -147,7 +151,15 @@ impl World {
         let besides = ["--address", &address, &register];
         let webhook = self.start("medley-webhook", objects, &besides).await?;
         let address = format!("127.0.0.1:{}", free_port()?);
-        let besides = ["--namespace", NAMESPACE, "--health-address", &address];
+        let metrics = format!("127.0.0.1:{}", free_port()?);
+        let besides = [
+            "--namespace",
+            NAMESPACE,
+            "--health-address",
+            &address,
+            "--metrics-address",
+            &metrics,
+        ];
         let operator = self.start("medley-operator", objects, &besides).await?;
         let running = Running { operator, webhook };
         wait_until("both work", PATIENCE, async || {

@@ -9,9 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use kube::{Client, Config};
 use listener::{Incoming, Limits, text};
 use parking_lot::Mutex;
 use serde_json::Value;
+use testkit::free_port;
 use tokio::net::TcpListener;
 
 use crate::Operator;
@@ -50,12 +52,12 @@ async fn settings_come_from_a_file_and_flags_count_more() {
         output.lines().any(|line| line == "ready").then_some(())
     });
     assert!(crate::lease(&cluster.client(), &namespace).await.is_none());
-    let (code, answer) = operator.get("/loglevel").unwrap();
-    assert_eq!(code, 401, "{answer}");
     assert_eq!(operator.get("/metrics").unwrap().0, 401);
     assert_eq!(operator.get("/livez?verbose").unwrap().0, 200);
 
     // From this machine, no token is asked for.
+    let (code, answer) = operator.get("/loglevel").unwrap();
+    assert_eq!(code, 200, "{answer}");
     assert_eq!(operator.put("/loglevel", "loud=very"), 400);
     assert_eq!(operator.put("/loglevel", "debug"), 200);
     until("it says so, in JSON", || {
@@ -67,6 +69,39 @@ async fn settings_come_from_a_file_and_flags_count_more() {
         });
         changed.next()
     });
+    assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_can_have_a_socket_of_their_own_with_tls() {
+    let cluster = crate::cluster().await;
+    let namespace = cluster.namespace("process").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let arguments = [
+        "--leader-elect=false",
+        "--namespace",
+        &namespace,
+        "--metrics-auth=kubernetes",
+        "--metrics-address",
+        &address,
+    ];
+    let mut operator = Operator::start(&served, "apart", &arguments);
+    operator.is_ready();
+    assert_eq!(operator.get("/metrics").unwrap().0, 404);
+
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    let client = Client::try_from(config).unwrap();
+    let ask = async |path: &str| {
+        let request = Request::get(path).body(Vec::new()).unwrap();
+        match client.request_text(request).await {
+            Err(kube::Error::Api(status)) => status.code,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ask("/metrics").await, 401);
+    assert_eq!(ask("/livez").await, 404);
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
 }
 

@@ -110,24 +110,17 @@ pub fn prometheus_rule(name: &str, namespace: &str, alerts: &[Alert]) -> Value {
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// What tells the operator of Prometheus where the metrics are: at this port of the Service with these
-/// labels, for whoever has a token.
-pub fn service_monitor(
-    name: &str,
-    namespace: &str,
-    labels: &Value,
-    port: &str,
-    scheme: &str,
-) -> Value {
-    let mut endpoint = json!({
+/// labels, by TLS and for whoever has a token.
+pub fn service_monitor(name: &str, namespace: &str, labels: &Value, port: &str) -> Value {
+    let endpoint = json!({
         "port": port,
         "path": "/metrics",
-        "scheme": scheme,
+        "scheme": "https",
         "bearerTokenFile": TOKEN,
+        // Certificates are made by the process itself, or by an authority that only the API server is told
+        // of. Whoever has others says so here.
+        "tlsConfig": { "insecureSkipVerify": true },
     });
-    if scheme == "https" {
-        // The certificate is made for the API server, by an authority that only it is told of.
-        endpoint["tlsConfig"] = json!({ "insecureSkipVerify": true });
-    }
     json!({
         "apiVersion": API_VERSION,
         "kind": "ServiceMonitor",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::dashboards::{DASHBOARDS, WHEN};
 use crate::entry::{Entry, Fill, Part, When};
-use crate::workloads::HEALTH_PORT;
+use crate::workloads::METRICS_PORT;
 use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
 /// All of it, for the jobs that run.
@@ -46,13 +46,13 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
         (
             When::Always,
             "metrics",
-            service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics", "http"),
+            service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics"),
         ),
         // Its Service is the one at which the API server asks.
         (
             checked,
             "metrics",
-            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "webhook", "https"),
+            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "webhook"),
         ),
     ];
     let dashboards = WHEN.into_iter().zip(DASHBOARDS).map(|(when, dashboard)| {
@@ -77,7 +77,7 @@ fn service(namespace: &str) -> Value {
             "clusterIP": "None",
             "selector": labels(ACCOUNT),
             "ports": [{
-                "name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics", "protocol": "TCP",
+                "name": "metrics", "port": METRICS_PORT, "targetPort": "metrics", "protocol": "TCP",
             }],
         },
     })

@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{ACCOUNT, AUTHORITY, CONSOLE, Job, WEBHOOK, labels};
 
-/// Where health and metrics of the operator are.
-pub(crate) const HEALTH_PORT: u16 = 8081;
+/// Where the health of the operator is.
+const HEALTH_PORT: u16 = 8081;
+/// Where its metrics are, by TLS: whoever reads them has a token.
+pub(crate) const METRICS_PORT: u16 = 8443;
 /// Where the console is.
 const CONSOLE_PORT: u16 = 8080;
 /// Where the API server asks.
@@ -36,7 +38,7 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
             Part::Network,
             When::Always,
             FILE,
-            reachable(fill, ACCOUNT, ACCOUNT, HEALTH_PORT),
+            reachable(fill, ACCOUNT, ACCOUNT, METRICS_PORT),
         ),
         entry(
             Part::Network,
@@ -55,7 +57,11 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
 
 /// Of several, one leads and the others wait.
 fn operator(fill: &dyn Fill) -> Value {
-    let mut arguments = vec!["run".to_owned(), format!("--controllers={}", fill.jobs())];
+    let mut arguments = vec![
+        "run".to_owned(),
+        format!("--controllers={}", fill.jobs()),
+        format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
+    ];
     arguments.extend(fill.argument(
         When::Profiles,
         format!("--enable-profile={}", fill.profiles()),
@@ -77,7 +83,10 @@ fn operator(fill: &dyn Fill) -> Value {
     let container = json!({
         "name": "operator",
         "args": arguments,
-        "ports": [{ "name": "metrics", "containerPort": HEALTH_PORT, "protocol": "TCP" }],
+        "ports": [
+            { "name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP" },
+            { "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" },
+        ],
         "livenessProbe": probe("/livez", HEALTH_PORT, "HTTP"),
         "readinessProbe": probe("/readyz", HEALTH_PORT, "HTTP"),
     });
@@ -188,7 +197,8 @@ fn webhook_service(fill: &dyn Fill) -> Value {
 }
 
 /// One port of some pods can be reached, by anybody: the API server and Prometheus may be anywhere. What the
-/// pods reach is left open, for the same reason, and because registries are.
+/// pods reach is left open, for the same reason, and because registries are. A kubelet reaches the pods of its
+/// node whatever policies say, so probes need none.
 fn reachable(fill: &dyn Fill, name: &str, pods: &str, port: u16) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",

@@ -1,10 +1,19 @@
-//! Who is shown the metrics of a process.
+//! Who is shown the metrics of a process, and where.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
+use ::webhook::{Certificates, SelfMade};
+use anyhow::Context as _;
+use chassis::Manager;
 use chassis::access::Keeper;
 use clap::{Args, ValueEnum};
 use kube::Client;
+use listener::Tls;
+use tokio::net::TcpListener;
+
+use crate::host;
+use crate::webhook::RENEWAL;
 
 /// Who is shown metrics.
 #[derive(Debug, Clone, Args)]
@@ -31,5 +40,71 @@ impl MetricsArguments {
             None => !address.ip().is_loopback(),
         };
         is_guarded.then(|| Keeper::new(client.clone()))
+    }
+}
+
+/// Where metrics are shown by TLS.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MetricsAddressArguments {
+    /// Address for /metrics and /loglevel by TLS, so that no token is sent in the clear. They are not at
+    /// --health-address then.
+    /// [default: at --health-address, over plain HTTP]
+    #[arg(long, value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
+    metrics_address: Option<SocketAddr>,
+
+    /// The certificate to serve metrics with, in PEM; read again when it changes.
+    /// [default: one that is made at every start, and that nobody can verify]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_METRICS_TLS_CERT",
+        requires_all = ["metrics_address", "metrics_tls_key"]
+    )]
+    metrics_tls_cert: Option<PathBuf>,
+
+    /// The key of that certificate.
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MEDLEY_METRICS_TLS_KEY",
+        requires = "metrics_tls_cert"
+    )]
+    metrics_tls_key: Option<PathBuf>,
+}
+
+impl MetricsAddressArguments {
+    /// The address, if metrics have one of their own.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
+    /// Listens there, if metrics have an address of their own. The certificate is renewed while the manager
+    /// runs.
+    pub(crate) async fn listen(
+        &self,
+        manager: &Manager,
+    ) -> anyhow::Result<Option<(TcpListener, Tls)>> {
+        let Some(address) = self.metrics_address else {
+            return Ok(None);
+        };
+        let certificates = match (&self.metrics_tls_cert, &self.metrics_tls_key) {
+            (Some(certificate), Some(key)) => Certificates::Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                every: RENEWAL,
+            },
+            _ => {
+                let names = host::server_names(address.ip());
+                Certificates::SelfMade(SelfMade::new(&names)?)
+            }
+        };
+        let (tls, renewing) = ::webhook::tls(certificates)?;
+        let listener = TcpListener::bind(address).await.with_context(|| {
+            format!(
+                "listening on {address} for metrics; choose another with --metrics-address ADDR"
+            )
+        })?;
+        manager.spawn(renewing);
+        Ok(Some((listener, tls)))
     }
 }

@@ -23,7 +23,7 @@ use crate::cluster::ClusterArguments;
 use crate::config_file::ConfigArguments;
 use crate::images::registry::RegistryArguments;
 use crate::logging::LogArguments;
-use crate::metrics::MetricsArguments;
+use crate::metrics::{MetricsAddressArguments, MetricsArguments};
 use crate::otlp::TraceArguments;
 use crate::{console, exit, host, logging, runtime, version};
 
@@ -115,6 +115,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     metrics: MetricsArguments,
 
+    #[command(flatten)]
+    metrics_address: MetricsAddressArguments,
+
     /// Address for the web console. Users sign in with their own tokens; it has no rights of its own.
     /// [default: no console]
     #[arg(long, value_name = "ADDR", env = "MEDLEY_CONSOLE")]
@@ -179,10 +182,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             set: logging::set_level,
         });
         // Not that of the manager: a replica that stands by writes nothing, but it may ask who somebody is.
-        if let Some(keeper) = arguments.metrics.keeper(address, &client) {
+        let shown_at = arguments.metrics_address.address().unwrap_or(address);
+        if let Some(keeper) = arguments.metrics.keeper(shown_at, &client) {
             health = health.guarded(keeper);
         }
-        manager.spawn(health.clone().serve(listener));
+        match arguments.metrics_address.listen(&manager).await? {
+            None => manager.spawn(health.clone().serve(listener)),
+            Some((metrics, tls)) => {
+                manager.spawn(health.clone().serve_apart(listener, metrics, tls));
+            }
+        }
         if let Some(address) = arguments.console {
             let (listener, url) = console::listen(address, "--console").await?;
             let console = Console::new(::console::Options {

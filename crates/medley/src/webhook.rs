@@ -21,7 +21,7 @@ use crate::run::own_namespace;
 use crate::{exit, runtime};
 
 /// How often files of certificates are looked at; whoever renews them does so long before they expire.
-const RENEWAL: Duration = Duration::from_secs(10);
+pub(crate) const RENEWAL: Duration = Duration::from_secs(10);
 /// How often shared authorities are looked at: far more often than one takes to be used.
 const AUTHORITIES: Duration = Duration::from_mins(1);
 

@@ -1,4 +1,4 @@
-//! Whether the process is well, its numbers and how much it says, over plain HTTP.
+//! Whether the process is well, its numbers and how much it says.
 //!
 //! | path | answer |
 //! |---|---|
@@ -6,6 +6,9 @@
 //! | `/readyz` | 200 when everything has been seen that controllers look at; else 503 and what is missing |
 //! | `/metrics` | OpenMetrics text, for whoever may |
 //! | `/loglevel` | how much is logged; `PUT` changes it, from this machine or by whoever may |
+//!
+//! Probes come over plain HTTP and without tokens. Where metrics are for those only who have one, they can be
+//! given a socket of their own, so that no token is sent in the clear.
 
 mod checks;
 #[cfg(test)]
@@ -23,7 +26,7 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
-use listener::{Incoming, Limits, PeerAddress, text};
+use listener::{Incoming, Limits, PeerAddress, Tls, text};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
@@ -71,6 +74,17 @@ pub struct Health {
     log: Option<LogLevel>,
 }
 
+/// What is asked for at a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Door {
+    /// All there is.
+    Everything,
+    /// Probes; and the log level, by whoever is on this machine.
+    Health,
+    /// What takes a token, by TLS.
+    Metrics,
+}
+
 impl Health {
     /// Of a process that starts. Everybody may read its metrics.
     pub fn new(manager: Manager) -> Self {
@@ -101,16 +115,28 @@ impl Health {
         *self.phase.lock() = phase;
     }
 
-    /// Answers on a socket for as long as it runs.
+    /// Answers everything on a socket, for as long as it runs.
     pub async fn serve(self, listener: TcpListener) {
-        let answer = move |request: Request<Incoming>| {
-            let health = self.clone();
-            async move { health.answer(request).await }
-        };
-        listener::serve(listener, None, LIMITS, answer, std::future::pending()).await;
+        self.serve_at(Door::Everything, listener, None).await;
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    /// Answers probes on a socket, and what takes a token on another, by TLS; for as long as it runs.
+    pub async fn serve_apart(self, probes: TcpListener, metrics: TcpListener, tls: Tls) {
+        tokio::join!(
+            self.clone().serve_at(Door::Health, probes, None),
+            self.serve_at(Door::Metrics, metrics, Some(tls)),
+        );
+    }
+
+    async fn serve_at(self, door: Door, listener: TcpListener, tls: Option<Tls>) {
+        let answer = move |request: Request<Incoming>| {
+            let health = self.clone();
+            async move { health.answer(door, request).await }
+        };
+        listener::serve(listener, tls, LIMITS, answer, std::future::pending()).await;
+    }
+
+    async fn answer<B>(&self, door: Door, request: Request<B>) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -129,19 +155,19 @@ impl Health {
             return refusal;
         }
         match path {
+            "/livez" | "/healthz" | "/readyz" if door == Door::Metrics => nothing(door),
             "/livez" | "/healthz" => checks::answer(&request, "livez", &self.alive()),
             "/readyz" => checks::answer(&request, "readyz", &self.ready()),
+            METRICS if door == Door::Health => nothing(door),
             METRICS => match self.refusal(&request, "get", METRICS).await {
                 Some(refusal) => refusal,
                 None => told(self.manager.metrics()),
             },
-            LOG_LEVEL if changes => self.change_log_level(request).await,
-            LOG_LEVEL => match (self.refusal(&request, "get", LOG_LEVEL).await, self.log) {
-                (Some(refusal), _) => refusal,
-                (None, Some(log)) => text(StatusCode::OK, (log.get)() + "\n"),
-                (None, None) => nothing(),
+            LOG_LEVEL => match self.log {
+                Some(log) => self.log_level(door, log, request).await,
+                None => nothing(door),
             },
-            _ => nothing(),
+            _ => nothing(door),
         }
     }
 
@@ -191,24 +217,34 @@ impl Health {
         Some(refusal.map(|message| Full::new(message.into())))
     }
 
-    /// Logs more or less. Whoever is on this machine may do worse than that; nobody else may unless the
-    /// cluster says so.
-    async fn change_log_level<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    /// Says how much is logged, or logs more or less. Whoever is on this machine may do worse than that;
+    /// nobody else may unless the cluster says so, and tokens are taken where nobody else reads them.
+    async fn log_level<B>(
+        &self,
+        door: Door,
+        log: LogLevel,
+        request: Request<B>,
+    ) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Some(log) = self.log else {
-            return nothing();
-        };
+        let changes = request.method() == Method::PUT;
         let peer = request.extensions().get::<PeerAddress>();
-        if !peer.is_some_and(|PeerAddress(address)| address.ip().to_canonical().is_loopback()) {
-            if self.keeper.is_none() {
+        let is_here =
+            peer.is_some_and(|PeerAddress(address)| address.ip().to_canonical().is_loopback());
+        let only_here = door == Door::Health || (changes && self.keeper.is_none());
+        if !is_here {
+            if only_here {
                 return text(StatusCode::FORBIDDEN, "from this machine only\n");
             }
-            if let Some(refusal) = self.refusal(&request, "put", LOG_LEVEL).await {
+            let verb = if changes { "put" } else { "get" };
+            if let Some(refusal) = self.refusal(&request, verb, LOG_LEVEL).await {
                 return refusal;
             }
+        }
+        if !changes {
+            return text(StatusCode::OK, (log.get)() + "\n");
         }
         let body = Limited::new(request.into_body(), LONGEST_LEVEL).collect();
         let body = match tokio::time::timeout(listener::PATIENCE, body).await {
@@ -226,11 +262,13 @@ impl Health {
     }
 }
 
-fn nothing() -> Response<Full<Bytes>> {
-    text(
-        StatusCode::NOT_FOUND,
-        "there are /livez, /readyz, /healthz, /metrics and /loglevel\n",
-    )
+fn nothing(door: Door) -> Response<Full<Bytes>> {
+    let there = match door {
+        Door::Everything => "there are /livez, /readyz, /healthz, /metrics and /loglevel\n",
+        Door::Health => "there are /livez, /readyz, /healthz and /loglevel\n",
+        Door::Metrics => "there are /metrics and /loglevel\n",
+    };
+    text(StatusCode::NOT_FOUND, there)
 }
 
 /// Shows metrics on a socket for as long as it runs: for programs that have nothing else to show.

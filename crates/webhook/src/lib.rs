@@ -117,6 +117,22 @@ pub fn metrics() -> Vec<Described> {
     placement::described()
 }
 
+/// TLS settings for a socket that has nothing to do with checks, and what renews them for as long as it is
+/// polled.
+pub fn tls(
+    certificates: Certificates,
+) -> Result<(listener::Tls, impl Future<Output = ()> + Send + 'static), Error> {
+    let (tls, renewal, _) = Tls::load(certificates)?;
+    let renewing = {
+        let tls = tls.clone();
+        async move {
+            let (_never, stopping) = watch::channel(false);
+            tls.follow(renewal, stopping).await;
+        }
+    };
+    Ok((Box::new(move || tls.current()), renewing))
+}
+
 /// Answers reviews on a socket.
 pub async fn serve(
     client: Client,

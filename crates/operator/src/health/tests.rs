@@ -17,12 +17,12 @@ use serde_json::json;
 use testkit::TestCluster;
 use tokio::time::Instant;
 
-use super::{Health, LogLevel, Phase};
+use super::{Door, Health, LogLevel, Phase};
 
 async fn send(health: &Health, method: Method, path: &str, body: &'static str) -> Response<Bytes> {
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Full::new(Bytes::from_static(body.as_bytes())));
-    whole(health.answer(request.unwrap()).await).await
+    whole(health.answer(Door::Everything, request.unwrap()).await).await
 }
 
 async fn whole(answer: Response<Full<Bytes>>) -> Response<Bytes> {
@@ -105,7 +105,66 @@ async fn with_token(health: &Health, method: Method, path: &str, token: &str) ->
         .unwrap();
     let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
     request.extensions_mut().insert(PeerAddress(peer));
-    whole(health.answer(request).await).await.status()
+    whole(health.answer(Door::Everything, request).await)
+        .await
+        .status()
+}
+
+#[tokio::test]
+async fn tokens_are_taken_by_tls_alone_where_metrics_have_a_socket_of_their_own()
+-> anyhow::Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let health = Health::new(Manager::new(cluster.client()))
+        .guarded(Keeper::new(cluster.client()))
+        .with_log_level(LogLevel {
+            get: || "warn".to_owned(),
+            set: |_| Ok(()),
+        });
+    let ask = async |door, method: Method, path: &str| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request
+            .header("authorization", "Bearer anything")
+            .body(Full::new(Bytes::new()))
+            .unwrap();
+        health.answer(door, request).await.status()
+    };
+    for (door, method, path, code) in [
+        (Door::Health, Method::GET, "/livez", StatusCode::OK),
+        (Door::Health, Method::GET, "/metrics", StatusCode::NOT_FOUND),
+        (
+            Door::Health,
+            Method::GET,
+            "/loglevel",
+            StatusCode::FORBIDDEN,
+        ),
+        (
+            Door::Health,
+            Method::PUT,
+            "/loglevel",
+            StatusCode::FORBIDDEN,
+        ),
+        (Door::Metrics, Method::GET, "/livez", StatusCode::NOT_FOUND),
+        (Door::Metrics, Method::GET, "/readyz", StatusCode::NOT_FOUND),
+        (
+            Door::Metrics,
+            Method::GET,
+            "/metrics",
+            StatusCode::UNAUTHORIZED,
+        ),
+        (
+            Door::Metrics,
+            Method::PUT,
+            "/loglevel",
+            StatusCode::UNAUTHORIZED,
+        ),
+    ] {
+        assert_eq!(
+            ask(door, method.clone(), path).await,
+            code,
+            "{door:?} {method} {path}"
+        );
+    }
+    Ok(())
 }
 
 static CHANGED: AtomicBool = AtomicBool::new(false);
@@ -177,7 +236,9 @@ async fn metrics_are_for_whom_the_cluster_allows_it() -> anyhow::Result<()> {
         let mut request = request.unwrap();
         let peer: SocketAddr = "[::ffff:127.0.0.1]:1".parse().unwrap();
         request.extensions_mut().insert(PeerAddress(peer));
-        whole(health.answer(request).await).await.status()
+        whole(health.answer(Door::Everything, request).await)
+            .await
+            .status()
     };
     assert_eq!(from_here("loud").await, StatusCode::BAD_REQUEST);
     assert!(!CHANGED.load(Ordering::SeqCst));
