@@ -20,7 +20,7 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
     let mut version = Object::new("ClusterVersion", "version", state(&report));
     version.reason = Some(control.assessment.word().to_owned());
     version.since = control.completed.or(control.started);
-    version.message = Some(format!("to {}", control.target.text));
+    version.message = Some(control.target.text.clone());
     let conditions = read.version.status.iter().flat_map(|it| &it.conditions);
     version.conditions = conditions.map(Condition::of_openshift).collect();
     let mut objects = vec![version];
