@@ -180,34 +180,71 @@ fn keeps_away(taint: &Value) -> bool {
 }
 
 /// The nodes of a cluster, by what they offer.
+///
+/// Everything is asked of it for every pod that is made, and nodes are many: what nodes of a place have in
+/// common is kept beside them, so that only selectors have to look at one node after the other.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cluster {
+    /// Where each node is.
+    nodes: BTreeMap<String, Place>,
+    places: BTreeMap<Place, Kin>,
+}
+
+/// The nodes of a place.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Kin {
     nodes: BTreeMap<String, Node>,
-    /// Names of nodes by place.
-    places: BTreeMap<Place, BTreeSet<String>>,
+    /// How many have each runtime.
+    runtimes: BTreeMap<Runtime, usize>,
+    /// The taints there are, by how they are written, and how many nodes have each.
+    taints: BTreeMap<String, (Value, usize)>,
+}
+
+impl Kin {
+    fn add(&mut self, node: Node) {
+        *self.runtimes.entry(node.runtime).or_default() += 1;
+        for taint in &node.taints {
+            let there = self.taints.entry(taint.to_string());
+            there.or_insert_with(|| (taint.clone(), 0)).1 += 1;
+        }
+        self.nodes.insert(node.name().to_owned(), node);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(gone) = self.nodes.remove(name) else {
+            return;
+        };
+        if let Some(left) = self.runtimes.get_mut(&gone.runtime) {
+            *left -= 1;
+        }
+        self.runtimes.retain(|_, left| *left > 0);
+        for taint in &gone.taints {
+            if let Some((_, left)) = self.taints.get_mut(&taint.to_string()) {
+                *left -= 1;
+            }
+        }
+        self.taints.retain(|_, (_, left)| *left > 0);
+    }
 }
 
 impl Cluster {
     /// Takes in a node, or what became of it.
     pub fn upsert(&mut self, node: Node) {
-        let name = node.name().to_owned();
-        self.remove(&name);
-        self.places
-            .entry(node.place.clone())
-            .or_default()
-            .insert(name.clone());
-        self.nodes.insert(name, node);
+        self.remove(node.name());
+        self.nodes
+            .insert(node.name().to_owned(), node.place.clone());
+        self.places.entry(node.place.clone()).or_default().add(node);
     }
 
     /// Forgets a node.
     pub fn remove(&mut self, name: &str) {
-        let Some(gone) = self.nodes.remove(name) else {
+        let Some(place) = self.nodes.remove(name) else {
             return;
         };
-        if let Some(names) = self.places.get_mut(&gone.place) {
-            names.remove(name);
-            if names.is_empty() {
-                self.places.remove(&gone.place);
+        if let Some(kin) = self.places.get_mut(&place) {
+            kin.remove(name);
+            if kin.nodes.is_empty() {
+                self.places.remove(&place);
             }
         }
     }
@@ -226,28 +263,36 @@ impl Cluster {
     pub fn places(&self) -> impl Iterator<Item = (&Place, usize)> {
         self.places
             .iter()
-            .map(|(place, names)| (place, names.len()))
+            .map(|(place, kin)| (place, kin.nodes.len()))
     }
 
     /// The nodes of a place.
     pub fn nodes_of(&self, place: &Place) -> impl Iterator<Item = &Node> {
-        let names = self.places.get(place).into_iter().flatten();
-        names.filter_map(|name| self.nodes.get(name))
+        let kin = self.places.get(place).into_iter();
+        kin.flat_map(|kin| kin.nodes.values())
     }
 
     /// A node.
     pub fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.get(name)
+        self.places.get(self.nodes.get(name)?)?.nodes.get(name)
     }
 
     /// All nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.values()
+        let places = self.nodes.iter();
+        places.filter_map(|(name, place)| self.places.get(place)?.nodes.get(name))
     }
 
     /// The runtimes of the nodes of a place.
     pub(crate) fn runtimes_of(&self, place: &Place) -> BTreeSet<Runtime> {
-        self.nodes_of(place).map(|node| node.runtime).collect()
+        let kin = self.places.get(place).into_iter();
+        kin.flat_map(|kin| kin.runtimes.keys().copied()).collect()
+    }
+
+    /// The taints of the nodes of a place, each once.
+    pub(crate) fn taints_of(&self, place: &Place) -> impl Iterator<Item = &Value> {
+        let kin = self.places.get(place).into_iter();
+        kin.flat_map(|kin| kin.taints.values().map(|(taint, _)| taint))
     }
 }
 

@@ -5,10 +5,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use machinery::node_affinity::{RequiredNodeAffinity, tolerates, untolerated_taint};
+use machinery::node_affinity::{RequiredNodeAffinity, tolerates};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Node};
+use crate::cluster::{Cluster, Node, Place};
 use crate::fit::{Condition, Demand, Product};
 use crate::images::{Knowledge, Used, images};
 use crate::names;
@@ -144,10 +144,20 @@ struct Ground<'c> {
     os: String,
     /// How labels say it. Never empty.
     products: Vec<Product>,
-    /// The nodes that there are.
-    nodes: Vec<&'c Node>,
+    cluster: &'c Cluster,
+    /// Where the nodes are that run them.
+    places: Vec<&'c Place>,
     /// Whether one of them takes the pod.
     is_open: bool,
+}
+
+impl<'c> Ground<'c> {
+    /// The nodes that there are.
+    fn nodes(&self) -> impl Iterator<Item = &'c Node> {
+        let cluster = self.cluster;
+        let places = self.places.iter();
+        places.flat_map(|place| cluster.nodes_of(place))
+    }
 }
 
 /// Classes under which nodes take a pod that has another or none, and how many.
@@ -161,8 +171,8 @@ pub(crate) fn classes_that_fit(
     let asked = Asked::new(spec, settings);
     let fitting = classes.values().filter_map(|class| {
         let ground = asked.ground(demand, cluster, Some(class))?;
-        let taking = |node: &&&Node| asked.takes(node, Some(class)).is_ok();
-        let nodes = ground.nodes.iter().filter(taking).count();
+        let taking = |node: &&Node| asked.takes(node, Some(class)).is_ok();
+        let nodes = ground.nodes().filter(taking).count();
         (nodes > 0).then(|| (class.name.clone(), nodes))
     });
     fitting.collect()
@@ -232,14 +242,15 @@ impl<'a> Asked<'a> {
             if products.is_empty() {
                 continue;
             }
-            let nodes = fitting(&os, demand, cluster, class);
-            let is_open = nodes.iter().any(|node| self.takes(node, class).is_ok());
-            let ground = Ground {
+            let mut ground = Ground {
+                places: fitting(&os, demand, cluster, class),
                 os,
                 products,
-                nodes,
-                is_open,
+                cluster,
+                is_open: false,
             };
+            let is_open = ground.nodes().any(|node| self.takes(node, class).is_ok());
+            ground.is_open = is_open;
             if is_open {
                 return Some(ground);
             }
@@ -272,18 +283,12 @@ impl<'a> Asked<'a> {
         if !selected || !self.affinity.matches(node.object()).unwrap_or(false) {
             return Err(KeptAway::Selectors);
         }
-        let mut tolerations = self.tolerations.clone();
-        tolerations.extend(
-            class
-                .into_iter()
-                .flat_map(|class| class.tolerations.clone()),
-        );
-        tolerations.extend(
-            node.taints()
-                .iter()
-                .filter_map(|taint| self.toleration(taint)),
-        );
-        match untolerated_taint(node.taints(), &tolerations, &[]) {
+        let tolerated = |taint: &&Value| {
+            tolerates(&self.tolerations, taint)
+                || class.is_some_and(|class| tolerates(&class.tolerations, taint))
+                || self.toleration(taint).is_some()
+        };
+        match node.taints().iter().find(|taint| !tolerated(taint)) {
             None => Ok(()),
             Some(taint) => Err(KeptAway::Taint(taint.clone())),
         }
@@ -329,7 +334,8 @@ impl<'a> Asked<'a> {
     /// Tolerations for taints of nodes where the images run.
     fn missing_tolerations(&self, ground: &Ground<'_>) -> Vec<Value> {
         let mut missing: Vec<Value> = Vec::new();
-        let taints = ground.nodes.iter().flat_map(|node| node.taints());
+        let places = ground.places.iter();
+        let taints = places.flat_map(|place| ground.cluster.taints_of(place));
         for taint in taints.filter(|taint| !tolerates(&self.tolerations, taint)) {
             match self.toleration(taint) {
                 Some(toleration) if !missing.contains(&toleration) => missing.push(toleration),
@@ -343,7 +349,7 @@ impl<'a> Asked<'a> {
     fn shortfall(&self, ground: &Ground<'_>, class: Option<&RuntimeClass>) -> Shortfall {
         let os = ground.os.clone();
         let (mut by_selectors, mut by_taints) = (0, BTreeMap::<String, usize>::new());
-        for node in &ground.nodes {
+        for node in ground.nodes() {
             match self.takes(node, class) {
                 Ok(()) => {}
                 Err(KeptAway::Selectors) => by_selectors += 1,
@@ -370,20 +376,19 @@ enum KeptAway {
     Taint(Value),
 }
 
-/// Nodes of the cluster that run the images.
+/// Where nodes of the cluster run the images.
 fn fitting<'c>(
     os: &str,
     demand: &Demand,
     cluster: &'c Cluster,
     class: Option<&RuntimeClass>,
-) -> Vec<&'c Node> {
+) -> Vec<&'c Place> {
     let overridden = class.is_some_and(|class| class.platform.is_some());
     cluster
         .places()
         .map(|(place, _)| place)
         .filter(|place| overridden || place.os == os)
         .filter(|place| demand.runs_at(place, cluster, class))
-        .flat_map(|place| cluster.nodes_of(place))
         .collect()
 }
 

@@ -93,3 +93,36 @@ fn nodes_come_change_and_go() {
     nodes.remove("node-0");
     assert_eq!(nodes, Cluster::default());
 }
+
+/// A node with a taint and a runtime.
+fn tainted(name: &str, taint: &str, runtime: &str) -> Node {
+    let mut read = node(name, "linux/amd64");
+    read["spec"] = json!({ "taints": [{ "key": taint, "effect": "NoSchedule" }] });
+    read["status"]["nodeInfo"]["containerRuntimeVersion"] = json!(runtime);
+    Node::read(&read)
+}
+
+#[test]
+fn what_nodes_of_a_place_have_in_common_comes_and_goes_with_them() {
+    let crio = tainted("b", "gpu", "cri-o://1.34.0");
+    let place = crio.place.clone();
+    let mut cluster: Cluster = [tainted("a", "gpu", "containerd://2.1.4"), crio]
+        .into_iter()
+        .collect();
+    let taints = |cluster: &Cluster| -> Vec<Value> {
+        let taints = cluster.taints_of(&place);
+        taints.map(|taint| taint["key"].clone()).collect()
+    };
+    assert_eq!(taints(&cluster), ["gpu"], "each is told once");
+    let both = [Runtime::Containerd, Runtime::CriO];
+    assert_eq!(cluster.runtimes_of(&place), both.into());
+
+    cluster.upsert(tainted("b", "storage", "containerd://2.1.4"));
+    assert_eq!(taints(&cluster), ["gpu", "storage"]);
+    assert_eq!(cluster.runtimes_of(&place), [Runtime::Containerd].into());
+    cluster.remove("a");
+    let alone: Cluster = [tainted("b", "storage", "containerd://2.1.4")]
+        .into_iter()
+        .collect();
+    assert_eq!(cluster, alone, "nothing is left of it");
+}
