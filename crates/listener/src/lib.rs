@@ -209,17 +209,21 @@ async fn converse<A, F, B>(
         }
     };
     tokio::pin!(conversation);
-    let enough = async {
-        tokio::select! {
-            () = self::stopped(&mut stopped) => {}
-            () = silent => {}
-        }
-    };
     let outcome = tokio::select! {
         outcome = conversation.as_mut() => outcome,
-        () = enough => {
+        () = self::stopped(&mut stopped) => {
             conversation.as_mut().graceful_shutdown();
             conversation.await
+        }
+        () = silent => {
+            conversation.as_mut().graceful_shutdown();
+            match tokio::time::timeout(patience, conversation.as_mut()).await {
+                Ok(outcome) => outcome,
+                // It asked in the last moment.
+                Err(_) if asked.load(Ordering::Relaxed) => conversation.await,
+                // HTTP/2 would wait for an answer to the farewell for most of a minute.
+                Err(_) => return,
+            }
         }
     };
     if let Err(error) = outcome {
