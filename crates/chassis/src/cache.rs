@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::Key;
 pub use index::Index;
+use reflect::Selection;
 use state::State;
 
 /// A kind that can be cached.
@@ -101,8 +102,11 @@ impl<K: Kind> Cache<K> {
         api: Api<K>,
         name: &str,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let fields = Some(format!("metadata.name={name}"));
-        Self::follow_selected(api, fields, |object| {
+        let selection = Selection {
+            fields: Some(format!("metadata.name={name}")),
+            ..Selection::default()
+        };
+        Self::follow_selected(api, selection, |object| {
             object.meta_mut().managed_fields = None;
         })
     }
@@ -112,9 +116,26 @@ impl<K: Kind> Cache<K> {
         api: Api<K>,
         fields: &str,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        Self::follow_selected(api, Some(fields.to_owned()), |object| {
+        let selection = Selection {
+            fields: Some(fields.to_owned()),
+            ..Selection::default()
+        };
+        Self::follow_selected(api, selection, |object| {
             object.meta_mut().managed_fields = None;
         })
+    }
+
+    /// The same for the objects that a label selector selects, with a say in what is kept of them.
+    pub fn follow_labelled(
+        api: Api<K>,
+        labels: &str,
+        trim: impl Fn(&mut K) + Send + Sync + 'static,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let selection = Selection {
+            labels: Some(labels.to_owned()),
+            ..Selection::default()
+        };
+        Self::follow_selected(api, selection, trim)
     }
 
     /// The same, with a say in what is kept of an object.
@@ -122,12 +143,12 @@ impl<K: Kind> Cache<K> {
         api: Api<K>,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        Self::follow_selected(api, None, trim)
+        Self::follow_selected(api, Selection::default(), trim)
     }
 
     fn follow_selected(
         api: Api<K>,
-        fields: Option<String>,
+        selection: Selection,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let cache = Self {
@@ -136,7 +157,7 @@ impl<K: Kind> Cache<K> {
                 progress: watch::Sender::new(Progress::default()),
             }),
         };
-        let running = reflect::run(cache.clone(), api, fields, trim);
+        let running = reflect::run(cache.clone(), api, selection, trim);
         (cache, running)
     }
 

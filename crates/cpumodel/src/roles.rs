@@ -29,7 +29,7 @@ pub fn operator_rules() -> Vec<PolicyRule> {
         // An instance that was handed over while nobody checked is written once more, to be checked.
         rule(kubevirt::GROUP, &[INSTANCES], &and_read(&["patch"])),
         // A launcher that no node can run goes, for another one to come.
-        rule("", &["pods"], &["list", "delete"]),
+        rule("", &["pods"], &["list", "watch", "delete"]),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
     ]);
     rules

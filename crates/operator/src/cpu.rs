@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kubevirt::{VirtualMachineInstance, labels, phases};
-use chassis::{Cache, Error, Events, Foreign, Key, Manager, Next, Queue, Reconcile};
+use chassis::{Cache, Error, Events, Foreign, Index, Key, Manager, Next, Queue, Reconcile};
 use cpumodel::instance::{is_ours, recorded};
 use cpumodel::launcher;
 use cpumodel::names::HOST_MODEL;
@@ -28,10 +28,9 @@ use cpumodel::report::notices;
 use cpumodel::{Machine, Policy, Review, Running, Survey, review};
 use cpuwatch::{News, Watch};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 use tracing::info;
 
 use ledger::{Before, Ledger};
@@ -78,11 +77,17 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let (registration, following) = Cache::follow_named(registrations, api::cpu::WEBHOOK);
     manager.spawn(following);
     registration.synced().await;
+    let pods = Api::all(client.clone());
+    let (launchers, following) = Cache::follow_labelled(pods, labels::CREATED_BY, trim_launcher);
+    manager.spawn(following);
+    launchers.synced().await;
     let job = CpuModels {
         client,
         foreign: manager.foreign().clone(),
         watch,
         instances: manager.cache_with(trim),
+        launchers_of: launchers.index(created_by),
+        launchers,
         definitions: manager.cache(),
         registration,
         ledger: Ledger::default(),
@@ -138,6 +143,19 @@ fn subscribe(job: &CpuModels) {
         }
     });
     let to = job.queue.clone();
+    job.launchers.on_change(move |change| {
+        let said = |side: &Option<Arc<Pod>>| {
+            let pod = side.as_ref()?;
+            let leaves = pod.metadata.deletion_timestamp.is_some();
+            Some((pod.spec.clone(), leaves))
+        };
+        if said(&change.old) != said(&change.new)
+            && let Some(instance) = change.object().and_then(|pod| instance_of(pod))
+        {
+            to.add(Work::Instance(instance));
+        }
+    });
+    let to = job.queue.clone();
     job.registration
         .on_change(move |_| to.add(Work::Everything));
     let to = job.queue.clone();
@@ -165,11 +183,42 @@ fn trim(instance: &mut VirtualMachineInstance) {
     }
 }
 
+/// Keeps of a launcher whose it is, where it runs and what it asks for: there are as many as instances.
+fn trim_launcher(pod: &mut Pod) {
+    pod.metadata.managed_fields = None;
+    pod.metadata.annotations = None;
+    pod.status = None;
+    if let Some(spec) = &mut pod.spec {
+        *spec = PodSpec {
+            node_name: spec.node_name.take(),
+            node_selector: spec.node_selector.take(),
+            ..PodSpec::default()
+        };
+    }
+}
+
+/// The uid of the instance that a launcher is for.
+fn created_by(pod: &Pod) -> Vec<String> {
+    let uid = pod.labels().get(labels::CREATED_BY);
+    uid.into_iter().cloned().collect()
+}
+
+/// The instance that a launcher is for.
+fn instance_of(pod: &Pod) -> Option<Key> {
+    let kind = VirtualMachineInstance::kind(&());
+    let mut owners = pod.owner_references().iter();
+    let owner = owners.find(|owner| owner.kind == kind)?;
+    Some(Key::new(&pod.namespace().unwrap_or_default(), &owner.name))
+}
+
 struct CpuModels {
     client: Client,
     foreign: Foreign,
     watch: Watch,
     instances: Cache<VirtualMachineInstance>,
+    launchers: Cache<Pod>,
+    /// By the uid of their instance.
+    launchers_of: Index<Pod>,
     definitions: Cache<CustomResourceDefinition>,
     registration: Cache<MutatingWebhookConfiguration>,
     ledger: Ledger,
@@ -207,7 +256,7 @@ impl CpuModels {
             return self.repair(key, &instance).await;
         };
         let carried = match model {
-            HOST_MODEL => self.carried(&instance).await?,
+            HOST_MODEL => self.carried(&instance),
             _ => BTreeMap::new(),
         };
         let settings = self.watch.settings();
@@ -274,29 +323,22 @@ impl CpuModels {
     }
 
     /// What the pod of a machine asks for because it migrated before, with the model of its first host.
-    async fn carried(
-        &self,
-        instance: &VirtualMachineInstance,
-    ) -> Result<BTreeMap<String, String>, Error> {
+    fn carried(&self, instance: &VirtualMachineInstance) -> BTreeMap<String, String> {
         let node = instance.node_name();
-        let pods = self.pods(instance).await?.into_iter();
-        let specs = pods.filter_map(|pod| pod.spec);
+        let pods = self.pods(instance);
+        let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
         let mut here = specs.filter(|spec| spec.node_name.as_deref() == node);
-        let selector = here.next().and_then(|spec| spec.node_selector);
-        Ok(launcher::carried(&selector.unwrap_or_default()))
+        let selector = here.next().and_then(|spec| spec.node_selector.clone());
+        launcher::carried(&selector.unwrap_or_default())
     }
 
     /// The pods of an instance.
-    async fn pods(&self, instance: &VirtualMachineInstance) -> Result<Vec<Pod>, Error> {
-        let key = Key::of(&instance.metadata);
+    fn pods(&self, instance: &VirtualMachineInstance) -> Vec<Arc<Pod>> {
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        let params = ListParams::default().labels(&format!("{}={uid}", labels::CREATED_BY));
-        let found = api.list(&params).await;
-        let found = found.map_err(Error::api(format!(
-            "listing the pods of VirtualMachineInstance {key}"
-        )))?;
-        Ok(found.items)
+        let mut pods = self.launchers_of.find(uid);
+        // Labels are anybody's to write: those of another namespace are not its own.
+        pods.retain(|pod| pod.metadata.namespace == instance.metadata.namespace);
+        pods
     }
 }
 

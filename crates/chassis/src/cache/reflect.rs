@@ -18,20 +18,28 @@ const WATCH: u32 = 290;
 /// The first wait after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// Runs until dropped. `fields` selects what is followed; everything, if there are none.
+/// What of a kind is followed; everything by default.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selection {
+    /// A field selector.
+    pub(super) fields: Option<String>,
+    /// A label selector.
+    pub(super) labels: Option<String>,
+}
+
+/// Runs until dropped.
 pub(super) async fn run<K: Kind>(
     cache: Cache<K>,
     api: Api<K>,
-    fields: Option<String>,
+    selection: Selection,
     trim: impl Fn(&mut K),
 ) {
-    let fields = fields.as_deref();
     let mut wait = RETRY.0;
     let mut from: Option<u64> = None;
     loop {
         let result = match from {
-            Some(at) => watch(&cache, (&api, fields), at, &trim, &mut wait).await,
-            None => list(&cache, (&api, fields), &trim).await,
+            Some(at) => watch(&cache, (&api, &selection), at, &trim, &mut wait).await,
+            None => list(&cache, (&api, &selection), &trim).await,
         };
         match result {
             Ok(at) => {
@@ -73,11 +81,12 @@ pub(super) async fn run<K: Kind>(
 /// Lists everything; the revision it was listed at.
 async fn list<K: Kind>(
     cache: &Cache<K>,
-    (api, fields): (&Api<K>, Option<&str>),
+    (api, selection): (&Api<K>, &Selection),
     trim: &impl Fn(&mut K),
 ) -> Result<u64, kube::Error> {
     let mut params = ListParams {
-        field_selector: fields.map(str::to_owned),
+        field_selector: selection.fields.clone(),
+        label_selector: selection.labels.clone(),
         ..ListParams::default().limit(PAGE)
     };
     let mut objects = Vec::new();
@@ -103,13 +112,14 @@ async fn list<K: Kind>(
 /// Follows changes until the server ends the watch; the revision it got to.
 async fn watch<K: Kind>(
     cache: &Cache<K>,
-    (api, fields): (&Api<K>, Option<&str>),
+    (api, selection): (&Api<K>, &Selection),
     from: u64,
     trim: &impl Fn(&mut K),
     wait: &mut Duration,
 ) -> Result<u64, kube::Error> {
     let params = WatchParams {
-        field_selector: fields.map(str::to_owned),
+        field_selector: selection.fields.clone(),
+        label_selector: selection.labels.clone(),
         ..WatchParams::default().timeout(WATCH)
     };
     let mut events = api.watch(&params, &from.to_string()).await?.boxed();

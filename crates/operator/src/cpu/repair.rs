@@ -91,7 +91,7 @@ impl CpuModels {
         wrong: impl Fn(&Pod) -> bool,
     ) -> Result<(), Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        let pods = self.pods(instance).await?.into_iter();
+        let pods = self.pods(instance).into_iter();
         for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none() && wrong(pod)) {
             let name = pod.name_any();
             let params = DeleteParams {
