@@ -49,33 +49,40 @@ pub(crate) struct MetricsAddressArguments {
     /// Address for /metrics and /loglevel by TLS, so that no token is sent in the clear. They are not at
     /// --health-address then.
     /// [default: at --health-address, over plain HTTP]
-    #[arg(long, value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
-    metrics_address: Option<SocketAddr>,
+    #[arg(
+        id = "metrics_address",
+        long = "metrics-address",
+        value_name = "ADDR",
+        env = "MEDLEY_METRICS_ADDRESS"
+    )]
+    address: Option<SocketAddr>,
 
     /// The certificate to serve metrics with, in PEM; read again when it changes.
     /// [default: one that is made at every start, and that nobody can verify]
     #[arg(
-        long,
+        id = "metrics_tls_cert",
+        long = "metrics-tls-cert",
         value_name = "PATH",
         env = "MEDLEY_METRICS_TLS_CERT",
         requires_all = ["metrics_address", "metrics_tls_key"]
     )]
-    metrics_tls_cert: Option<PathBuf>,
+    certificate: Option<PathBuf>,
 
     /// The key of that certificate.
     #[arg(
-        long,
+        id = "metrics_tls_key",
+        long = "metrics-tls-key",
         value_name = "PATH",
         env = "MEDLEY_METRICS_TLS_KEY",
         requires = "metrics_tls_cert"
     )]
-    metrics_tls_key: Option<PathBuf>,
+    key: Option<PathBuf>,
 }
 
 impl MetricsAddressArguments {
     /// The address, if metrics have one of their own.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.metrics_address
+        self.address
     }
 
     /// Listens there, if metrics have an address of their own. The certificate is renewed while the manager
@@ -84,19 +91,17 @@ impl MetricsAddressArguments {
         &self,
         manager: &Manager,
     ) -> anyhow::Result<Option<(TcpListener, Tls)>> {
-        let Some(address) = self.metrics_address else {
+        let Some(address) = self.address else {
             return Ok(None);
         };
-        let certificates = match (&self.metrics_tls_cert, &self.metrics_tls_key) {
-            (Some(certificate), Some(key)) => Certificates::Files {
+        let certificates = if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
+            Certificates::Files {
                 certificate: certificate.clone(),
                 key: key.clone(),
                 every: RENEWAL,
-            },
-            _ => {
-                let names = host::server_names(address.ip());
-                Certificates::SelfMade(SelfMade::new(&names)?)
             }
+        } else {
+            Certificates::SelfMade(SelfMade::new(&host::server_names(address.ip()))?)
         };
         let (tls, renewing) = ::webhook::tls(certificates)?;
         let listener = TcpListener::bind(address).await.with_context(|| {

@@ -208,7 +208,7 @@ fn instance_of(pod: &Pod) -> Option<Key> {
     let kind = VirtualMachineInstance::kind(&());
     let mut owners = pod.owner_references().iter();
     let owner = owners.find(|owner| owner.kind == kind)?;
-    Some(Key::new(&pod.namespace().unwrap_or_default(), &owner.name))
+    Some(Key::new(pod.namespace().unwrap_or_default(), &owner.name))
 }
 
 struct CpuModels {
