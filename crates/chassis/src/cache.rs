@@ -102,10 +102,7 @@ impl<K: Kind> Cache<K> {
         api: Api<K>,
         name: &str,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let selection = Selection {
-            fields: Some(format!("metadata.name={name}")),
-            ..Selection::default()
-        };
+        let selection = Selection::by_fields(format!("metadata.name={name}"));
         Self::follow_selected(api, selection, |object| {
             object.meta_mut().managed_fields = None;
         })
@@ -116,10 +113,7 @@ impl<K: Kind> Cache<K> {
         api: Api<K>,
         fields: &str,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let selection = Selection {
-            fields: Some(fields.to_owned()),
-            ..Selection::default()
-        };
+        let selection = Selection::by_fields(fields.to_owned());
         Self::follow_selected(api, selection, |object| {
             object.meta_mut().managed_fields = None;
         })
@@ -131,11 +125,7 @@ impl<K: Kind> Cache<K> {
         labels: &str,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let selection = Selection {
-            labels: Some(labels.to_owned()),
-            ..Selection::default()
-        };
-        Self::follow_selected(api, selection, trim)
+        Self::follow_selected(api, Selection::by_labels(labels.to_owned()), trim)
     }
 
     /// The same, with a say in what is kept of an object.

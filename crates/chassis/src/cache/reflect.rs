@@ -22,9 +22,27 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     /// A field selector.
-    pub(super) fields: Option<String>,
+    fields: Option<String>,
     /// A label selector.
-    pub(super) labels: Option<String>,
+    labels: Option<String>,
+}
+
+impl Selection {
+    /// What a field selector selects.
+    pub(super) fn by_fields(fields: String) -> Self {
+        Self {
+            fields: Some(fields),
+            labels: None,
+        }
+    }
+
+    /// What a label selector selects.
+    pub(super) fn by_labels(labels: String) -> Self {
+        Self {
+            fields: None,
+            labels: Some(labels),
+        }
+    }
 }
 
 /// Runs until dropped.
