@@ -105,11 +105,10 @@ impl Cluster {
     }
 }
 
-/// Where the images of pods are looked at: everywhere, and in the registry of the demo, which needs no
-/// TLS.
+/// Where the images of pods are looked at: everywhere, and in the registry of the demo, which has no TLS.
 fn registries(demo: Option<SocketAddr>) -> Registries {
     let routes = match demo {
-        Some(address) => Routes::direct().with_insecure(address.to_string()),
+        Some(address) => Routes::direct().with_plain(address.to_string()),
         None => Routes::direct(),
     };
     let client = oci::Client::new(Settings::new(Roots::of_system()), routes);
