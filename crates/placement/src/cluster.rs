@@ -10,6 +10,7 @@ use platform::windows::Version;
 use platform::{Matcher, Platform, Rank, Unfit};
 use serde_json::{Value, json};
 
+use crate::images::Platforms;
 use crate::names;
 use crate::settings::RuntimeClass;
 
@@ -306,34 +307,42 @@ impl FromIterator<Node> for Cluster {
     }
 }
 
-/// Says how well a place runs an image of these platforms, or what is wrong with the nearest of them.
-pub(crate) fn judge(
-    place: &Place,
-    runtime: Runtime,
-    class: Option<&RuntimeClass>,
-    platforms: &[Platform],
-) -> Result<Rank, Unfit> {
-    let wanted = class
-        .and_then(|class| class.platform.clone())
-        .unwrap_or_else(|| place.platform());
-    let isolation = class.map(|class| class.isolation).unwrap_or_default();
-    let matcher = Matcher::isolated(&wanted, isolation);
-    let literally = |image: &Platform| {
-        // CRI-O neither falls back to 32 bits nor looks at builds of Windows, which it does not run.
-        runtime != Runtime::CriO || image.normalised().architecture == matcher.wanted().architecture
-    };
-    let judged = platforms.iter().map(|image| {
-        if literally(image) {
-            matcher.judge(image)
-        } else {
-            Err(Unfit::Architecture)
+/// Says how well a place runs images.
+pub(crate) struct Judge {
+    matcher: Matcher,
+    /// CRI-O neither falls back to 32 bits nor looks at builds of Windows, which it does not run.
+    literally: bool,
+}
+
+impl Judge {
+    pub(crate) fn new(place: &Place, runtime: Runtime, class: Option<&RuntimeClass>) -> Self {
+        let isolation = class.map(|class| class.isolation).unwrap_or_default();
+        let matcher = match class.and_then(|class| class.platform.as_ref()) {
+            Some(platform) => Matcher::isolated(platform, isolation),
+            None => Matcher::isolated(&place.platform(), isolation),
+        };
+        Self {
+            matcher,
+            literally: runtime == Runtime::CriO,
         }
-    });
-    judged
-        .reduce(|best, next| match (best, next) {
-            (Ok(a), Ok(b)) => Ok(a.min(b)),
-            (Err(a), Err(b)) => Err(a.max(b)),
-            (Ok(fit), Err(_)) | (Err(_), Ok(fit)) => Ok(fit),
-        })
-        .unwrap_or(Err(Unfit::Os))
+    }
+
+    /// How well an image of these platforms runs, or what is wrong with the nearest of them.
+    pub(crate) fn rank(&self, platforms: &Platforms) -> Result<Rank, Unfit> {
+        let wanted = &self.matcher.wanted().architecture;
+        let judged = platforms.meant().iter().map(|image| {
+            if self.literally && image.platform().architecture != *wanted {
+                Err(Unfit::Architecture)
+            } else {
+                self.matcher.judge_meant(image)
+            }
+        });
+        judged
+            .reduce(|best, next| match (best, next) {
+                (Ok(a), Ok(b)) => Ok(a.min(b)),
+                (Err(a), Err(b)) => Err(a.max(b)),
+                (Ok(fit), Err(_)) | (Err(_), Ok(fit)) => Ok(fit),
+            })
+            .unwrap_or(Err(Unfit::Os))
+    }
 }

@@ -238,14 +238,14 @@ impl<'a> Asked<'a> {
     ) -> Option<Ground<'c>> {
         let mut first = None;
         for os in self.systems(demand) {
-            let products = demand.products(&os, cluster, class);
+            let (products, places) = demand.fit(&os, cluster, class);
             if products.is_empty() {
                 continue;
             }
             let mut ground = Ground {
-                places: fitting(&os, demand, cluster, class),
                 os,
                 products,
+                places,
                 cluster,
                 is_open: false,
             };
@@ -286,7 +286,7 @@ impl<'a> Asked<'a> {
         let tolerated = |taint: &&Value| {
             tolerates(&self.tolerations, taint)
                 || class.is_some_and(|class| tolerates(&class.tolerations, taint))
-                || self.toleration(taint).is_some()
+                || self.may_tolerate(taint).is_some()
         };
         match node.taints().iter().find(|taint| !tolerated(taint)) {
             None => Ok(()),
@@ -294,17 +294,22 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// The key of a taint that a pod may be given a toleration for.
+    fn may_tolerate<'t>(&self, taint: &'t Value) -> Option<&'t str> {
+        let key = taint.get("key").and_then(Value::as_str)?;
+        let tolerated = self.settings.tolerated_taints.contains(key);
+        tolerated.then_some(key)
+    }
+
     /// The toleration that a pod may be given for a taint.
     fn toleration(&self, taint: &Value) -> Option<Value> {
-        let key = taint.get("key").and_then(Value::as_str)?;
-        self.settings.tolerated_taints.contains(key).then(|| {
-            json!({
-                "key": key,
-                "operator": "Equal",
-                "value": taint.get("value").and_then(Value::as_str).unwrap_or_default(),
-                "effect": taint.get("effect"),
-            })
-        })
+        let key = self.may_tolerate(taint)?;
+        Some(json!({
+            "key": key,
+            "operator": "Equal",
+            "value": taint.get("value").and_then(Value::as_str).unwrap_or_default(),
+            "effect": taint.get("effect"),
+        }))
     }
 
     fn place(&self, ground: &Ground<'_>, given: Option<String>) -> Decision {
@@ -374,22 +379,6 @@ impl<'a> Asked<'a> {
 enum KeptAway {
     Selectors,
     Taint(Value),
-}
-
-/// Where nodes of the cluster run the images.
-fn fitting<'c>(
-    os: &str,
-    demand: &Demand,
-    cluster: &'c Cluster,
-    class: Option<&RuntimeClass>,
-) -> Vec<&'c Place> {
-    let overridden = class.is_some_and(|class| class.platform.is_some());
-    cluster
-        .places()
-        .map(|(place, _)| place)
-        .filter(|place| overridden || place.os == os)
-        .filter(|place| demand.runs_at(place, cluster, class))
-        .collect()
 }
 
 /// `key=value:effect`, as kubectl writes a taint.

@@ -151,7 +151,11 @@ fn image(used: &Used, known: &BTreeMap<String, Knowledge>) -> String {
         Some(Knowledge::Anywhere) => "runs nothing, so that any node will do".to_owned(),
         Some(Knowledge::Uninspectable(why)) => format!("cannot be looked at: {}", why.message),
         Some(Knowledge::Platforms(platforms)) => {
-            let all: Vec<String> = platforms.iter().map(ToString::to_string).collect();
+            let all: Vec<String> = platforms
+                .written()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             format!("for {}", all.join(", "))
         }
     };

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use platform::{Platform, Unfit};
+use platform::{Meant, Platform, Unfit};
 use serde::Serialize;
 
-use crate::cluster::{Cluster, Place, Runtime, judge};
-use crate::images::{Knowledge, Used};
+use crate::cluster::{Cluster, Judge, Place, Runtime};
+use crate::images::{Knowledge, Platforms, Used};
 use crate::names;
 use crate::settings::{RuntimeClass, Settings};
 
@@ -14,7 +14,7 @@ use crate::settings::{RuntimeClass, Settings};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Demand {
     /// Each image that has something to run, where it is used, and what it is for.
-    images: Vec<(Used, Vec<Platform>)>,
+    images: Vec<(Used, Platforms)>,
 }
 
 /// Places that labels can tell from others: all conditions hold.
@@ -64,7 +64,8 @@ impl Demand {
                 Knowledge::Platforms(platforms) => platforms.clone(),
                 Knowledge::Anywhere => return None,
                 Knowledge::Uninspectable(_) => {
-                    vec![Platform::new(&settings.operating_system, fallback?)]
+                    let only = Platform::new(&settings.operating_system, fallback?);
+                    Platforms::from_iter([only])
                 }
             };
             Some((used.clone(), platforms))
@@ -80,7 +81,7 @@ impl Demand {
     }
 
     /// The images, where they are used, and what they are for.
-    pub fn images(&self) -> &[(Used, Vec<Platform>)] {
+    pub fn images(&self) -> &[(Used, Platforms)] {
         &self.images
     }
 
@@ -91,56 +92,51 @@ impl Demand {
         runtime: Runtime,
         class: Option<&RuntimeClass>,
     ) -> Vec<(&Used, Unfit)> {
+        let judge = Judge::new(place, runtime, class);
         let judged = self.images.iter().filter_map(|(used, platforms)| {
-            let why = judge(place, runtime, class, platforms).err()?;
+            let why = judge.rank(platforms).err()?;
             Some((used, why))
         });
         judged.collect()
     }
 
     fn runs(&self, place: &Place, runtime: Runtime, class: Option<&RuntimeClass>) -> bool {
-        self.images
-            .iter()
-            .all(|(_, platforms)| judge(place, runtime, class, platforms).is_ok())
+        let judge = Judge::new(place, runtime, class);
+        let mut images = self.images.iter();
+        images.all(|(_, platforms)| judge.rank(platforms).is_ok())
     }
 
-    /// Says whether all images run on every node of a place.
-    pub(crate) fn runs_at(
-        &self,
-        place: &Place,
-        cluster: &Cluster,
-        class: Option<&RuntimeClass>,
-    ) -> bool {
-        let runtimes = cluster.runtimes_of(place);
-        if runtimes.is_empty() {
-            return self.runs(place, Runtime::default(), class);
-        }
+    /// What images are for, each as it is meant.
+    fn meant(&self) -> impl Iterator<Item = &Platform> {
+        let platforms = self.images.iter().flat_map(|(_, it)| it.meant());
+        platforms.map(Meant::platform)
+    }
+
+    /// Says whether all images run on every node of a place that has some.
+    fn runs_at(&self, place: &Place, cluster: &Cluster, class: Option<&RuntimeClass>) -> bool {
         // Labels do not tell runtimes apart, so that a pod cannot ask for one of them.
-        runtimes
-            .into_iter()
-            .all(|runtime| self.runs(place, runtime, class))
+        let mut runtimes = cluster.runtimes_of(place).into_iter();
+        runtimes.all(|runtime| self.runs(place, runtime, class))
     }
 
     /// Operating systems that images are for.
     pub(crate) fn systems(&self) -> BTreeSet<String> {
-        let platforms = self.images.iter().flat_map(|(_, platforms)| platforms);
-        platforms
-            .map(|platform| platform.normalised().os)
-            .filter(|os| !os.is_empty())
-            .collect()
+        let systems = self.meant().map(|platform| &platform.os);
+        systems.filter(|os| !os.is_empty()).cloned().collect()
     }
 
-    /// Where all images run, of the places of an operating system.
+    /// Where all images run, of the places of an operating system: how labels say it, and where there are
+    /// nodes.
     ///
     /// Of Linux this covers architectures that no node has yet, so that a cluster that grows with its
     /// pods can grow by them. Builds of Windows are those that nodes have, since the label is a text
     /// that cannot be compared.
-    pub(crate) fn products(
+    pub(crate) fn fit<'c>(
         &self,
         os: &str,
-        cluster: &Cluster,
+        cluster: &'c Cluster,
         class: Option<&RuntimeClass>,
-    ) -> Vec<Product> {
+    ) -> (Vec<Product>, Vec<&'c Place>) {
         if let Some(platform) = class.and_then(|class| class.platform.as_ref()) {
             // What the node is does not count; where the handler is, the class says itself.
             let place = Place {
@@ -150,25 +146,33 @@ impl Demand {
             };
             let fits = platform.os == os && self.runs(&place, Runtime::default(), class);
             return if fits {
-                vec![Product::default()]
+                let everywhere = cluster.places().map(|(place, _)| place);
+                (vec![Product::default()], everywhere.collect())
             } else {
-                Vec::new()
+                (Vec::new(), Vec::new())
             };
         }
-        let mut places: BTreeMap<String, BTreeMap<Place, bool>> = BTreeMap::new();
-        let present = cluster.places().map(|(place, _)| place.clone());
+        let present = cluster.places().map(|(place, _)| place);
+        let present: Vec<&Place> = present.filter(|place| place.os == os).collect();
+        let mut fitting = present.clone();
+        fitting.retain(|place| self.runs_at(place, cluster, class));
+        let mut places: BTreeMap<&str, BTreeMap<&Place, bool>> = BTreeMap::new();
+        for place in &present {
+            let fits = fitting.contains(place);
+            let alike = places.entry(&place.architecture).or_default();
+            alike.insert(place, fits);
+        }
         let possible = self.possible(os);
-        for place in present.filter(|place| place.os == os).chain(possible) {
-            let fits = self.runs_at(&place, cluster, class);
-            places
-                .entry(place.architecture.clone())
-                .or_default()
-                .insert(place, fits);
+        for place in possible.iter().filter(|place| !present.contains(place)) {
+            let fits = self.runs(place, Runtime::default(), class);
+            let alike = places.entry(&place.architecture).or_default();
+            alike.insert(place, fits);
         }
         let mut shapes: BTreeMap<Vec<Condition>, BTreeSet<String>> = BTreeMap::new();
         for (architecture, places) in places {
             if let Some(rest) = told_apart(&places, self.names_builds()) {
-                shapes.entry(rest).or_default().insert(architecture);
+                let alike = shapes.entry(rest).or_default();
+                alike.insert(architecture.to_owned());
             }
         }
         let products = shapes.into_iter().map(|(rest, architectures)| {
@@ -179,13 +183,12 @@ impl Demand {
             conditions.extend(rest);
             Product { conditions }
         });
-        products.collect()
+        (products.collect(), fitting)
     }
 
     /// Says whether any image was made for a build of Windows.
     fn names_builds(&self) -> bool {
-        let mut platforms = self.images.iter().flat_map(|(_, platforms)| platforms);
-        platforms.any(|platform| !platform.os_version.is_empty())
+        self.meant().any(|platform| !platform.os_version.is_empty())
     }
 
     /// Architectures that images name, on nodes that there may be one day.
@@ -193,16 +196,15 @@ impl Demand {
         if os == "windows" {
             return Vec::new();
         }
-        let platforms = self.images.iter().flat_map(|(_, platforms)| platforms);
-        let architectures: BTreeSet<String> = platforms
-            .map(Platform::normalised)
+        let architectures: BTreeSet<&String> = self
+            .meant()
             .filter(|platform| platform.os == os || platform.os.is_empty())
-            .map(|platform| platform.architecture)
+            .map(|platform| &platform.architecture)
             .filter(|architecture| !architecture.is_empty())
             .collect();
         let places = architectures.into_iter().map(|architecture| Place {
             os: os.to_owned(),
-            architecture,
+            architecture: architecture.clone(),
             ..Place::default()
         });
         places.collect()
@@ -211,7 +213,7 @@ impl Demand {
 
 /// What tells the places of an architecture that fit from those that do not, beside the architecture;
 /// nothing if none fits.
-fn told_apart(places: &BTreeMap<Place, bool>, by_build: bool) -> Option<Vec<Condition>> {
+fn told_apart(places: &BTreeMap<&Place, bool>, by_build: bool) -> Option<Vec<Condition>> {
     let by = |wanted: bool, of: fn(&Place) -> &String| -> BTreeSet<String> {
         let places = places.iter().filter(|(_, fits)| **fits == wanted);
         places

@@ -1,8 +1,9 @@
 //! The images of a pod, and what is known of them.
 
 use std::fmt;
+use std::sync::Arc;
 
-use platform::Platform;
+use platform::{Meant, Platform};
 use serde_json::Value;
 
 /// Where in a pod an image is used.
@@ -45,11 +46,41 @@ pub struct Used {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Knowledge {
     /// It is for these platforms.
-    Platforms(Vec<Platform>),
+    Platforms(Platforms),
     /// It holds nothing that runs: a bundle of manifests, an artifact.
     Anywhere,
     /// Nobody can tell.
     Uninspectable(Uninspectable),
+}
+
+/// The platforms that an image is for. Clones share them: every pod with the image is compared with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Platforms(Arc<Told>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    written: Vec<Platform>,
+    meant: Vec<Meant>,
+}
+
+impl Platforms {
+    /// As the image says it.
+    pub fn written(&self) -> &[Platform] {
+        &self.0.written
+    }
+
+    /// As they are meant.
+    pub(crate) fn meant(&self) -> &[Meant] {
+        &self.0.meant
+    }
+}
+
+impl FromIterator<Platform> for Platforms {
+    fn from_iter<I: IntoIterator<Item = Platform>>(platforms: I) -> Self {
+        let written: Vec<Platform> = platforms.into_iter().collect();
+        let meant = written.iter().map(Platform::meant).collect();
+        Self(Arc::new(Told { written, meant }))
+    }
 }
 
 /// Why nobody can tell what an image is for.

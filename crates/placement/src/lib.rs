@@ -51,7 +51,7 @@ pub use explain::{Explanation, PlaceExplained, explain};
 pub use fit::{Demand, Product};
 pub use gated::{NOT_INSPECTED, Notice, Settled, changes, is_gated, settle};
 pub use handler::Handler;
-pub use images::{Knowledge, Uninspectable, Use, Used, images};
+pub use images::{Knowledge, Platforms, Uninspectable, Use, Used, images};
 pub use no_fit::{NoFit, Shortfall, is_shortfall};
 pub use policy::{Passed, Policies, Policy};
 pub use remedy::{Remedy, remedies};

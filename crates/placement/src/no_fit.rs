@@ -5,9 +5,10 @@ use std::fmt;
 
 use platform::Platform;
 
-use crate::cluster::{Cluster, Place};
+use crate::cluster::{Cluster, Judge, Place};
 use crate::decide::Placement;
 use crate::fit::Demand;
+use crate::images::Platforms;
 use crate::settings::RuntimeClass;
 
 /// The most things that a sentence lists.
@@ -73,12 +74,13 @@ impl NoFit {
         cluster: &Cluster,
         class: Option<&RuntimeClass>,
     ) -> Self {
-        let nowhere = |platforms: &[Platform]| {
+        let nowhere = |platforms: &Platforms| {
             cluster.places().all(|(place, _)| {
-                let runtimes = cluster.runtimes_of(place);
-                runtimes
-                    .into_iter()
-                    .all(|runtime| crate::cluster::judge(place, runtime, class, platforms).is_err())
+                let mut runtimes = cluster.runtimes_of(place).into_iter();
+                runtimes.all(|runtime| {
+                    let judge = Judge::new(place, runtime, class);
+                    judge.rank(platforms).is_err()
+                })
             })
         };
         let images = demand.images().iter().enumerate();
@@ -104,7 +106,8 @@ impl NoFit {
         images
             .filter(|(index, _)| self.alone.is_empty() || self.alone.contains(index))
             .map(|(_, (used, platforms))| {
-                let platforms = platforms.iter().map(Platform::to_string).collect();
+                let platforms = platforms.written().iter();
+                let platforms = platforms.map(Platform::to_string).collect();
                 format!(
                     "image {} of {} is for {}",
                     used.image,

@@ -143,7 +143,8 @@ pub fn remedies(
 
 /// Platforms that run all images, and that no node is.
 fn missing_nodes(demand: &Demand, cluster: &Cluster) -> Vec<String> {
-    let platforms = demand.images().iter().flat_map(|(_, platforms)| platforms);
+    let images = demand.images().iter();
+    let platforms = images.flat_map(|(_, platforms)| platforms.written());
     let places: BTreeSet<Place> = platforms
         .map(|platform| {
             let platform = platform.normalised();

@@ -5,14 +5,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use platform::Platform;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Node, Place, Runtime, judge};
+use crate::cluster::{Cluster, Judge, Node, Place, Runtime};
 use crate::decide::{Decision, decide};
 use crate::fit::Demand;
-use crate::images::{Knowledge, Used, images};
+use crate::images::{Knowledge, Platforms, Used, images};
 use crate::settings::{RuntimeClass, Settings};
 
 /// What there is.
@@ -219,13 +218,12 @@ fn places<'a>(
         Knowledge::Platforms(platforms) => Some(platforms),
         Knowledge::Anywhere | Knowledge::Uninspectable(_) => None,
     });
-    let all: Vec<&Vec<Platform>> = platforms.collect();
+    let all: Vec<&Platforms> = platforms.collect();
     let places = cluster.places().map(|(place, nodes)| {
-        let runtimes = cluster.runtimes_of(place);
-        let runs = |platforms: &&&Vec<Platform>| {
-            let mut runtimes = runtimes.iter();
-            runtimes.all(|runtime| judge(place, *runtime, None, platforms).is_ok())
-        };
+        let runtimes = cluster.runtimes_of(place).into_iter();
+        let judges = runtimes.map(|runtime| Judge::new(place, runtime, None));
+        let judges: Vec<Judge> = judges.collect();
+        let runs = |platforms: &&&Platforms| judges.iter().all(|it| it.rank(platforms).is_ok());
         PlaceCoverage {
             place: place.to_string(),
             nodes,
@@ -275,10 +273,14 @@ fn covered(
         Some(Knowledge::Anywhere) => ("any node".to_owned(), cluster.len()),
         Some(Knowledge::Uninspectable(why)) => (why.message.clone(), 0),
         Some(Knowledge::Platforms(platforms)) => {
-            let told: Vec<String> = platforms.iter().map(ToString::to_string).collect();
-            let runs = kinds
+            let told: Vec<String> = platforms
+                .written()
                 .iter()
-                .filter(|((place, runtime), _)| judge(place, *runtime, None, platforms).is_ok());
+                .map(ToString::to_string)
+                .collect();
+            let runs = kinds.iter().filter(|((place, runtime), _)| {
+                Judge::new(place, *runtime, None).rank(platforms).is_ok()
+            });
             (told.join(","), runs.map(|(_, count)| count).sum())
         }
     }

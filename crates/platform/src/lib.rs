@@ -32,6 +32,6 @@ pub use digest::{Algorithm, Digest, DigestError, Hasher, Mismatch};
 pub use document::{Descriptor, Document, DocumentError, ImageConfig, Index, Manifest, NoImage};
 pub use matcher::{Matcher, Rank, Unfit};
 pub use media::MediaType;
-pub use platform::{Platform, PlatformError, known_architecture};
+pub use platform::{Meant, Platform, PlatformError, known_architecture};
 pub use reference::{Host, Reference, ReferenceError, Repository, Tag};
 pub use source::{Address, Layout, Pick, PickError, Picked, Source, SourceError};

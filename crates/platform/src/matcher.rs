@@ -10,7 +10,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::fmt;
 
-use crate::platform::Platform;
+use crate::platform::{Meant, Platform};
 use crate::windows::{Isolation, Version};
 use fallback::Step;
 
@@ -147,23 +147,28 @@ impl Matcher {
     ///
     /// An operating system that the image does not name is taken to be the one that is wanted.
     pub fn judge(&self, image: &Platform) -> Result<Rank, Unfit> {
-        let image = image.normalised();
+        self.judge_meant(&image.meant())
+    }
+
+    /// The same of an image that is compared with many.
+    pub fn judge_meant(&self, image: &Meant) -> Result<Rank, Unfit> {
+        let image = image.platform();
         if !image.os.is_empty() && image.os != self.wanted.os {
             return Err(Unfit::Os);
         }
         let (step, isolation) = match &self.rule {
-            Rule::Steps(steps, isolation) => (place(steps, &image)?, *isolation),
+            Rule::Steps(steps, isolation) => (place(steps, image)?, *isolation),
             Rule::AnyArchitecture => {
-                let same = Step::of(&self.wanted) == Step::of(&image);
+                let same = Step::of(&self.wanted).is(image);
                 (usize::from(!same), Isolation::Process)
             }
             Rule::AnyVariant if image.architecture == self.wanted.architecture => {
-                (fallback::demand(&image), Isolation::Process)
+                (fallback::demand(image), Isolation::Process)
             }
             Rule::AnyVariant => return Err(Unfit::Architecture),
         };
-        let version = self.version(&image, isolation)?;
-        let features = self.features(&image)?;
+        let version = self.version(image, isolation)?;
+        let features = self.features(image)?;
         Ok(Rank {
             step,
             version: Reverse(version),
@@ -214,11 +219,10 @@ impl Matcher {
 
 /// Where in the list an image is.
 fn place(steps: &[Step], image: &Platform) -> Result<usize, Unfit> {
-    let this = Step::of(image);
-    steps.iter().position(|step| *step == this).ok_or_else(|| {
+    steps.iter().position(|step| step.is(image)).ok_or_else(|| {
         if steps
             .iter()
-            .any(|step| step.architecture == this.architecture)
+            .any(|step| step.architecture == image.architecture)
         {
             Unfit::Variant
         } else {

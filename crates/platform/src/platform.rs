@@ -82,6 +82,11 @@ impl Platform {
         self
     }
 
+    /// What is meant, to be compared with many.
+    pub fn meant(&self) -> Meant {
+        Meant(self.normalised())
+    }
+
     /// Says whether it names neither an operating system nor an architecture.
     pub fn is_empty(&self) -> bool {
         self.os.is_empty() && self.architecture.is_empty()
@@ -90,6 +95,17 @@ impl Platform {
     /// Says whether it is `unknown/unknown`, as of an attestation.
     pub fn is_unknown(&self) -> bool {
         self.os.eq_ignore_ascii_case(UNKNOWN) && self.architecture.eq_ignore_ascii_case(UNKNOWN)
+    }
+}
+
+/// A platform that is normalised, so that nobody has to do it again for each comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meant(Platform);
+
+impl Meant {
+    /// The platform, normalised.
+    pub fn platform(&self) -> &Platform {
+        &self.0
     }
 }
 

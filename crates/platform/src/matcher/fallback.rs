@@ -20,6 +20,11 @@ impl Step {
         }
     }
 
+    /// Says whether a (normalised) platform is of this architecture and variant.
+    pub(super) fn is(&self, platform: &Platform) -> bool {
+        self.architecture == platform.architecture && self.variant == platform.variant
+    }
+
     /// The normal form: the first generation of `amd64` and the eighth of `arm64` are unsaid.
     fn new(architecture: &str, variant: impl Into<String>) -> Self {
         let platform = Platform::new("", architecture).with_variant(variant);

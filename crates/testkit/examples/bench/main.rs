@@ -185,7 +185,7 @@ async fn main() -> anyhow::Result<()> {
             nodes: arguments.nodes.unwrap_or(1_000),
             span: Duration::from_secs(arguments.seconds.max(1)),
         };
-        placement::measure(size, &mut report).await?;
+        placement::measure(&arguments.medley, size, &mut report).await?;
         return report.print();
     }
     if arguments.part == Part::Cri {

@@ -1,12 +1,14 @@
 //! Where pods go, as the API server asks: how long an answer takes for pods that are left alone, whose
 //! images are known, and whose are not; and what it costs a registry to say what an image is for.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use http::{Method, Request};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
@@ -14,16 +16,19 @@ use oci::{Keyring, Roots, Routes, Settings};
 use operator::Registries;
 use placement::{Knowledge, Use, Used};
 use serde_json::{Value, json};
-use testkit::{HostileServer, Layout, Misdeed, Registry, TestCluster};
+use tempfile::TempDir;
+use testkit::{HostileServer, Layout, Misdeed, Process, Registry, free_port, wait_until};
 use tokio::task::JoinSet;
-use webhook::{Certificates, Running, SelfMade};
 
 use crate::report::Report;
+use crate::target::Target;
 
 /// The most microseconds for an answer that is known, at the rate below.
 const ANSWER: f64 = 1000.0;
 /// Questions a second.
 const RATE: u32 = 2_000;
+/// How long the check may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Connections of API servers.
 const CLIENTS: usize = 16;
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -38,20 +43,23 @@ pub(crate) struct Size {
 }
 
 /// Measures all of it.
-pub(crate) async fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> anyhow::Result<()> {
     report.column("medley");
     requests(report).await?;
     let registry = HostileServer::start(|_| {
         Misdeed::answer(200, index().to_string()).with("Content-Type", INDEX)
     })
     .await?;
-    let world = World::start(size.nodes, &registry.host()).await?;
+    let world = World::start(binary, size.nodes, &registry.host()).await?;
     let image = format!("{}/app:1", registry.host());
     let known = question(&image, &json!({}));
     let ignored = question(&image, &json!({ "nodeName": "node-0" }));
     // The first one is a miss, after which it is known.
-    world.ask(&known).await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    wait_until("the image is known", PATIENCE, async || {
+        let (answer, _) = ask(&world.client, &known).await?;
+        Ok(answer.contains("its images run on").then_some(()))
+    })
+    .await?;
     for (name, ask) in [("ignored", &ignored), ("known", &known)] {
         let fixed = ask.clone();
         let times = world.load(size.span, move |_| fixed.clone()).await?;
@@ -167,17 +175,19 @@ fn question(image: &str, more: &Value) -> Arc<Vec<u8>> {
     Arc::new(review.to_string().into_bytes())
 }
 
-/// A cluster, and the check beside it.
+/// A cluster, and the released check beside it: processes of their own, as in an installation.
 struct World {
     client: Client,
-    _running: Running,
-    _cluster: TestCluster,
+    _check: Process,
+    _cluster: Target,
+    _folder: TempDir,
 }
 
 impl World {
-    async fn start(nodes: usize, registry: &str) -> anyhow::Result<Self> {
-        let cluster = TestCluster::embedded().await?;
-        let api: Api<Node> = Api::all(cluster.client());
+    async fn start(binary: &Path, nodes: usize, registry: &str) -> anyhow::Result<Self> {
+        let cluster = Target::medley(binary).await?;
+        let client = cluster.client().await?;
+        let api: Api<Node> = Api::all(client.clone());
         for n in 0..nodes {
             let architecture = if n % 3 == 0 { "arm64" } else { "amd64" };
             let node = serde_json::from_value(json!({ "metadata": {
@@ -186,22 +196,42 @@ impl World {
             } }))?;
             api.create(&PostParams::default(), &node).await?;
         }
-        let own = SelfMade::new(&["127.0.0.1".to_owned()])?;
-        let authority = own.authority().to_owned();
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let running = webhook::serve(cluster.client(), any, Certificates::SelfMade(own)).await?;
-        running.use_registries(registries(registry));
-        let mut config = Config::new(format!("https://{}", running.address()).parse()?);
-        config.root_cert = Some(vec![pem(&authority)?]);
+        let folder = TempDir::new().context("making a folder")?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let (here, kubeconfig) = (format!("https://{address}"), cluster.kubeconfig());
+        let register = format!("url={here}");
+        let words = [
+            OsStr::new("webhook"),
+            OsStr::new("--kubeconfig"),
+            kubeconfig.as_os_str(),
+            OsStr::new("--address"),
+            OsStr::new(&address),
+            OsStr::new("--register"),
+            OsStr::new(&register),
+            OsStr::new("--controllers"),
+            OsStr::new("placement"),
+            OsStr::new("--insecure"),
+            OsStr::new(registry),
+        ];
+        let check = Process::start(binary, words, folder.path())?;
+        wait_until("the check is ready", PATIENCE, async || {
+            let output = check.output();
+            Ok(output.lines().any(|line| line == "ready").then_some(()))
+        })
+        .await?;
+        let registered: Api<MutatingWebhookConfiguration> = Api::all(client);
+        let registered = registered.get(api::placement::WEBHOOK).await?;
+        let hook = registered.webhooks.into_iter().flatten().next();
+        let authority = hook.and_then(|hook| hook.client_config.ca_bundle);
+        let authority = authority.context("the check is registered without an authority")?;
+        let mut config = Config::new(here.parse()?);
+        config.root_cert = Some(vec![pem(&String::from_utf8(authority.0)?)?]);
         Ok(Self {
             client: Client::try_from(config)?,
-            _running: running,
+            _check: check,
             _cluster: cluster,
+            _folder: folder,
         })
-    }
-
-    async fn ask(&self, question: &Arc<Vec<u8>>) -> anyhow::Result<()> {
-        ask(&self.client, question).await.map(drop)
     }
 
     /// As many questions as some clients can ask, one after the other; how long each took.
@@ -218,7 +248,7 @@ impl World {
                 let mut times = Vec::new();
                 let mut n = number;
                 while Instant::now() < end {
-                    times.push(ask(&client, &question(n)).await?);
+                    times.push(ask(&client, &question(n)).await?.1);
                     n += CLIENTS;
                 }
                 anyhow::Ok(times)
@@ -244,7 +274,7 @@ impl World {
         while Instant::now() < end {
             ticks.tick().await;
             let (client, question) = (self.client.clone(), Arc::clone(question));
-            asked.spawn(async move { ask(&client, &question).await });
+            asked.spawn(async move { ask(&client, &question).await.map(|(_, took)| took) });
         }
         let mut times = Vec::new();
         while let Some(one) = asked.join_next().await {
@@ -255,8 +285,8 @@ impl World {
     }
 }
 
-/// Asks, and says how long the answer took.
-async fn ask(client: &Client, question: &[u8]) -> anyhow::Result<Duration> {
+/// Asks, and says what the answer is and how long it took.
+async fn ask(client: &Client, question: &[u8]) -> anyhow::Result<(String, Duration)> {
     let request = Request::builder()
         .method(Method::POST)
         .uri("/placement")
@@ -266,7 +296,7 @@ async fn ask(client: &Client, question: &[u8]) -> anyhow::Result<Duration> {
     let answer = client.request_text(request).await?;
     let took = started.elapsed();
     ensure!(answer.contains("\"allowed\":true"), "{answer}");
-    Ok(took)
+    Ok((answer, took))
 }
 
 /// The bytes of a certificate.

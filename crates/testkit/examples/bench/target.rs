@@ -141,6 +141,11 @@ impl Target {
         Ok(target)
     }
 
+    /// Where clients learn how to reach it.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// What the program wrote so far.
     pub(crate) fn output(&self) -> String {
         match &self.running {
