@@ -38,6 +38,10 @@ pub use tls::{TlsError, tls_settings};
 /// How long a client may take to shake hands, to ask for something, or to send its headers.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a client that has asked may be silent until it asks again, as of kube-apiserver. Clients keep
+/// connections, and lose what they send while one is closed.
+const IDLE: Duration = Duration::from_secs(90);
+
 /// How clients are kept in bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -187,7 +191,7 @@ async fn converse<A, F, B>(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience);
+        .header_read_timeout(IDLE);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -201,7 +205,7 @@ async fn converse<A, F, B>(
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let conversation = builder.serve_connection(TokioIo::new(stream), service);
-    // Nothing else looks after those who do not even say which HTTP they speak.
+    // Nothing else looks after those who have not asked yet, or do not even say which HTTP they speak.
     let silent = async {
         tokio::time::sleep(patience).await;
         if asked.load(Ordering::Relaxed) {

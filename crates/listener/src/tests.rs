@@ -1,5 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
+use anyhow::ensure;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -162,5 +163,28 @@ async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
         let _ = theirs.read_to_end(&mut said).await;
         conversation.await?;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
+    let (mut theirs, ours) = tokio::io::duplex(1024);
+    let (_stopping, stopped) = watch::channel(false);
+    let answer = async |_| text(StatusCode::OK, "here");
+    let patience = Duration::from_millis(50);
+    let conversation = tokio::spawn(converse(ours, Some(10), answer, stopped, patience));
+    theirs
+        .write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        .await?;
+    let mut first = Vec::new();
+    while !is_answered(&first) {
+        ensure!(theirs.read_buf(&mut first).await? > 0, "{first:?}");
+    }
+    tokio::time::sleep(patience * 4).await;
+    theirs.write_all(GET).await?;
+    let mut second = Vec::new();
+    theirs.read_to_end(&mut second).await?;
+    assert!(is_answered(&second), "{second:?}");
+    conversation.await?;
     Ok(())
 }
