@@ -10,6 +10,7 @@
 //! The admission check and the controller follow the same things in the same way.
 
 mod pulls;
+mod read;
 mod registries;
 mod traffic;
 
@@ -26,6 +27,8 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use placement::{Cluster, Policies, RuntimeClass};
 use serde_json::{Value, json};
 use tracing::warn;
+
+use crate::read::read;
 
 pub use pulls::Pulls;
 pub use registries::{Failure, Registries};
@@ -135,7 +138,7 @@ impl Watch {
             return Ok(known.labels().clone());
         }
         let api: Api<Namespace> = Api::all(self.shared.client.clone());
-        let found = api.get_opt(namespace).await;
+        let found = read(&api, namespace).await;
         let found = found.map_err(Error::api(format!("reading namespace {namespace}")))?;
         Ok(found
             .map(|found| found.labels().clone())

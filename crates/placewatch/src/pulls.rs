@@ -12,6 +12,7 @@ use oci::Keyring;
 use serde_json::Value;
 use tracing::debug;
 
+use crate::read::read;
 use crate::registries::Registries;
 
 /// How long a secret is believed to be what it was. One that is taken away counts for that long.
@@ -111,7 +112,7 @@ impl Pulls {
             return Ok(known);
         }
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(name).await;
+        let found = read(&api, name).await;
         let found = found.map_err(Error::api(format!(
             "reading service account {namespace}/{name}"
         )))?;
@@ -128,7 +129,7 @@ impl Pulls {
             return Ok(known);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(name).await;
+        let found = read(&api, name).await;
         let found = found.map_err(Error::api(format!("reading secret {namespace}/{name}")))?;
         let found = found.map(Arc::new);
         self.secrets.insert(key, found.clone());
