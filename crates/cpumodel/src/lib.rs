@@ -43,7 +43,7 @@ pub use decide::{Decision, Survey, Verdict, decide};
 pub use demand::Demand;
 pub use explain::{Explanation, explain};
 pub use index::Index;
-pub use index::node::NodeFacts;
+pub use index::node::{NodeFacts, architecture_of, host_model_of};
 pub use machine::{Machine, Requested, Running};
 pub use policy::Policy;
 pub use review::{Review, review};

@@ -34,11 +34,6 @@ impl NodeFacts {
             .and_then(|status| status.conditions.as_ref())
             .and_then(|all| all.iter().find(|condition| condition.type_ == "Ready"))
             .is_none_or(|condition| condition.status == "True");
-        let architecture = status
-            .and_then(|status| status.node_info.as_ref())
-            .map(|info| info.architecture.clone())
-            .filter(|name| !name.is_empty())
-            .or_else(|| labels.get(ARCHITECTURE_LABEL).cloned());
         Self {
             name: node.metadata.name.clone().unwrap_or_default(),
             labels,
@@ -47,7 +42,7 @@ impl NodeFacts {
             taints: spec
                 .and_then(|spec| spec.taints.clone())
                 .unwrap_or_default(),
-            architecture,
+            architecture: architecture_of(node).map(str::to_owned),
         }
     }
 
@@ -56,11 +51,28 @@ impl NodeFacts {
         let labels = self.labels.iter();
         NodeVendor::of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str())))
     }
+}
 
-    /// The model of its own CPU.
-    pub fn host_model(&self) -> Option<&str> {
-        true_labels(&self.labels, HOST_MODEL_LABEL).next()
-    }
+/// The architecture of a node, in the words of Go.
+pub fn architecture_of(node: &Node) -> Option<&str> {
+    let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
+    let told = info.map(|info| info.architecture.as_str());
+    let labelled = || {
+        Some(
+            node.metadata
+                .labels
+                .as_ref()?
+                .get(ARCHITECTURE_LABEL)?
+                .as_str(),
+        )
+    };
+    told.filter(|name| !name.is_empty()).or_else(labelled)
+}
+
+/// The model of the own CPU of a node.
+pub fn host_model_of(node: &Node) -> Option<&str> {
+    let labels = node.metadata.labels.as_ref()?;
+    true_labels(labels, HOST_MODEL_LABEL).next()
 }
 
 /// The rests of the labels that begin with a prefix and hold.

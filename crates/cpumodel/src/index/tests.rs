@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::node::host_model_of;
 use super::*;
 use crate::test_values::{labelled, node};
 
@@ -21,7 +22,7 @@ fn a_node_is_read_as_the_server_writes_it() {
     assert!(!facts.ready);
     assert_eq!(facts.taints.len(), 1);
     assert_eq!(facts.architecture.as_deref(), Some("amd64"));
-    assert_eq!(facts.host_model(), Some("Haswell"));
+    assert_eq!(host_model_of(&read), Some("Haswell"));
     assert_eq!(facts.vendor(), NodeVendor::One(Vendor::new("Intel")));
 }
 

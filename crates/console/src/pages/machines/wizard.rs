@@ -2,7 +2,7 @@
 //!
 //! Each step is a page with an address, so that it works without JavaScript, and going back changes a choice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataSource, labels};
 use api::cpu::CpuModelPolicy;
@@ -10,6 +10,7 @@ use api::kubevirt::VirtualMachine;
 use askama::Template;
 use axum::extract::Query;
 use axum::response::Response;
+use cpumodel::host_model_of;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -137,27 +138,24 @@ async fn architectures(
     sources: &[std::sync::Arc<DataSource>],
 ) -> Result<Vec<Architecture>, Unseen> {
     let nodes = viewer.all::<Node>().await?;
-    let mut found: BTreeMap<String, (usize, BTreeMap<String, usize>)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
     for node in &nodes {
         let runs = node
             .labels()
             .get(SCHEDULABLE)
             .is_some_and(|it| it == "true");
-        let facts = cpumodel::NodeFacts::from_node(node);
-        if let (true, Some(architecture)) = (runs, &facts.architecture) {
-            let (count, makes) = found.entry(architecture.clone()).or_default();
+        if let (true, Some(architecture)) = (runs, cpumodel::architecture_of(node)) {
+            let (count, makes) = found.entry(architecture).or_default();
             *count += 1;
-            if let Some(make) = facts.host_model() {
-                *makes.entry(make.to_owned()).or_default() += 1;
-            }
+            makes.extend(host_model_of(node));
         }
     }
     let lines = found.into_iter().map(|(name, (nodes, makes))| {
-        let makes: Vec<String> = makes.into_keys().collect();
-        let images = sources.iter().filter(|it| is_offered(it, &name));
+        let makes: Vec<&str> = makes.into_iter().collect();
+        let images = sources.iter().filter(|it| is_offered(it, name));
         Architecture {
             images: images.count(),
-            name,
+            name: name.to_owned(),
             nodes,
             makes: makes.join(", "),
         }
