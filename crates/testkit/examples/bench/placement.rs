@@ -7,14 +7,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use http::{Method, Request};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use kube::api::PostParams;
-use kube::{Api, Client, Config};
 use oci::{Keyring, Roots, Routes, Settings};
 use operator::Registries;
 use placement::{Knowledge, Use, Used};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{HostileServer, Layout, Misdeed, Process, Registry, free_port, wait_until};
@@ -23,8 +31,10 @@ use tokio::task::JoinSet;
 use crate::report::Report;
 use crate::target::Target;
 
-/// The most microseconds for an answer that is known, at the rate below.
-const ANSWER: f64 = 1000.0;
+/// Seconds in which a pod is decided on whose images are known, at the rate below.
+const SOON: &str = "0.001";
+/// The most percent of pods that may take longer.
+const LATE: f64 = 1.0;
 /// Questions a second.
 const RATE: u32 = 2_000;
 /// How long the check may take to start.
@@ -56,7 +66,7 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     let ignored = question(&image, &json!({ "nodeName": "node-0" }));
     // The first one is a miss, after which it is known.
     wait_until("the image is known", PATIENCE, async || {
-        let (answer, _) = ask(&world.client, &known).await?;
+        let (answer, _) = world.asker.ask(&known).await?;
         Ok(answer.contains("its images run on").then_some(()))
     })
     .await?;
@@ -65,11 +75,16 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
         let times = world.load(size.span, move |_| fixed.clone()).await?;
         told(report, name, &times, size.span);
     }
+    let before = world.asker.decided().await?;
     let times = world.paced(size.span, &known).await?;
-    let name = format!("known, {RATE}/s, p50");
-    report.less_is_better(&name, "us", percentile(&times, 50));
-    let name = format!("known, {RATE}/s, p99");
-    report.at_most(ANSWER, &name, "us", percentile(&times, 99));
+    let after = world.asker.decided().await?;
+    for percent in [50, 99] {
+        let name = format!("known, {RATE}/s, p{percent}");
+        report.less_is_better(&name, "us", percentile(&times, percent));
+    }
+    let late = 1.0 - (after.soon - before.soon) / (after.all - before.all);
+    let name = format!("decided later than {SOON} s");
+    report.at_most(LATE, &name, "%", late * 100.0);
     // Last: what was not known is looked at for a while after the answers.
     let host = registry.host();
     let fresh = move |n: usize| question(&format!("{host}/app:{n}-fresh"), &json!({}));
@@ -177,7 +192,7 @@ fn question(image: &str, more: &Value) -> Arc<Vec<u8>> {
 
 /// A cluster, and the released check beside it: processes of their own, as in an installation.
 struct World {
-    client: Client,
+    asker: Asker,
     _check: Process,
     _cluster: Target,
     _folder: TempDir,
@@ -224,10 +239,9 @@ impl World {
         let hook = registered.webhooks.into_iter().flatten().next();
         let authority = hook.and_then(|hook| hook.client_config.ca_bundle);
         let authority = authority.context("the check is registered without an authority")?;
-        let mut config = Config::new(here.parse()?);
-        config.root_cert = Some(vec![pem(&String::from_utf8(authority.0)?)?]);
+        let authority = pem(&String::from_utf8(authority.0)?)?;
         Ok(Self {
-            client: Client::try_from(config)?,
+            asker: Asker::new(&format!("{here}/placement"), authority)?,
             _check: check,
             _cluster: cluster,
             _folder: folder,
@@ -243,12 +257,12 @@ impl World {
         let mut clients = JoinSet::new();
         let end = Instant::now() + span;
         for number in 0..CLIENTS {
-            let (client, question) = (self.client.clone(), question.clone());
+            let (asker, question) = (self.asker.clone(), question.clone());
             clients.spawn(async move {
                 let mut times = Vec::new();
                 let mut n = number;
                 while Instant::now() < end {
-                    times.push(ask(&client, &question(n)).await?.1);
+                    times.push(asker.ask(&question(n)).await?.1);
                     n += CLIENTS;
                 }
                 anyhow::Ok(times)
@@ -262,20 +276,28 @@ impl World {
         Ok(times)
     }
 
-    /// Questions at the rate of the budget, whether or not those before have been answered.
+    /// Questions at the rate of the budget, whether or not those before have been answered. Each is asked at
+    /// its own time: the timers of the runtime would ask two at once every millisecond.
     async fn paced(
         &self,
         span: Duration,
         question: &Arc<Vec<u8>>,
     ) -> anyhow::Result<Vec<Duration>> {
-        let mut ticks = tokio::time::interval(Duration::from_secs(1) / RATE);
+        let (tick, mut ticks) = tokio::sync::mpsc::unbounded_channel();
+        let pace = std::thread::spawn(move || {
+            let (start, apart) = (Instant::now(), Duration::from_secs(1) / RATE);
+            let mut next = start;
+            while next < start + span && tick.send(()).is_ok() {
+                next += apart;
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        });
         let mut asked = JoinSet::new();
-        let end = Instant::now() + span;
-        while Instant::now() < end {
-            ticks.tick().await;
-            let (client, question) = (self.client.clone(), Arc::clone(question));
-            asked.spawn(async move { ask(&client, &question).await.map(|(_, took)| took) });
+        while ticks.recv().await.is_some() {
+            let (asker, question) = (self.asker.clone(), Arc::clone(question));
+            asked.spawn(async move { asker.ask(&question).await.map(|(_, took)| took) });
         }
+        ensure!(pace.join().is_ok(), "the pace was lost");
         let mut times = Vec::new();
         while let Some(one) = asked.join_next().await {
             times.push(one??);
@@ -285,18 +307,72 @@ impl World {
     }
 }
 
-/// Asks, and says what the answer is and how long it took.
-async fn ask(client: &Client, question: &[u8]) -> anyhow::Result<(String, Duration)> {
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri("/placement")
-        .header("content-type", "application/json")
-        .body(question.to_vec())?;
-    let started = Instant::now();
-    let answer = client.request_text(request).await?;
-    let took = started.elapsed();
-    ensure!(answer.contains("\"allowed\":true"), "{answer}");
-    Ok((answer, took))
+/// Asks as an API server does: HTTP/1.1, over connections that are kept.
+#[derive(Clone)]
+struct Asker {
+    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    address: Uri,
+}
+
+/// Pods that were told where to go, and those of them that were soon.
+struct Decided {
+    all: f64,
+    soon: f64,
+}
+
+impl Asker {
+    fn new(address: &str, authority: Vec<u8>) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.into())?;
+        let tls = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        let connector = HttpsConnector::from((tcp, tls));
+        Ok(Self {
+            http: Client::builder(TokioExecutor::new()).build(connector),
+            address: address.parse()?,
+        })
+    }
+
+    /// How many pods were told where to go until now, as the check counts them.
+    async fn decided(&self) -> anyhow::Result<Decided> {
+        const NAME: &str = "medley_placement_admission_duration_seconds";
+        let mut address = self.address.clone().into_parts();
+        address.path_and_query = Some("/metrics".parse()?);
+        let answer = self.http.get(Uri::from_parts(address)?).await?;
+        let answer = answer.into_body().collect().await?.to_bytes();
+        let answer = String::from_utf8(answer.into())?;
+        let value = |name: &str, of: &str| {
+            let start = format!("{NAME}_{name}{{");
+            let mut lines = answer.lines().filter(|line| line.starts_with(&start));
+            let line = lines.find(|line| line.contains("\"Placed\"") && line.contains(of));
+            let number = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            number.with_context(|| format!("no {NAME}_{name} in {answer}"))
+        };
+        Ok(Decided {
+            all: value("count", "")?,
+            soon: value("bucket", &format!("le=\"{SOON}\""))?,
+        })
+    }
+
+    /// What the answer is, and how long it took.
+    async fn ask(&self, question: &[u8]) -> anyhow::Result<(String, Duration)> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(self.address.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(question.to_vec()))?;
+        let started = Instant::now();
+        let answer = self.http.request(request).await?;
+        let answer = answer.into_body().collect().await?.to_bytes();
+        let took = started.elapsed();
+        let answer = String::from_utf8(answer.into())?;
+        ensure!(answer.contains("\"allowed\":true"), "{answer}");
+        Ok((answer, took))
+    }
 }
 
 /// The bytes of a certificate.
