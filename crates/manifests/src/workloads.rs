@@ -116,9 +116,10 @@ fn deployment(fill: &dyn Fill, name: &str, mut container: Value) -> Value {
         "name": "POD_NAMESPACE",
         "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
     }]);
+    // 5,000 nodes and 10,000 machines take 425 MiB.
     container["resources"] = json!({
         "requests": { "cpu": "10m", "memory": "32Mi" },
-        "limits": { "memory": "256Mi" },
+        "limits": { "memory": "1Gi" },
     });
     container["securityContext"] = json!({
         "allowPrivilegeEscalation": false,
