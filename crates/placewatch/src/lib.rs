@@ -12,6 +12,7 @@
 mod pulls;
 mod read;
 mod registries;
+mod remembered;
 mod traffic;
 
 use std::collections::BTreeMap;

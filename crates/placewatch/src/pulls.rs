@@ -7,15 +7,15 @@ use std::time::Duration;
 use chassis::Error;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
-use moka::sync::Cache;
 use oci::Keyring;
 use serde_json::Value;
 use tracing::debug;
 
 use crate::read::read;
 use crate::registries::Registries;
+use crate::remembered::Remembered;
 
-/// How long a secret is believed to be what it was. One that is taken away counts for that long.
+/// How long a secret or an account is believed to be what it was. A secret that is taken away counts for that long.
 const LIFE: Duration = Duration::from_secs(10);
 /// Secrets that are remembered.
 const MOST: u64 = 2_000;
@@ -30,10 +30,10 @@ const SECRETS: usize = 32;
 pub struct Pulls {
     client: Client,
     registries: Registries,
-    /// Secrets, by namespace and name; nothing for those that are not there.
-    secrets: Cache<(String, String), Option<Arc<Secret>>>,
-    /// The pull secrets of service accounts, by namespace and name.
-    accounts: Cache<(String, String), Arc<[String]>>,
+    /// What secrets hold; nothing for those that are not there.
+    secrets: Remembered<Arc<Keyring>>,
+    /// The names of the pull secrets of service accounts.
+    accounts: Remembered<Arc<[String]>>,
     /// What pods have that bring nothing along.
     usual: Arc<Keyring>,
 }
@@ -45,14 +45,8 @@ impl Pulls {
             client,
             usual: Arc::new(registries.nodes().clone()),
             registries,
-            secrets: Cache::builder()
-                .max_capacity(MOST)
-                .time_to_live(LIFE)
-                .build(),
-            accounts: Cache::builder()
-                .max_capacity(MOST)
-                .time_to_live(LIFE)
-                .build(),
+            secrets: Remembered::new(MOST, LIFE),
+            accounts: Remembered::new(MOST, LIFE),
         }
     }
 
@@ -65,20 +59,9 @@ impl Pulls {
         }
         let mut keyring = Keyring::anonymous();
         for name in names.iter().take(SECRETS) {
-            let Some(secret) = self.secret(namespace, name).await? else {
-                continue;
-            };
-            let kind = secret.type_.as_deref().unwrap_or_default();
-            if !kind.starts_with("kubernetes.io/dockerc") {
-                continue;
-            }
-            let data = secret.data.iter().flatten();
-            let data: BTreeMap<String, Vec<u8>> = data
-                .map(|(key, value)| (key.clone(), value.0.clone()))
-                .collect();
-            if let Err(error) = keyring.add_secret(kind, &data, "") {
-                debug!(namespace, name, %error, "a pull secret cannot be read");
-            }
+            let reading = secret(self.client.clone(), namespace.to_owned(), name.clone());
+            let key = (namespace.to_owned(), name.clone());
+            keyring.add_keyring(&*self.secrets.get(key, reading).await?);
         }
         keyring.add_keyring(self.registries.nodes());
         Ok(Arc::new(keyring))
@@ -99,40 +82,47 @@ impl Pulls {
         // The API server gives a pod those of its account as it is made, unless it is told not to.
         let account = pod.pointer("/spec/serviceAccountName");
         let account = account.and_then(Value::as_str).unwrap_or("default");
-        self.secrets_of_account(namespace, account).await
+        let reading = account_secrets(
+            self.client.clone(),
+            namespace.to_owned(),
+            account.to_owned(),
+        );
+        let key = (namespace.to_owned(), account.to_owned());
+        self.accounts.get(key, reading).await
     }
+}
 
-    async fn secrets_of_account(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Arc<[String]>, Error> {
-        let key = (namespace.to_owned(), name.to_owned());
-        if let Some(known) = self.accounts.get(&key) {
-            return Ok(known);
-        }
-        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let found = read(&api, name).await;
-        let found = found.map_err(Error::api(format!(
-            "reading service account {namespace}/{name}"
-        )))?;
-        let secrets = found.and_then(|account| account.image_pull_secrets);
-        let secrets = secrets.into_iter().flatten().map(|secret| secret.name);
-        let secrets: Arc<[String]> = secrets.filter(|name| !name.is_empty()).collect();
-        self.accounts.insert(key, Arc::clone(&secrets));
-        Ok(secrets)
-    }
+/// The names of the pull secrets of a service account.
+async fn account_secrets(
+    client: Client,
+    namespace: String,
+    name: String,
+) -> Result<Arc<[String]>, Error> {
+    let api: Api<ServiceAccount> = Api::namespaced(client, &namespace);
+    let found = read(&api, &name).await.map_err(Error::api(format!(
+        "reading service account {namespace}/{name}"
+    )))?;
+    let secrets = found.and_then(|account| account.image_pull_secrets);
+    let secrets = secrets.into_iter().flatten().map(|secret| secret.name);
+    Ok(secrets.filter(|name| !name.is_empty()).collect())
+}
 
-    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<Secret>>, Error> {
-        let key = (namespace.to_owned(), name.to_owned());
-        if let Some(known) = self.secrets.get(&key) {
-            return Ok(known);
+/// What a secret holds for registries.
+async fn secret(client: Client, namespace: String, name: String) -> Result<Arc<Keyring>, Error> {
+    let api: Api<Secret> = Api::namespaced(client, &namespace);
+    let found = read(&api, &name)
+        .await
+        .map_err(Error::api(format!("reading secret {namespace}/{name}")))?;
+    let mut keyring = Keyring::anonymous();
+    let kind = found.as_ref().and_then(|secret| secret.type_.as_deref());
+    let kind = kind.filter(|kind| kind.starts_with("kubernetes.io/dockerc"));
+    if let (Some(kind), Some(secret)) = (kind, &found) {
+        let data = secret.data.iter().flatten();
+        let data: BTreeMap<String, &[u8]> =
+            data.map(|(key, value)| (key.clone(), &*value.0)).collect();
+        if let Err(error) = keyring.add_secret(kind, &data, "") {
+            debug!(namespace, name, %error, "a pull secret cannot be read");
         }
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let found = read(&api, name).await;
-        let found = found.map_err(Error::api(format!("reading secret {namespace}/{name}")))?;
-        let found = found.map(Arc::new);
-        self.secrets.insert(key, found.clone());
-        Ok(found)
     }
+    Ok(Arc::new(keyring))
 }
