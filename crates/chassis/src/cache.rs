@@ -8,6 +8,7 @@
 mod index;
 mod reflect;
 mod state;
+mod wire;
 
 use std::sync::Arc;
 
@@ -19,8 +20,9 @@ use tokio::sync::watch;
 
 use crate::Key;
 pub use index::Index;
-use reflect::Selection;
+use reflect::Filling;
 use state::State;
+use wire::{Selection, Wire};
 
 /// A kind that can be cached.
 pub trait Kind:
@@ -147,7 +149,8 @@ impl<K: Kind> Cache<K> {
                 progress: watch::Sender::new(Progress::default()),
             }),
         };
-        let running = reflect::run(cache.clone(), api, selection, trim);
+        let filling = Filling::new(cache.clone(), trim);
+        let running = reflect::run(Box::new(filling), Wire::new(api, selection));
         (cache, running)
     }
 

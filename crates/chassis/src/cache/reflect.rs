@@ -1,63 +1,131 @@
 //! Keeping a cache current: list, watch from there, list again when the past is gone.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
-use kube::Api;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use futures::TryStreamExt as _;
+use kube::api::WatchEvent;
 use tracing::{debug, warn};
 
+use super::wire::{Raw, Wire, read};
 use super::{Cache, Change, Kind, revision};
 use crate::Key;
 
-/// Objects a page of a list.
-const PAGE: u32 = 2000;
-/// Seconds until the server ends a watch; kube allows less than 295.
-const WATCH: u32 = 290;
 /// The first wait after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// What of a kind is followed; everything by default.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Selection {
-    /// A field selector.
-    fields: Option<String>,
-    /// A label selector.
-    labels: Option<String>,
+/// What is filled with objects of some kind. What fills it is the same program for all kinds: compiled for
+/// each of them it would be many times as large, and no faster.
+pub(super) trait Filled: Send + Sync {
+    /// The revision up to which everything has been seen.
+    fn seen(&self) -> u64;
+
+    /// Takes a page of the list that is being read.
+    fn page(&mut self, objects: Vec<Raw>) -> Result<(), kube::Error>;
+
+    /// Makes the pages that were taken all there is, at a revision.
+    fn replace(&mut self, at: u64);
+
+    /// Takes an object as it is now.
+    fn set(&self, object: &Raw) -> Result<(), kube::Error>;
+
+    /// Takes it that an object is gone.
+    fn remove(&self, object: &Raw) -> Result<(), kube::Error>;
+
+    /// Takes it that nothing else has changed up to a revision.
+    fn reach(&self, at: u64);
+
+    /// Takes it that the kind is not served at the moment.
+    fn miss(&self);
+
+    /// Forgets the pages of a list that did not come to its end.
+    fn give_up(&mut self);
 }
 
-impl Selection {
-    /// What a field selector selects.
-    pub(super) fn by_fields(fields: String) -> Self {
+/// A cache that is filled, and what is done to objects before they are kept.
+pub(super) struct Filling<K, T> {
+    cache: Cache<K>,
+    trim: T,
+    pages: Vec<Arc<K>>,
+}
+
+impl<K: Kind, T: Fn(&mut K)> Filling<K, T> {
+    pub(super) fn new(cache: Cache<K>, trim: T) -> Self {
         Self {
-            fields: Some(fields),
-            labels: None,
+            cache,
+            trim,
+            pages: Vec::new(),
         }
     }
 
-    /// What a label selector selects.
-    pub(super) fn by_labels(labels: String) -> Self {
-        Self {
-            fields: None,
-            labels: Some(labels),
+    fn read(&self, object: &Raw) -> Result<Arc<K>, kube::Error> {
+        let mut object: K = read(object)?;
+        (self.trim)(&mut object);
+        Ok(Arc::new(object))
+    }
+}
+
+impl<K: Kind, T: Fn(&mut K) + Send + Sync> Filled for Filling<K, T> {
+    fn seen(&self) -> u64 {
+        self.cache.seen()
+    }
+
+    fn page(&mut self, objects: Vec<Raw>) -> Result<(), kube::Error> {
+        self.pages.reserve(objects.len());
+        for object in objects {
+            let object = self.read(&object)?;
+            self.pages.push(object);
         }
+        Ok(())
+    }
+
+    fn replace(&mut self, at: u64) {
+        let objects = mem::take(&mut self.pages);
+        self.cache.publish(at, |state| state.replace(objects, at));
+    }
+
+    fn set(&self, object: &Raw) -> Result<(), kube::Error> {
+        let object = self.read(object)?;
+        let at = revision(object.meta()).unwrap_or_default();
+        let key = Key::of(object.meta());
+        self.cache.publish(at, |state| {
+            state.set(&key, Some(object)).into_iter().collect()
+        });
+        Ok(())
+    }
+
+    fn remove(&self, object: &Raw) -> Result<(), kube::Error> {
+        let object: K = read(object)?;
+        let at = revision(object.meta()).unwrap_or_default();
+        let key = Key::of(object.meta());
+        self.cache
+            .publish(at, |state| state.set(&key, None).into_iter().collect());
+        Ok(())
+    }
+
+    fn reach(&self, at: u64) {
+        self.cache.publish(at, |_| Vec::new());
+    }
+
+    fn miss(&self) {
+        let progress = &self.cache.shared.progress;
+        progress.send_modify(|progress| progress.absent = true);
+    }
+
+    fn give_up(&mut self) {
+        self.pages.clear();
     }
 }
 
 /// Runs until dropped.
-pub(super) async fn run<K: Kind>(
-    cache: Cache<K>,
-    api: Api<K>,
-    selection: Selection,
-    trim: impl Fn(&mut K),
-) {
+pub(super) async fn run(mut filled: Box<dyn Filled>, wire: Wire) {
     let mut wait = RETRY.0;
     let mut from: Option<u64> = None;
     loop {
         let result = match from {
-            Some(at) => watch(&cache, (&api, &selection), at, &trim, &mut wait).await,
-            None => list(&cache, (&api, &selection), &trim).await,
+            Some(at) => watch(&*filled, &wire, at, &mut wait).await,
+            None => list(&mut *filled, &wire).await,
         };
         match result {
             Ok(at) => {
@@ -69,7 +137,8 @@ pub(super) async fn run<K: Kind>(
                 wait = RETRY.0;
             }
             Err(error) => {
-                let url = api.resource_url();
+                filled.give_up();
+                let url = wire.url();
                 let code = match &error {
                     kube::Error::Api(status) => status.code,
                     _ => 0,
@@ -81,14 +150,11 @@ pub(super) async fn run<K: Kind>(
                     _ => warn!(url, %error, "cannot follow changes; trying again"),
                 }
                 if code == 404 {
-                    cache
-                        .shared
-                        .progress
-                        .send_modify(|progress| progress.absent = true);
+                    filled.miss();
                 }
                 from = from
                     .filter(|_| !matches!(code, 404 | 410))
-                    .map(|_| cache.seen());
+                    .map(|_| filled.seen());
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(RETRY.1);
             }
@@ -97,83 +163,42 @@ pub(super) async fn run<K: Kind>(
 }
 
 /// Lists everything; the revision it was listed at.
-async fn list<K: Kind>(
-    cache: &Cache<K>,
-    (api, selection): (&Api<K>, &Selection),
-    trim: &impl Fn(&mut K),
-) -> Result<u64, kube::Error> {
-    let mut params = ListParams {
-        field_selector: selection.fields.clone(),
-        label_selector: selection.labels.clone(),
-        ..ListParams::default().limit(PAGE)
-    };
-    let mut objects = Vec::new();
+async fn list(filled: &mut dyn Filled, wire: &Wire) -> Result<u64, kube::Error> {
+    let mut token = None;
     let at = loop {
-        let page = api.list(&params).await?;
-        let kept = page.items.into_iter().map(|object| keep(object, trim));
-        objects.extend(kept);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => {
-                break page
-                    .metadata
-                    .resource_version
-                    .and_then(|at| at.parse().ok());
-            }
+        let page = wire.page(token.as_deref()).await?;
+        filled.page(page.items)?;
+        token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if token.is_none() {
+            break page.metadata.resource_version;
         }
     };
-    let at = at.unwrap_or_default();
-    cache.publish(at, |state| state.replace(objects, at));
+    let at = at.and_then(|at| at.parse().ok()).unwrap_or_default();
+    filled.replace(at);
     Ok(at)
 }
 
 /// Follows changes until the server ends the watch; the revision it got to.
-async fn watch<K: Kind>(
-    cache: &Cache<K>,
-    (api, selection): (&Api<K>, &Selection),
+async fn watch(
+    filled: &dyn Filled,
+    wire: &Wire,
     from: u64,
-    trim: &impl Fn(&mut K),
     wait: &mut Duration,
 ) -> Result<u64, kube::Error> {
-    let params = WatchParams {
-        field_selector: selection.fields.clone(),
-        label_selector: selection.labels.clone(),
-        ..WatchParams::default().timeout(WATCH)
-    };
-    let mut events = api.watch(&params, &from.to_string()).await?.boxed();
+    let mut events = wire.watch(from).await?;
     while let Some(event) = events.try_next().await? {
         *wait = RETRY.0;
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let at = revision(object.meta()).unwrap_or_default();
-                let object = keep(object, trim);
-                let key = Key::of(object.meta());
-                cache.publish(at, |state| {
-                    state.set(&key, Some(object)).into_iter().collect()
-                });
-            }
-            WatchEvent::Deleted(object) => {
-                let at = revision(object.meta()).unwrap_or_default();
-                let key = Key::of(object.meta());
-                cache.publish(at, |state| state.set(&key, None).into_iter().collect());
-            }
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => filled.set(&object)?,
+            WatchEvent::Deleted(object) => filled.remove(&object)?,
             WatchEvent::Bookmark(bookmark) => {
-                let at = bookmark
-                    .metadata
-                    .resource_version
-                    .parse()
-                    .unwrap_or_default();
-                cache.publish(at, |_| Vec::new());
+                let at = bookmark.metadata.resource_version.parse();
+                filled.reach(at.unwrap_or_default());
             }
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         }
     }
-    Ok(cache.seen())
-}
-
-fn keep<K: Kind>(mut object: K, trim: &impl Fn(&mut K)) -> Arc<K> {
-    trim(&mut object);
-    Arc::new(object)
+    Ok(filled.seen())
 }
 
 impl<K: Kind> Cache<K> {
