@@ -79,7 +79,7 @@ pub async fn serve(
     server: ApiServer,
     listener: TcpListener,
     tls: ServerConfig,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = ()> + Send,
 ) {
     let tls = Arc::new(tls);
     let stopping = server.clone();

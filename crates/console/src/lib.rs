@@ -131,7 +131,7 @@ impl Console {
         &self,
         listener: TcpListener,
         tls: Option<listener::Tls>,
-        stop: impl Future<Output = ()>,
+        stop: impl Future<Output = ()> + Send,
     ) {
         let port = listener.local_addr().map_or(0, |address| address.port());
         let router = server::router(self.clone(), port);

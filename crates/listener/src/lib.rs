@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, pending};
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +21,8 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -66,6 +68,16 @@ pub struct PeerCertificate(pub Vec<u8>);
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub SocketAddr);
 
+/// An answer that is on its way, whatever its body is.
+type Answering = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
+type AnyBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+/// What answers one client.
+type Answer = Box<dyn Fn(Request<Incoming>) -> Answering + Send>;
+/// What a client speaks through.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 /// Answers until `stop` is ready, then lets running answers end. When it is dropped instead, all
 /// connections end with it.
 pub async fn serve<A, F, B>(
@@ -73,17 +85,43 @@ pub async fn serve<A, F, B>(
     tls: Option<Tls>,
     limits: Limits,
     answer: A,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = ()> + Send,
 ) where
     A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let answer = move || any(answer.clone());
+    accept(listener, tls, limits, Box::new(answer), pin!(stop)).await;
+}
+
+/// Makes all answers alike. What speaks HTTP is large, and would be compiled for every kind of answer.
+fn any<A, F, B>(answer: A) -> Answer
+where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    Box::new(move |request| {
+        let answered = answer(request);
+        Box::pin(async move {
+            let answer = answered.await;
+            answer.map(|body| body.map_err(Into::into).boxed_unsync())
+        })
+    })
+}
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    limits: Limits,
+    answer: Box<dyn Fn() -> Answer + Send>,
+    mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
+) {
     let (stopping, stopped) = watch::channel(false);
     let mut clients = JoinSet::new();
-    tokio::pin!(stop);
     loop {
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
@@ -100,11 +138,11 @@ pub async fn serve<A, F, B>(
         };
         let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
         let stopped = stopped.clone();
-        let answer = answer.clone();
-        let answer = move |mut request: Request<Incoming>| {
+        let answer = answer();
+        let answer = Box::new(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(PeerAddress(peer));
             answer(request)
-        };
+        });
         clients.spawn(client(stream, tls, limits.streams, answer, stopped));
     }
     drop(listener);
@@ -129,25 +167,19 @@ pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     response
 }
 
-async fn client<A, F, B>(
+async fn client(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     streams: Option<u32>,
-    answer: A,
+    answer: Answer,
     stopped: watch::Receiver<bool>,
-) where
-    A: Fn(Request<Incoming>) -> F + Send + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     // Requests and answers are small, and someone waits for each.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "setting TCP_NODELAY failed");
     }
     let Some(tls) = tls else {
-        return converse(stream, streams, answer, stopped, PATIENCE).await;
+        return converse(Box::new(stream), streams, answer, stopped, PATIENCE).await;
     };
     let stream = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -162,28 +194,22 @@ async fn client<A, F, B>(
     let peer = shown
         .and_then(|chain| chain.first())
         .map(|certificate| PeerCertificate(certificate.to_vec()));
-    let answer = move |mut request: Request<Incoming>| {
+    let answer = Box::new(move |mut request: Request<Incoming>| {
         if let Some(peer) = &peer {
             request.extensions_mut().insert(peer.clone());
         }
         answer(request)
-    };
-    converse(stream, streams, answer, stopped, PATIENCE).await;
+    });
+    converse(Box::new(stream), streams, answer, stopped, PATIENCE).await;
 }
 
-async fn converse<A, F, B>(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+async fn converse(
+    stream: Box<dyn Stream>,
     streams: Option<u32>,
-    answer: A,
+    answer: Answer,
     mut stopped: watch::Receiver<bool>,
     patience: Duration,
-) where
-    A: Fn(Request<Incoming>) -> F + Send + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     if streams.is_none() {
         builder = builder.http1_only();

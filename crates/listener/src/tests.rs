@@ -154,9 +154,15 @@ async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
     for beginning in [&b""[..], b"PRI * HT", HTTP2] {
         let (mut theirs, ours) = tokio::io::duplex(1024);
         let (_stopping, stopped) = watch::channel(false);
-        let answer = async |_| text(StatusCode::OK, "here");
+        let answer = any(async |_| text(StatusCode::OK, "here"));
         let patience = Duration::from_millis(1);
-        let conversation = tokio::spawn(converse(ours, Some(10), answer, stopped, patience));
+        let conversation = tokio::spawn(converse(
+            Box::new(ours),
+            Some(10),
+            answer,
+            stopped,
+            patience,
+        ));
         theirs.write_all(beginning).await?;
         let mut said = Vec::new();
         // A reset is as good.
@@ -170,9 +176,15 @@ async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
 async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
     let (mut theirs, ours) = tokio::io::duplex(1024);
     let (_stopping, stopped) = watch::channel(false);
-    let answer = async |_| text(StatusCode::OK, "here");
+    let answer = any(async |_| text(StatusCode::OK, "here"));
     let patience = Duration::from_millis(50);
-    let conversation = tokio::spawn(converse(ours, Some(10), answer, stopped, patience));
+    let conversation = tokio::spawn(converse(
+        Box::new(ours),
+        Some(10),
+        answer,
+        stopped,
+        patience,
+    ));
     theirs
         .write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         .await?;
