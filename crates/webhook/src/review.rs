@@ -172,18 +172,21 @@ pub(crate) async fn answer_at(
     body: &[u8],
     now: Timestamp,
 ) -> Result<Value, Refusal> {
-    let review: Value = match serde_json::from_slice(body) {
-        Ok(review) => review,
-        Err(error) => {
-            let refusal = Refusal::bad(format!("The body is not JSON: {error}"));
-            return Ok(wrap("", refused(&refusal)));
-        }
+    let (uid, question) = match serde_json::from_slice::<Review>(body) {
+        Ok(review) => (review.request.uid.clone(), checked(review)),
+        // What is wrong is told of the review as a whole, to whoever asked.
+        Err(_) => match serde_json::from_slice::<Value>(body) {
+            Ok(review) => {
+                let uid = review["request"]["uid"].as_str();
+                (uid.unwrap_or_default().to_owned(), read(review))
+            }
+            Err(error) => {
+                let refusal = Refusal::bad(format!("The body is not JSON: {error}"));
+                (String::new(), Err(refusal))
+            }
+        },
     };
-    let uid = review["request"]["uid"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    let considered = match (read(review), door) {
+    let considered = match (question, door) {
         (Err(refusal), _) => Err(refusal),
         (Ok(question), Door::Admit) => consider(&reviewer.client, question, now).await,
         (Ok(question), Door::CpuModels) => cpu::review(&reviewer.cpu_models, question).await,
@@ -215,6 +218,11 @@ fn read(review: Value) -> Result<Question, Refusal> {
             "The body is not an AdmissionReview of {API_VERSION} with a request: {error}"
         ))
     })?;
+    checked(review)
+}
+
+/// The question of a review, if it is one that can be answered.
+fn checked(review: Review) -> Result<Question, Refusal> {
     if review.api_version != API_VERSION || review.kind != "AdmissionReview" {
         return Err(Refusal::bad(format!(
             "The body is a {} of {}; an AdmissionReview of {API_VERSION} is needed",
