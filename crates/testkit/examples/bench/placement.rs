@@ -39,6 +39,8 @@ const SOON: &str = "0.001";
 const LATE: f64 = 1.0;
 /// Questions a second.
 const RATE: u32 = 2_000;
+/// How often questions are asked at that rate; of the rounds the one in the middle counts, as machines pause.
+const ROUNDS: usize = 5;
 /// How long the check may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Connections of API servers.
@@ -78,12 +80,27 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
         told(report, name, &times, size.span);
     }
     let before = world.asker.decided().await?;
-    let times = world.paced(size.span, &known).await?;
+    // Questions that need no decision take the same way: they tell what machine and wire add.
+    let mut paced = [
+        ("ignored", &ignored, Vec::new()),
+        ("known", &known, Vec::new()),
+    ];
+    for _ in 0..ROUNDS {
+        for (_, question, rounds) in &mut paced {
+            rounds.push(world.paced(size.span, question).await?);
+        }
+    }
     let after = world.asker.decided().await?;
-    let name = format!("known, {RATE}/s, p50");
-    report.less_is_better(&name, "us", percentile(&times, 50));
-    let name = format!("known, {RATE}/s, p99");
-    report.at_most(ANSWER, &name, "us", percentile(&times, 99));
+    for (name, _, rounds) in &paced {
+        let [p50, p99] = [50, 99].map(|percent| usual(rounds, percent));
+        report.less_is_better(&format!("{name}, {RATE}/s, p50"), "us", p50);
+        let name_of_p99 = format!("{name}, {RATE}/s, p99");
+        if *name == "known" {
+            report.at_most(ANSWER, &name_of_p99, "us", p99);
+        } else {
+            report.less_is_better(&name_of_p99, "us", p99);
+        }
+    }
     let late = 1.0 - (after.soon - before.soon) / (after.all - before.all);
     let name = format!("decided later than {SOON} s");
     report.at_most(LATE, &name, "%", late * 100.0);
@@ -393,6 +410,16 @@ fn percentile(times: &[Duration], percent: usize) -> f64 {
     times
         .get(place)
         .map_or(0.0, |time| time.as_secs_f64() * 1e6)
+}
+
+/// A percentile of the round in the middle.
+fn usual(rounds: &[Vec<Duration>], percent: usize) -> f64 {
+    let mut each: Vec<f64> = rounds
+        .iter()
+        .map(|times| percentile(times, percent))
+        .collect();
+    each.sort_unstable_by(f64::total_cmp);
+    each.get(each.len() / 2).copied().unwrap_or_default()
 }
 
 fn counted(number: usize) -> f64 {
