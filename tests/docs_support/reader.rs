@@ -76,6 +76,7 @@ impl Reader {
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         }
         symlink(binary, programs.join("kubectl-medley")).unwrap();
+        symlink("release", reader.place().join("target/debug")).unwrap();
         reader
     }
 

@@ -18,10 +18,11 @@ pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
 
 /// The command lines of Medley in a piece of shell, whatever it is called by, the name first.
 pub(crate) fn medley(text: &str) -> Vec<Vec<String>> {
-    const NAMES: [&[&str]; 4] = [
+    const NAMES: [&[&str]; 5] = [
         &["medley"],
         &["kubectl", "medley"],
         &["target/release/medley"],
+        &["target/debug/medley"],
         &["cargo", "run", "--release", "--"],
     ];
     /// What may come before a command.
