@@ -1,7 +1,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::ensure;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
@@ -149,20 +149,22 @@ async fn http_2_is_spoken_where_it_is_allowed() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The end of a client that speaks to a server of so much patience. The server ends with the task, and does not stop
+/// before.
+fn spoken_to(patience: Duration) -> (DuplexStream, JoinHandle<()>) {
+    let (theirs, ours) = tokio::io::duplex(1024);
+    let answer = any(async |_| text(StatusCode::OK, "here"));
+    let conversation = tokio::spawn(async move {
+        let (_stopping, stopped) = watch::channel(false);
+        converse(Box::new(ours), Some(10), answer, stopped, patience).await;
+    });
+    (theirs, conversation)
+}
+
 #[tokio::test]
 async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
     for beginning in [&b""[..], b"PRI * HT", HTTP2] {
-        let (mut theirs, ours) = tokio::io::duplex(1024);
-        let (_stopping, stopped) = watch::channel(false);
-        let answer = any(async |_| text(StatusCode::OK, "here"));
-        let patience = Duration::from_millis(1);
-        let conversation = tokio::spawn(converse(
-            Box::new(ours),
-            Some(10),
-            answer,
-            stopped,
-            patience,
-        ));
+        let (mut theirs, conversation) = spoken_to(Duration::from_millis(1));
         theirs.write_all(beginning).await?;
         let mut said = Vec::new();
         // A reset is as good.
@@ -174,17 +176,8 @@ async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
-    let (mut theirs, ours) = tokio::io::duplex(1024);
-    let (_stopping, stopped) = watch::channel(false);
-    let answer = any(async |_| text(StatusCode::OK, "here"));
     let patience = Duration::from_millis(50);
-    let conversation = tokio::spawn(converse(
-        Box::new(ours),
-        Some(10),
-        answer,
-        stopped,
-        patience,
-    ));
+    let (mut theirs, conversation) = spoken_to(patience);
     theirs
         .write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         .await?;
