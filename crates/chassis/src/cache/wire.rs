@@ -96,9 +96,10 @@ impl Wire {
             continue_token: token.map(ToOwned::to_owned),
             ..ListParams::default().limit(PAGE)
         };
-        let request = match self.metadata {
-            true => self.request.list_metadata(&params),
-            false => self.request.list(&params),
+        let request = if self.metadata {
+            self.request.list_metadata(&params)
+        } else {
+            self.request.list(&params)
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
@@ -115,9 +116,10 @@ impl Wire {
             ..WatchParams::default().timeout(WATCH)
         };
         let from = from.to_string();
-        let request = match self.metadata {
-            true => self.request.watch_metadata(&params, &from),
-            false => self.request.watch(&params, &from),
+        let request = if self.metadata {
+            self.request.watch_metadata(&params, &from)
+        } else {
+            self.request.watch(&params, &from)
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
         let events = self.client.request_events(request).await?;
