@@ -62,7 +62,8 @@ impl<V: Clone + Send + Sync + 'static> Remembered<V> {
             return Ok(known.value.clone());
         }
         let reading = async { read.await.map(Known::new) };
-        match self.known.try_get_with(key, reading).await {
+        // Hardly anybody waits, and who does not should not carry what waiting takes.
+        match Box::pin(self.known.try_get_with(key, reading)).await {
             Ok(known) => Ok(known.value.clone()),
             // Others who waited have it, too.
             Err(shared) => {
