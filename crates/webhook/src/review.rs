@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use api::advisor::{GROUP, PLURAL};
 use base64::Engine as _;
@@ -172,6 +173,7 @@ pub(crate) async fn answer_at(
     body: &[u8],
     now: Timestamp,
 ) -> Result<Value, Refusal> {
+    let asked = Instant::now();
     let (uid, question) = match serde_json::from_slice::<Review>(body) {
         Ok(review) => (review.request.uid.clone(), checked(review)),
         // What is wrong is told of the review as a whole, to whoever asked.
@@ -190,7 +192,9 @@ pub(crate) async fn answer_at(
         (Err(refusal), _) => Err(refusal),
         (Ok(question), Door::Admit) => consider(&reviewer.client, question, now).await,
         (Ok(question), Door::CpuModels) => cpu::review(&reviewer.cpu_models, question).await,
-        (Ok(question), Door::Placement) => placement::review(&reviewer.placements, question).await,
+        (Ok(question), Door::Placement) => {
+            placement::review(&reviewer.placements, question, asked).await
+        }
     };
     match considered {
         Ok(response) => Ok(wrap(&uid, response)),
