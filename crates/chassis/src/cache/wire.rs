@@ -1,7 +1,8 @@
 //! What a server says of a kind, object by object, before anybody reads it.
 //!
-//! kube's own lists and events read every object twice: into something that can be anything, and from there.
-//! Here an object is left as it came until it is known what it is, and read once.
+//! kube's own lists read every object twice: into something that can be anything, and from there. Here an object
+//! of a list or an event is left as it came until it is known what it is, and read once. Events have to say their
+//! type before their object for that, as kube-apiserver and the embedded server do.
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
