@@ -28,21 +28,21 @@ pub enum Moment {
 impl Placement {
     /// Writes it into the pod, and says whether that changed anything.
     pub fn write(&self, pod: &mut Value, moment: Moment) -> bool {
-        let before = pod.get("spec").cloned();
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
             return false;
         };
-        if let Some(terms) = self.terms(spec, moment) {
-            set_terms(spec, terms);
-        }
-        self.prefer(spec);
-        if !self.tolerations.is_empty() {
-            append(spec, "tolerations", self.tolerations.iter().cloned());
-        }
+        let mut changed = match self.terms(spec, moment) {
+            Some(terms) => set_terms(spec, terms),
+            None => false,
+        };
+        changed |= self.prefer(spec);
+        changed |= append(spec, "tolerations", self.tolerations.iter().cloned());
         if let (Some(class), Moment::Admission) = (&self.runtime_class, moment) {
-            spec.insert("runtimeClassName".to_owned(), class.clone().into());
+            let class = Value::from(class.as_str());
+            let before = spec.insert("runtimeClassName".to_owned(), class.clone());
+            changed |= before != Some(class);
         }
-        before.as_ref() != pod.get("spec")
+        changed
     }
 
     /// The terms of the required node affinity; nothing if they stay as they are.
@@ -108,9 +108,10 @@ impl Placement {
         })
     }
 
-    fn prefer(&self, spec: &mut Map<String, Value>) {
+    /// Writes the preferences, and says whether there are any.
+    fn prefer(&self, spec: &mut Map<String, Value>) -> bool {
         if self.preferred.is_empty() {
-            return;
+            return false;
         }
         let preferences = self.preferred.iter().map(|(architecture, weight)| {
             json!({
@@ -120,9 +121,7 @@ impl Placement {
                 }] },
             })
         });
-        if let Some(node_affinity) = node_affinity(spec) {
-            append(node_affinity, PREFERRED, preferences);
-        }
+        node_affinity(spec).is_some_and(|affinity| append(affinity, PREFERRED, preferences))
     }
 }
 
@@ -138,9 +137,7 @@ fn narrowed(term: &Value, product: &Product, selector: &Value) -> Value {
         .map(|condition| json!(condition))
         .collect();
     let mut term = term.as_object().cloned().unwrap_or_default();
-    if !missing.is_empty() {
-        append(&mut term, "matchExpressions", missing);
-    }
+    append(&mut term, "matchExpressions", missing);
     Value::Object(term)
 }
 
@@ -186,9 +183,11 @@ fn implied(term: &Value, condition: &Condition, selector: &Value) -> bool {
 
 /// Says whether a term has just this condition, from an earlier time.
 fn written(term: &Value, condition: &Condition) -> bool {
-    let expressions = term.get("matchExpressions").and_then(Value::as_array);
+    let Some(expressions) = term.get("matchExpressions").and_then(Value::as_array) else {
+        return false;
+    };
     let this = json!(condition);
-    expressions.into_iter().flatten().any(|it| *it == this)
+    expressions.contains(&this)
 }
 
 /// Says whether a term and a product never hold together.
@@ -203,11 +202,16 @@ fn contradicts(term: &Value, product: &Product, selector: &Value) -> bool {
     })
 }
 
-fn set_terms(spec: &mut Map<String, Value>, terms: Vec<Value>) {
+/// Writes the terms of the required node affinity, and says whether they are others now.
+fn set_terms(spec: &mut Map<String, Value>, terms: Vec<Value>) -> bool {
     let required = node_affinity(spec).and_then(|affinity| object(affinity, REQUIRED));
-    if let Some(required) = required {
-        required.insert("nodeSelectorTerms".to_owned(), terms.into());
-    }
+    let Some(required) = required else {
+        return false;
+    };
+    let before = required.get("nodeSelectorTerms").and_then(Value::as_array);
+    let changed = before != Some(&terms);
+    required.insert("nodeSelectorTerms".to_owned(), terms.into());
+    changed
 }
 
 fn node_affinity(spec: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
@@ -227,13 +231,23 @@ fn object<'a>(
     value.as_object_mut()
 }
 
-/// Adds to the list of this name.
-fn append(parent: &mut Map<String, Value>, name: &str, more: impl IntoIterator<Item = Value>) {
+/// Adds to the list of this name, if there is something to add, and says so.
+fn append(
+    parent: &mut Map<String, Value>,
+    name: &str,
+    more: impl IntoIterator<Item = Value>,
+) -> bool {
+    let mut more = more.into_iter().peekable();
+    if more.peek().is_none() {
+        return false;
+    }
     let value = parent.entry(name).or_insert(Value::Null);
     if value.is_null() {
         *value = json!([]);
     }
-    if let Some(list) = value.as_array_mut() {
-        list.extend(more);
-    }
+    let Some(list) = value.as_array_mut() else {
+        return false;
+    };
+    list.extend(more);
+    true
 }

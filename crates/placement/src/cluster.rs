@@ -11,6 +11,7 @@ use platform::{Matcher, Platform, Rank, Unfit};
 use serde_json::{Value, json};
 
 use crate::images::Platforms;
+use crate::memory::Memory;
 use crate::names;
 use crate::settings::RuntimeClass;
 
@@ -189,6 +190,8 @@ pub struct Cluster {
     /// Where each node is.
     nodes: BTreeMap<String, Place>,
     places: BTreeMap<Place, Kin>,
+    /// Where images run, for those that were asked about since nodes changed.
+    memory: Memory,
 }
 
 /// The nodes of a place.
@@ -239,6 +242,7 @@ impl Cluster {
 
     /// Forgets a node.
     pub fn remove(&mut self, name: &str) {
+        self.memory.forget();
         let Some(place) = self.nodes.remove(name) else {
             return;
         };
@@ -282,6 +286,11 @@ impl Cluster {
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         let places = self.nodes.iter();
         places.filter_map(|(name, place)| self.places.get(place)?.nodes.get(name))
+    }
+
+    /// What was found about images before.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The runtimes of the nodes of a place.

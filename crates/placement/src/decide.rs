@@ -4,12 +4,13 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use machinery::node_affinity::{RequiredNodeAffinity, tolerates};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Node, Place};
-use crate::fit::{Condition, Demand, Product};
+use crate::cluster::{Cluster, Node};
+use crate::fit::{Condition, Demand, Fit, Product};
 use crate::images::{Knowledge, Used, images};
 use crate::names;
 use crate::no_fit::{NoFit, Shortfall};
@@ -142,11 +143,9 @@ pub fn decide(
 /// Where the images of a pod run, of the nodes of one operating system.
 struct Ground<'c> {
     os: String,
-    /// How labels say it. Never empty.
-    products: Vec<Product>,
+    /// How labels say it, which is never empty, and where the nodes are.
+    fit: Arc<Fit>,
     cluster: &'c Cluster,
-    /// Where the nodes are that run them.
-    places: Vec<&'c Place>,
     /// Whether one of them takes the pod.
     is_open: bool,
 }
@@ -155,7 +154,7 @@ impl<'c> Ground<'c> {
     /// The nodes that there are.
     fn nodes(&self) -> impl Iterator<Item = &'c Node> {
         let cluster = self.cluster;
-        let places = self.places.iter();
+        let places = self.fit.places.iter();
         places.flat_map(|place| cluster.nodes_of(place))
     }
 }
@@ -181,10 +180,8 @@ pub(crate) fn classes_that_fit(
 /// Why nothing is to be done, before any image is looked at.
 fn left_alone(pod: &Value, spec: &Value) -> Option<Leave> {
     let annotation = |key: &str| {
-        let annotations = pod.pointer("/metadata/annotations");
-        annotations
-            .and_then(|all| all.get(key))
-            .and_then(Value::as_str)
+        let annotations = pod.get("metadata")?.get("annotations")?;
+        annotations.get(key)?.as_str()
     };
     let has_node = spec
         .get("nodeName")
@@ -238,14 +235,13 @@ impl<'a> Asked<'a> {
     ) -> Option<Ground<'c>> {
         let mut first = None;
         for os in self.systems(demand) {
-            let (products, places) = demand.fit(&os, cluster, class);
-            if products.is_empty() {
+            let fit = demand.fit(&os, cluster, class);
+            if fit.products.is_empty() {
                 continue;
             }
             let mut ground = Ground {
                 os,
-                products,
-                places,
+                fit,
                 cluster,
                 is_open: false,
             };
@@ -317,7 +313,7 @@ impl<'a> Asked<'a> {
             return Decision::Leave(Leave::OneNode);
         }
         let mut placement = Placement {
-            products: ground.products.clone(),
+            products: ground.fit.products.clone(),
             preferred: Vec::new(),
             tolerations: self.missing_tolerations(ground),
             runtime_class: given,
@@ -339,7 +335,7 @@ impl<'a> Asked<'a> {
     /// Tolerations for taints of nodes where the images run.
     fn missing_tolerations(&self, ground: &Ground<'_>) -> Vec<Value> {
         let mut missing: Vec<Value> = Vec::new();
-        let places = ground.places.iter();
+        let places = ground.fit.places.iter();
         let taints = places.flat_map(|place| ground.cluster.taints_of(place));
         for taint in taints.filter(|taint| !tolerates(&self.tolerations, taint)) {
             match self.toleration(taint) {

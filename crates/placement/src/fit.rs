@@ -1,6 +1,7 @@
 //! Where all images of a pod run, and how labels say it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use platform::{Meant, Platform, Unfit};
 use serde::Serialize;
@@ -15,6 +16,15 @@ use crate::settings::{RuntimeClass, Settings};
 pub struct Demand {
     /// Each image that has something to run, where it is used, and what it is for.
     images: Vec<(Used, Platforms)>,
+}
+
+/// Where all images of a pod run, of the places of an operating system.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Fit {
+    /// How labels say it; nothing if they run nowhere.
+    pub(crate) products: Vec<Product>,
+    /// Where there are nodes that run them.
+    pub(crate) places: Vec<Place>,
 }
 
 /// Places that labels can tell from others: all conditions hold.
@@ -125,18 +135,28 @@ impl Demand {
         systems.filter(|os| !os.is_empty()).cloned().collect()
     }
 
-    /// Where all images run, of the places of an operating system: how labels say it, and where there are
-    /// nodes.
+    /// Where all images run, of the places of an operating system.
+    pub(crate) fn fit(
+        &self,
+        os: &str,
+        cluster: &Cluster,
+        class: Option<&RuntimeClass>,
+    ) -> Arc<Fit> {
+        if class.is_some() {
+            return Arc::new(self.find(os, cluster, class));
+        }
+        let platforms = self.images.iter().map(|(_, platforms)| platforms.clone());
+        let asked = (platforms.collect(), os.to_owned());
+        let memory = cluster.memory();
+        memory.recall(asked, || self.find(os, cluster, None))
+    }
+
+    /// The same, found.
     ///
     /// Of Linux this covers architectures that no node has yet, so that a cluster that grows with its
     /// pods can grow by them. Builds of Windows are those that nodes have, since the label is a text
     /// that cannot be compared.
-    pub(crate) fn fit<'c>(
-        &self,
-        os: &str,
-        cluster: &'c Cluster,
-        class: Option<&RuntimeClass>,
-    ) -> (Vec<Product>, Vec<&'c Place>) {
+    fn find(&self, os: &str, cluster: &Cluster, class: Option<&RuntimeClass>) -> Fit {
         if let Some(platform) = class.and_then(|class| class.platform.as_ref()) {
             // What the node is does not count; where the handler is, the class says itself.
             let place = Place {
@@ -145,11 +165,13 @@ impl Demand {
                 ..Place::default()
             };
             let fits = platform.os == os && self.runs(&place, Runtime::default(), class);
-            return if fits {
-                let everywhere = cluster.places().map(|(place, _)| place);
-                (vec![Product::default()], everywhere.collect())
-            } else {
-                (Vec::new(), Vec::new())
+            if !fits {
+                return Fit::default();
+            }
+            let everywhere = cluster.places().map(|(place, _)| place.clone());
+            return Fit {
+                products: vec![Product::default()],
+                places: everywhere.collect(),
             };
         }
         let present = cluster.places().map(|(place, _)| place);
@@ -183,7 +205,10 @@ impl Demand {
             conditions.extend(rest);
             Product { conditions }
         });
-        (products.collect(), fitting)
+        Fit {
+            products: products.collect(),
+            places: fitting.into_iter().cloned().collect(),
+        }
     }
 
     /// Says whether any image was made for a build of Windows.

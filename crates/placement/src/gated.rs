@@ -168,18 +168,22 @@ fn uninspected(
 
 /// The changes that make one pod of the other, as a JSON patch. Only what is ever written here is
 /// looked at.
-pub fn changes(before: &Value, after: &Value) -> Vec<Value> {
-    const PATHS: [&str; 5] = [
-        "/metadata/annotations",
-        "/spec/affinity",
-        "/spec/tolerations",
-        "/spec/runtimeClassName",
-        "/spec/schedulingGates",
+pub fn changes<'a>(before: &'a Value, after: &'a Value) -> Vec<Value> {
+    const FIELDS: [(&str, &str); 5] = [
+        ("metadata", "annotations"),
+        ("spec", "affinity"),
+        ("spec", "tolerations"),
+        ("spec", "runtimeClassName"),
+        ("spec", "schedulingGates"),
     ];
-    let changed = PATHS.iter().filter_map(|path| {
-        let (old, new) = (before.pointer(path), after.pointer(path));
+    let changed = FIELDS.iter().filter_map(|(part, field)| {
+        let of = |pod: &'a Value| pod.get(part)?.get(field);
+        let (old, new) = (of(before), of(after));
+        if old == new {
+            return None;
+        }
+        let path = format!("/{part}/{field}");
         match new {
-            _ if old == new => None,
             // What is not there means the same, and every server takes it.
             Some(Value::Array(list)) if list.is_empty() => {
                 old.map(|_| json!({ "op": "remove", "path": path }))

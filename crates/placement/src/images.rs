@@ -54,10 +54,10 @@ pub enum Knowledge {
 }
 
 /// The platforms that an image is for. Clones share them: every pod with the image is compared with them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Platforms(Arc<Told>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Told {
     written: Vec<Platform>,
     meant: Vec<Meant>,

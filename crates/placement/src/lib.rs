@@ -29,6 +29,7 @@ mod fit;
 mod gated;
 mod handler;
 mod images;
+mod memory;
 pub mod names;
 mod no_fit;
 mod policy;

@@ -59,7 +59,7 @@ impl Pulls {
         }
         let mut keyring = Keyring::anonymous();
         for name in names.iter().take(SECRETS) {
-            let reading = secret(self.client.clone(), namespace.to_owned(), name.clone());
+            let reading = || secret(self.client.clone(), namespace.to_owned(), name.clone());
             let key = (namespace.to_owned(), name.clone());
             keyring.add_keyring(&*self.secrets.get(key, reading).await?);
         }
@@ -69,7 +69,8 @@ impl Pulls {
 
     /// The names of the pull secrets of a pod.
     async fn secrets_of(&self, namespace: &str, pod: &Value) -> Result<Arc<[String]>, Error> {
-        let own = pod.pointer("/spec/imagePullSecrets");
+        let spec = pod.get("spec").unwrap_or(&Value::Null);
+        let own = spec.get("imagePullSecrets");
         let own = own.and_then(Value::as_array).into_iter().flatten();
         let own: Vec<String> = own
             .filter_map(|it| it.get("name").and_then(Value::as_str))
@@ -80,13 +81,12 @@ impl Pulls {
             return Ok(own.into());
         }
         // The API server gives a pod those of its account as it is made, unless it is told not to.
-        let account = pod.pointer("/spec/serviceAccountName");
+        let account = spec.get("serviceAccountName");
         let account = account.and_then(Value::as_str).unwrap_or("default");
-        let reading = account_secrets(
-            self.client.clone(),
-            namespace.to_owned(),
-            account.to_owned(),
-        );
+        let reading = || {
+            let client = self.client.clone();
+            account_secrets(client, namespace.to_owned(), account.to_owned())
+        };
         let key = (namespace.to_owned(), account.to_owned());
         self.accounts.get(key, reading).await
     }

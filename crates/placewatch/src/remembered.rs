@@ -50,18 +50,19 @@ impl<V: Clone + Send + Sync + 'static> Remembered<V> {
     }
 
     /// The value of an object, which is read if it is not known.
-    pub(crate) async fn get<F>(&self, key: Key, read: F) -> Result<V, Error>
+    pub(crate) async fn get<F>(&self, key: Key, read: impl FnOnce() -> F) -> Result<V, Error>
     where
         F: Future<Output = Result<V, Error>> + Send + 'static,
     {
         if let Some(known) = self.known.get(&key).await {
             if known.read.elapsed() >= self.life / 2 && !known.renewed.swap(true, Ordering::Relaxed)
             {
-                tokio::spawn(self.clone().renew(key, read));
+                tokio::spawn(self.clone().renew(key, read()));
             }
             return Ok(known.value.clone());
         }
-        let reading = async { read.await.map(Known::new) };
+        let reading = read();
+        let reading = async { reading.await.map(Known::new) };
         // Hardly anybody waits, and who does not should not carry what waiting takes.
         match Box::pin(self.known.try_get_with(key, reading)).await {
             Ok(known) => Ok(known.value.clone()),
@@ -117,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn an_object_is_read_once_for_all_who_ask_at_the_same_time() {
         let (remembered, server) = (Remembered::new(10, LIFE), Server::default());
-        let asking = (0..100).map(|_| remembered.get(key(), server.clone().read()));
+        let asking = (0..100).map(|_| remembered.get(key(), || server.clone().read()));
         let answers = join_all(asking).await;
         assert!(answers.iter().all(|answer| matches!(answer, Ok(1))));
         assert_eq!(server.asked.load(Ordering::SeqCst), 1);
@@ -126,15 +127,18 @@ mod tests {
     #[tokio::test]
     async fn nobody_who_keeps_asking_waits_for_an_object_to_be_read_again() {
         let (remembered, server) = (Remembered::new(10, LIFE), Server::default());
-        remembered.get(key(), server.clone().read()).await.unwrap();
+        remembered
+            .get(key(), || server.clone().read())
+            .await
+            .unwrap();
         sleep(LIFE / 2).await;
         // Many ask, one reads, and all are told what was known.
         for _ in 0..100 {
-            let known = remembered.get(key(), server.clone().read()).await;
+            let known = remembered.get(key(), || server.clone().read()).await;
             assert_eq!(known.unwrap(), 1);
         }
         sleep(LIFE / 4).await;
-        let known = remembered.get(key(), server.clone().read()).await;
+        let known = remembered.get(key(), || server.clone().read()).await;
         assert_eq!(known.unwrap(), 2);
         assert_eq!(server.asked.load(Ordering::SeqCst), 2);
     }
@@ -142,17 +146,20 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_read_again_is_believed_until_its_life_ends() {
         let (remembered, server) = (Remembered::new(10, LIFE), Server::default());
-        remembered.get(key(), server.clone().read()).await.unwrap();
+        remembered
+            .get(key(), || server.clone().read())
+            .await
+            .unwrap();
         server.broken.store(true, Ordering::SeqCst);
         sleep(LIFE / 2).await;
-        let known = remembered.get(key(), server.clone().read()).await;
+        let known = remembered.get(key(), || server.clone().read()).await;
         assert_eq!(known.unwrap(), 1);
         sleep(LIFE).await;
-        let refused = remembered.get(key(), server.clone().read()).await;
+        let refused = remembered.get(key(), || server.clone().read()).await;
         assert_eq!(refused.unwrap_err().to_string(), "nobody answers");
         // It is not remembered that it failed.
         server.broken.store(false, Ordering::SeqCst);
-        let known = remembered.get(key(), server.clone().read()).await;
+        let known = remembered.get(key(), || server.clone().read()).await;
         assert!(known.unwrap() > 1);
     }
 }

@@ -99,7 +99,7 @@ impl Platform {
 }
 
 /// A platform that is normalised, so that nobody has to do it again for each comparison.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Meant(Platform);
 
 impl Meant {

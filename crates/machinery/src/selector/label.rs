@@ -263,7 +263,8 @@ impl LabelSelector {
 
     /// Whether the labels of this object are as required.
     pub fn matches_object(&self, object: &Value) -> bool {
-        let labels = object.pointer("/metadata/labels");
+        // Asked of every object there is: a pointer would be taken apart each time.
+        let labels = object.get("metadata").and_then(|it| it.get("labels"));
         self.matches(|key| labels?.get(key)?.as_str())
     }
 

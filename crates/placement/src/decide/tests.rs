@@ -7,8 +7,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Decision, Leave, Placement};
-use crate::test_values::{classes, cluster, cluster_of, decided, known, node_with, pod};
-use crate::{Knowledge, NoFit, RuntimeClass, Settings, Uninspectable, decide};
+use crate::test_values::{classes, cluster, cluster_of, decided, known, node, node_with, pod};
+use crate::{Cluster, Knowledge, NoFit, Node, RuntimeClass, Settings, Uninspectable, decide};
 
 /// The index of `golang:latest` in the appendix of the proposal.
 const GOLANG: [&str; 9] = [
@@ -88,6 +88,29 @@ fn architectures_that_no_node_has_yet_are_named() {
         architectures,
         ["386", "amd64", "arm", "arm64", "ppc64le", "s390x"]
     );
+}
+
+/// What was found for the same images before counts for as long as nodes stay what they were.
+#[test]
+fn nodes_that_come_change_and_go_count_at_once() {
+    let images = known(&[("a", &["windows(10.0.17763.805)/amd64", "linux/s390x"])]);
+    let web = pod(&["a"], &json!({ "os": { "name": "windows" } }));
+    let mut nodes = cluster(&["linux/amd64"]);
+    let mut turn = |becomes: Option<&str>, fits: bool| {
+        match becomes {
+            Some(platform) => nodes.upsert(Node::read(&node("changing", platform))),
+            None => nodes.remove("changing"),
+        }
+        let decision = decided(&web, &images, &nodes);
+        assert_eq!(matches!(decision, Decision::Place(_)), fits, "{becomes:?}");
+        let anew: Cluster = nodes.nodes().cloned().collect();
+        assert_eq!(decision, decided(&web, &images, &anew), "{becomes:?}");
+    };
+    turn(None, false);
+    turn(Some("windows(10.0.17763)/amd64"), true);
+    turn(Some("windows(10.0.20348)/amd64"), false);
+    turn(Some("windows(10.0.17763)/amd64"), true);
+    turn(None, false);
 }
 
 #[rstest]
