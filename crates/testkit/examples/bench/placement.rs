@@ -81,26 +81,18 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     }
     let before = world.asker.decided().await?;
     // Questions that need no decision take the same way: they tell what machine and wire add.
-    let mut paced = [
-        ("ignored", &ignored, Vec::new()),
-        ("known", &known, Vec::new()),
-    ];
+    let (mut left_alone, mut decided) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        for (_, question, rounds) in &mut paced {
-            rounds.push(world.paced(size.span, question).await?);
-        }
+        left_alone.push(world.paced(size.span, &ignored).await?);
+        decided.push(world.paced(size.span, &known).await?);
     }
     let after = world.asker.decided().await?;
-    for (name, _, rounds) in &paced {
-        let [p50, p99] = [50, 99].map(|percent| usual(rounds, percent));
-        report.less_is_better(&format!("{name}, {RATE}/s, p50"), "us", p50);
-        let name_of_p99 = format!("{name}, {RATE}/s, p99");
-        if *name == "known" {
-            report.at_most(ANSWER, &name_of_p99, "us", p99);
-        } else {
-            report.less_is_better(&name_of_p99, "us", p99);
-        }
+    let row = |name: &str, percent: usize| format!("{name}, {RATE}/s, p{percent}");
+    for (name, rounds) in [("ignored", &left_alone), ("known", &decided)] {
+        report.less_is_better(&row(name, 50), "us", usual(rounds, 50));
     }
+    report.less_is_better(&row("ignored", 99), "us", usual(&left_alone, 99));
+    report.at_most(ANSWER, &row("known", 99), "us", usual(&decided, 99));
     let late = 1.0 - (after.soon - before.soon) / (after.all - before.all);
     let name = format!("decided later than {SOON} s");
     report.at_most(LATE, &name, "%", late * 100.0);
