@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -13,11 +15,14 @@ use kube::{Client, Config};
 use listener::{Incoming, Limits, text};
 use parking_lot::Mutex;
 use serde_json::Value;
-use testkit::free_port;
+use testkit::{free_port, wait_until};
 use tokio::net::TcpListener;
 
 use crate::Operator;
 use crate::binary::{stop, until};
+
+/// Files of certificates are looked at every ten seconds.
+const SOON: Duration = Duration::from_mins(1);
 
 impl Operator {
     /// The code of an answer to a change.
@@ -90,19 +95,72 @@ async fn metrics_can_have_a_socket_of_their_own_with_tls() {
     operator.is_ready();
     assert_eq!(operator.get("/metrics").unwrap().0, 404);
 
-    let mut config = Config::new(format!("https://{address}").parse().unwrap());
-    config.accept_invalid_certs = true;
-    let client = Client::try_from(config).unwrap();
-    let ask = async |path: &str| {
-        let request = Request::get(path).body(Vec::new()).unwrap();
-        match client.request_text(request).await {
-            Err(kube::Error::Api(status)) => status.code,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(ask("/metrics").await, 401);
-    assert_eq!(ask("/livez").await, 404);
+    let mut anybody = Config::new(format!("https://{address}").parse().unwrap());
+    anybody.accept_invalid_certs = true;
+    assert_eq!(code(&anybody, "/metrics").await.unwrap(), 401);
+    assert_eq!(code(&anybody, "/livez").await.unwrap(), 404);
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}
+
+/// The code of the answer to a client that was made just now; an error if it does not trust the server.
+async fn code(config: &Config, path: &str) -> Result<u16, kube::Error> {
+    let client = Client::try_from(config.clone())?;
+    let request = Request::get(path).body(Vec::new()).unwrap();
+    match client.request_text(request).await {
+        Err(kube::Error::Api(status)) => Ok(status.code),
+        Err(error) => Err(error),
+        Ok(_) => Ok(200),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificate_of_metrics_is_read_again_when_it_changes() {
+    let cluster = crate::cluster().await;
+    let namespace = cluster.namespace("process").await.unwrap();
+    let served = cluster.serve().await.unwrap();
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let [certificate, key] = ["metrics.crt", "metrics.key"].map(|name| served.folder().join(name));
+    // Writes another pair, and gives a client that trusts whoever vouches for it and nobody else.
+    let renew = || {
+        let (own, own_key, authority) = testkit::certificate().unwrap();
+        std::fs::write(&certificate, own).unwrap();
+        std::fs::write(&key, own_key).unwrap();
+        let mut config = Config::new(format!("https://{address}").parse().unwrap());
+        config.root_cert = Some(vec![pem(&authority)]);
+        config
+    };
+    let first = renew();
+    let arguments = [
+        "--leader-elect=false",
+        "--namespace",
+        &namespace,
+        "--metrics-auth=kubernetes",
+        "--metrics-address",
+        &address,
+        "--metrics-tls-cert",
+        certificate.to_str().unwrap(),
+        "--metrics-tls-key",
+        key.to_str().unwrap(),
+    ];
+    let mut operator = Operator::start(&served, "renewed", &arguments);
+    operator.is_ready();
+    assert_eq!(code(&first, "/metrics").await.unwrap(), 401);
+
+    let second = renew();
+    wait_until("the new certificate is used", SOON, async || {
+        Ok(code(&second, "/metrics").await.ok())
+    })
+    .await
+    .unwrap();
+    code(&first, "/metrics").await.unwrap_err();
+    assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
+}
+
+/// The bytes of a certificate.
+fn pem(text: &str) -> Vec<u8> {
+    let lines = text.lines().filter(|line| !line.starts_with("-----"));
+    let joined: String = lines.collect();
+    BASE64_STANDARD.decode(joined).unwrap()
 }
 
 /// All bodies that a collector was sent.

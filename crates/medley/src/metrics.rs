@@ -3,17 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use ::webhook::{Certificates, SelfMade};
 use anyhow::Context as _;
+use certificates::{Files, SelfMade, Tls};
 use chassis::Manager;
 use chassis::access::Keeper;
 use clap::{Args, ValueEnum};
 use kube::Client;
-use listener::Tls;
 use tokio::net::TcpListener;
 
 use crate::host;
-use crate::webhook::RENEWAL;
 
 /// Who is shown metrics.
 #[derive(Debug, Clone, Args)]
@@ -90,26 +88,24 @@ impl MetricsAddressArguments {
     pub(crate) async fn listen(
         &self,
         manager: &Manager,
-    ) -> anyhow::Result<Option<(TcpListener, Tls)>> {
+    ) -> anyhow::Result<Option<(TcpListener, listener::Tls)>> {
         let Some(address) = self.address else {
             return Ok(None);
         };
-        let certificates = if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
-            Certificates::Files {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                every: RENEWAL,
-            }
+        let tls = if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
+            let files = Files::open(certificate, key, Files::EVERY)?;
+            let tls = Tls::new(files.pair())?;
+            manager.spawn(tls.clone().follow(files));
+            tls
         } else {
-            Certificates::SelfMade(SelfMade::new(&host::server_names(address.ip()))?)
+            let own = SelfMade::new("medley-metrics", &host::server_names(address.ip()))?;
+            Tls::new(own.pair())?
         };
-        let (tls, renewing) = ::webhook::tls(certificates)?;
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
                 "listening on {address} for metrics; choose another with --metrics-address ADDR"
             )
         })?;
-        manager.spawn(renewing);
-        Ok(Some((listener, tls)))
+        Ok(Some((listener, tls.of_listener())))
     }
 }

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Authorities, Certificates, Checks, Layer, Reach, SelfMade, Trust};
+use ::webhook::{Authorities, Certificates, Checks, Layer, Reach, Trust};
 use anyhow::{Context as _, bail};
+use certificates::Files;
 use clap::Args;
 use kube::Client;
 use operator::{Job, Registries};
@@ -20,8 +21,6 @@ use crate::otlp::TraceArguments;
 use crate::run::own_namespace;
 use crate::{exit, runtime};
 
-/// How often files of certificates are looked at; whoever renews them does so long before they expire.
-pub(crate) const RENEWAL: Duration = Duration::from_secs(10);
 /// How often shared authorities are looked at: far more often than one takes to be used.
 const AUTHORITIES: Duration = Duration::from_mins(1);
 
@@ -201,12 +200,8 @@ fn origin(arguments: &Arguments) -> anyhow::Result<Origin<'_>> {
             "--register has to tell the API server whom to trust; name the authority of --tls-cert with --tls-ca PATH"
         ),
     };
-    let files = Certificates::Files {
-        certificate: certificate.clone(),
-        key: key.clone(),
-        every: RENEWAL,
-    };
-    Ok(Origin::Files(files, trust))
+    let files = Files::open(certificate, key, Files::EVERY)?;
+    Ok(Origin::Files(Certificates::Files(files), trust))
 }
 
 /// A certificate of our own, for where the API server asks.
@@ -216,7 +211,7 @@ async fn made(
     reach: &Reach,
 ) -> anyhow::Result<Certificates> {
     let Some(secret) = &arguments.tls_secret else {
-        return Ok(Certificates::SelfMade(SelfMade::new(&reach.names())?));
+        return Ok(Certificates::self_made(&reach.names())?);
     };
     let namespace = arguments.namespace.clone().unwrap_or_else(own_namespace);
     let authorities = Authorities::open(client.clone(), &namespace, secret, reach.names()).await?;

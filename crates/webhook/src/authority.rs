@@ -11,11 +11,10 @@
 
 mod shared;
 
+use certificates::Authority;
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
-use serde::{Deserialize, Serialize};
 
-use crate::certificates::validity;
+use crate::trust::CALLED;
 pub use shared::Authorities;
 
 /// How long an authority lives.
@@ -26,52 +25,14 @@ const REST: SignedDuration = SignedDuration::from_hours(122 * 24);
 /// hear of a registration within seconds; replicas look at the Secret every minute.
 const NOTICE: SignedDuration = SignedDuration::from_hours(1);
 
-/// A certificate that others are signed with, in PEM.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Authority {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-    pub(crate) made: Timestamp,
-    pub(crate) expires: Timestamp,
+/// A new one to share.
+fn shared(now: Timestamp) -> Result<Authority, certificates::Error> {
+    let expires = now.saturating_add(LIFE).unwrap_or(Timestamp::MAX);
+    Authority::make(&format!("{CALLED}-ca"), now, expires)
 }
 
-/// Keys are for nobody's eyes.
-impl std::fmt::Debug for Authority {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Authority")
-            .field("made", &self.made)
-            .field("expires", &self.expires)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Authority {
-    /// A new one.
-    pub(crate) fn make(now: Timestamp, expires: Timestamp) -> Result<Self, rcgen::Error> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "medley-webhook-ca");
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        (params.not_before, params.not_after) = validity(now, expires);
-        let key = KeyPair::generate()?;
-        Ok(Self {
-            certificate: params.self_signed(&key)?.pem(),
-            key: key.serialize_pem(),
-            made: now,
-            expires,
-        })
-    }
-
-    /// A new one to share.
-    fn shared(now: Timestamp) -> Result<Self, rcgen::Error> {
-        Self::make(now, now.saturating_add(LIFE).unwrap_or(Timestamp::MAX))
-    }
-
-    fn has_been_told(&self, now: Timestamp) -> bool {
-        now.duration_since(self.made) >= NOTICE
-    }
+fn has_been_told(authority: &Authority, now: Timestamp) -> bool {
+    now.duration_since(authority.made) >= NOTICE
 }
 
 /// What is to be done about the authorities.
@@ -101,7 +62,7 @@ fn turn(mut all: Vec<Authority>, now: Timestamp) -> Turn {
 /// The one that signs: the newest of which everybody has heard; where nobody has had the time to, the
 /// oldest.
 fn signer(all: &[Authority], now: Timestamp) -> Option<&Authority> {
-    let told = all.iter().rfind(|authority| authority.has_been_told(now));
+    let told = all.iter().rfind(|authority| has_been_told(authority, now));
     told.or_else(|| all.first())
 }
 

@@ -1,7 +1,6 @@
 //! Why there is no admission check.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 /// Why the check cannot run, or nobody can be told of it.
 #[derive(Debug, thiserror::Error)]
@@ -15,32 +14,12 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// A file with a certificate or key cannot be read.
-    #[error("reading {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// No certificate can be made.
-    #[error("making a certificate for {names}")]
-    Make {
-        /// Whom it is for.
-        names: String,
-        /// Why.
-        #[source]
-        source: rcgen::Error,
-    },
-    /// The certificate or key cannot be used.
-    #[error("using the {what}: {why}")]
-    Tls {
-        /// Which of them.
-        what: String,
-        /// Why.
-        why: String,
-    },
+    /// The certificate cannot be made or used.
+    #[error(transparent)]
+    Certificate(#[from] certificates::Error),
+    /// Nobody can sign certificates.
+    #[error("making a certificate: there is no authority")]
+    NoAuthority,
     /// Where the API server is to ask makes no sense.
     #[error(
         "{0:?} does not say where the API server is to ask; accepted are url=https://HOST[:PORT] and service=NAMESPACE/NAME[:PORT]"

@@ -15,7 +15,6 @@
 
 mod access;
 mod authority;
-mod certificates;
 mod cpu;
 mod error;
 mod images;
@@ -23,6 +22,7 @@ mod placement;
 mod register;
 mod review;
 mod serve;
+mod trust;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -38,15 +38,15 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 pub use authority::Authorities;
-pub use certificates::{Certificates, SelfMade, Trust};
 pub use error::Error;
 pub use images::Layer;
 pub use register::{Reach, register};
 pub use review::answer;
+pub use trust::{Certificates, Trust};
 
-use certificates::Tls;
 use register::{register_cpu_models, register_images};
 use review::Reviewer;
+use trust::Loaded;
 
 /// Where reviews are answered.
 pub const PATH: &str = "/admit";
@@ -117,40 +117,34 @@ pub fn metrics() -> Vec<Described> {
     placement::described()
 }
 
-/// TLS settings for a socket that has nothing to do with checks, and what renews them for as long as it is
-/// polled.
-pub fn tls(
-    certificates: Certificates,
-) -> Result<(listener::Tls, impl Future<Output = ()> + Send + 'static), Error> {
-    let (tls, renewal, _) = Tls::load(certificates)?;
-    let renewing = {
-        let tls = tls.clone();
-        async move {
-            let (_never, stopping) = watch::channel(false);
-            tls.follow(renewal, stopping).await;
-        }
-    };
-    Ok((Box::new(move || tls.current()), renewing))
-}
-
 /// Answers reviews on a socket.
 pub async fn serve(
     client: Client,
     address: SocketAddr,
     certificates: Certificates,
 ) -> Result<Running, Error> {
-    let (tls, renewal, trust) = Tls::load(certificates)?;
+    let Loaded {
+        tls,
+        renewing,
+        trust,
+    } = certificates.load()?;
     let listener = TcpListener::bind(address)
         .await
         .map_err(|source| Error::Listen { address, source })?;
     let address = listener
         .local_addr()
         .map_err(|source| Error::Listen { address, source })?;
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(tls.clone().follow(renewal, stopped.clone()));
+    let mut over = stopping.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = stopped(&mut over) => {}
+            () = renewing => {}
+        }
+    });
     let reviewer = Reviewer::new(client);
-    tasks.spawn(serve::listen(listener, tls, reviewer.clone(), stopped));
+    tasks.spawn(serve::listen(listener, tls, reviewer.clone(), stopping));
     Ok(Running {
         address,
         reviewer,
@@ -238,9 +232,9 @@ pub struct Checks {
 /// VirtPlatformConfig: start this before anything that does.
 pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
     let names = vec!["localhost".to_owned(), address.ip().to_string()];
-    let own = SelfMade::new(&names)?;
-    let trust = Trust::fixed(own.authority());
-    let mut running = serve(client.clone(), address, Certificates::SelfMade(own)).await?;
+    let certificates = Certificates::self_made(&names)?;
+    let mut running = serve(client.clone(), address, certificates).await?;
+    let trust = running.trust.clone().ok_or(Error::NoAuthority)?;
     let reach = Reach::Url(running.url());
     let checks = Checks {
         approvals: true,

@@ -27,10 +27,10 @@ use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::certificates::Trust;
 use crate::error::Error;
 use crate::register::{Check, Reach, register_placement};
 use crate::review::{Question, Refusal, allowed, denied};
+use crate::trust::Trust;
 use report::Report;
 pub(crate) use report::described;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use certificates::Tls;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -12,7 +13,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{Instrument as _, Span, field, info_span};
 
-use crate::certificates::Tls;
 use crate::review::{self, Door, Reviewer};
 
 /// API servers keep their connections: these are more than there are. Who has asked waits for an answer
@@ -48,8 +48,14 @@ pub(crate) async fn listen(
         }
         .instrument(span)
     };
-    let tls: listener::Tls = Box::new(move || tls.current());
-    listener::serve(listener, Some(tls), LIMITS, answer, stopped(&mut stopping)).await;
+    listener::serve(
+        listener,
+        Some(tls.of_listener()),
+        LIMITS,
+        answer,
+        stopped(&mut stopping),
+    )
+    .await;
 }
 
 async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -4,6 +4,7 @@
 mod world;
 
 use api::advisor::{Action, WEBHOOK, names};
+use certificates::SelfMade;
 use governance::roles::{APPROVER, EDITOR, VIEWER};
 use http::{Method, Request};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -11,7 +12,6 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
-use webhook::SelfMade;
 
 use world::{NAME, SOON, World, annotate, forbidden, object, patch};
 
@@ -191,7 +191,7 @@ async fn nothing_changes_while_the_check_is_down() -> anyhow::Result<()> {
 async fn a_registration_can_move() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
-    let own = SelfMade::new(&["localhost".to_owned()])?;
+    let own = SelfMade::new("medley-webhook", &["localhost".to_owned()])?;
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     for (reach, url, service) in [
         ("url=https://127.0.0.1:9443", true, false),

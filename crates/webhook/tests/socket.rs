@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use certificates::{Files, SelfMade};
 use jiff::Timestamp;
 use rcgen::{CertificateParams, KeyPair};
 use rstest::rstest;
@@ -17,7 +18,7 @@ use testkit::{TestCluster, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use webhook::{Certificates, Running, SelfMade};
+use webhook::{Certificates, Running};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -134,7 +135,7 @@ async fn a_field_that_cannot_be_read_is_named() -> anyhow::Result<()> {
 #[tokio::test]
 async fn the_socket_survives_everything() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
-    let own = SelfMade::new(&["localhost".to_owned()])?;
+    let own = SelfMade::new("medley-webhook", &["localhost".to_owned()])?;
     let authority = own.authority().to_owned();
     let check = webhook::serve(cluster.client(), any_port(), Certificates::SelfMade(own)).await?;
     let large = vec![b' '; (3 << 20) + 1];
@@ -175,16 +176,13 @@ fn write_pair(folder: &Path) -> anyhow::Result<String> {
 async fn files_are_read_again_when_they_change() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let folder = tempfile::tempdir()?;
-    let files = Certificates::Files {
-        certificate: folder.path().join("tls.crt"),
-        key: folder.path().join("tls.key"),
-        every: Duration::from_millis(20),
-    };
-    let absent = webhook::serve(cluster.client(), any_port(), files.clone()).await;
-    let absent = absent.map(|_| ()).unwrap_err().to_string();
+    let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
+    let open = || Files::open(&certificate, &key, Duration::from_millis(20));
+    let absent = open().unwrap_err().to_string();
     assert!(absent.contains("tls.crt"), "{absent}");
 
     let first = write_pair(folder.path())?;
+    let files = Certificates::Files(open()?);
     let check = webhook::serve(cluster.client(), any_port(), files).await?;
     let health = request("GET", "/healthz", b"");
     ask(&check, &first, &health).await?;

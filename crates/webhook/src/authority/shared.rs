@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tracing::{info, warn};
 
-use super::{Authority, Turn, bundle, signer, turn};
+use super::{Authority, Turn, bundle, shared, signer, turn};
 use crate::error::Error;
 
 /// What may be known to anybody: the certificates to trust.
@@ -81,11 +81,7 @@ impl Authorities {
             let before = found.as_ref().map(read).unwrap_or_default();
             let Turn { mut kept, another } = turn(before.clone(), now);
             if another {
-                let made = Authority::shared(now).map_err(|source| Error::Make {
-                    names: "an authority".to_owned(),
-                    source,
-                })?;
-                kept.push(made);
+                kept.push(shared(now)?);
             }
             if kept == before || self.write(found, &kept).await? {
                 if another {

@@ -1,4 +1,5 @@
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
 
@@ -8,12 +9,17 @@ fn at(hours: i64) -> Timestamp {
 
 /// An authority by the hour it was made in.
 fn made(hours: i64) -> Authority {
-    Authority {
-        certificate: format!("certificate {hours}\n"),
-        key: "secret".to_owned(),
-        made: at(hours),
-        expires: at(hours) + LIFE,
-    }
+    made_at(at(hours))
+}
+
+fn made_at(now: Timestamp) -> Authority {
+    let kept = json!({
+        "certificate": format!("certificate of {now}\n"),
+        "key": "secret",
+        "made": now,
+        "expires": now + LIFE,
+    });
+    serde_json::from_value(kept).expect("what is kept in the Secret is read from there")
 }
 
 /// A year has 8760 hours, a third of it is 2928 as days are counted.
@@ -61,12 +67,7 @@ fn whoever_signs_has_been_trusted_before() {
         let Turn { kept, another } = turn(all, now);
         all = kept;
         if another {
-            all.push(Authority {
-                made: now,
-                expires: now + LIFE,
-                certificate: format!("{now}\n"),
-                key: String::new(),
-            });
+            all.push(made_at(now));
         }
         let next = signer(&all, now).cloned();
         assert!(next.as_ref().is_some_and(|it| it.expires > now));
