@@ -25,12 +25,13 @@ const REST: SignedDuration = SignedDuration::from_hours(122 * 24);
 /// hear of a registration within seconds; replicas look at the Secret every minute.
 const NOTICE: SignedDuration = SignedDuration::from_hours(1);
 
-/// A new one to share.
+/// A new authority to share.
 fn shared(now: Timestamp) -> Result<Authority, certificates::Error> {
     let expires = now.saturating_add(LIFE).unwrap_or(Timestamp::MAX);
     Authority::make(&format!("{CALLED}-ca"), now, expires)
 }
 
+/// Says whether every API server has heard of it.
 fn has_been_told(authority: &Authority, now: Timestamp) -> bool {
     now.duration_since(authority.made) >= NOTICE
 }
