@@ -18,6 +18,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
+use rustls::{CertificateError, InvalidMessage};
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 use url::Url;
@@ -177,7 +178,7 @@ impl Transport {
                     after,
                 };
             }
-            let said = inner.to_string();
+            let said = of_tls(inner).unwrap_or_else(|| inner.to_string());
             if !text.ends_with(&said) {
                 if !text.is_empty() {
                     text.push_str(": ");
@@ -227,6 +228,26 @@ impl Transport {
         }
         clients.insert(key, client.clone());
         Ok(client)
+    }
+}
+
+/// What is wrong with TLS, and what would be accepted instead; nothing of other errors.
+fn of_tls(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    // Whoever passes it on wraps it once more.
+    if let Some(wrapped) = error.downcast_ref::<io::Error>() {
+        return of_tls(wrapped.get_ref()?);
+    }
+    match error.downcast_ref::<rustls::Error>()? {
+        // The one thing that is sent to a port of TLS without being TLS.
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Some(
+            "it answers without TLS, as only servers may that are named as insecure".to_owned(),
+        ),
+        error @ rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => Some(format!(
+            "{error}; its authority has to be named, or the server as insecure"
+        )),
+        _ => None,
     }
 }
 

@@ -42,9 +42,14 @@ pub(crate) async fn text(
     let absolute = std::path::absolute(embedded.kubeconfig()).context("finding the kubeconfig")?;
     let _ = write!(
         text,
-        "\n  export KUBECONFIG={}\n\nThen try:\n",
+        "\n  export KUBECONFIG={}\n",
         quoted(&absolute.display().to_string())
     );
+    if let Some(registry) = cluster.registry() {
+        // It is without TLS, which no command believes a registry to be by itself.
+        let _ = writeln!(text, "  export MEDLEY_INSECURE={registry}");
+    }
+    text.push_str("\nThen try:\n");
     for command in [
         "kubectl get nodes -L kubernetes.io/arch,kubernetes.io/os",
         "kubectl create deployment web --image=nginx --replicas=5",
@@ -62,7 +67,7 @@ pub(crate) async fn text(
     if let Some(registry) = cluster.registry() {
         let _ = writeln!(
             text,
-            "  kubectl run sensor --image={registry}/apps/arm64-only:1"
+            "  kubectl run sensor --image={registry}/apps/arm64-only:1 && medley place explain sensor"
         );
     }
     text.push_str("\nready\n");
