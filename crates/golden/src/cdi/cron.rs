@@ -25,7 +25,7 @@ use super::failure::{Failure, Reason, Trouble};
 use super::origin::architecture;
 use super::poll::{self, Polled, When};
 use crate::action::{Action, Kind, Wanted, label, metadata_patch, name_of, named};
-use crate::conditions::{Said, whole};
+use crate::conditions::{self, Said, whole};
 use crate::policy::Policy;
 
 /// What is known.
@@ -229,6 +229,16 @@ impl<'a> Draft<'a> {
                 None => self.annotations.remove(name),
             };
         }
+    }
+
+    /// What was said of a failure before, without when it is tried again.
+    fn said_of(&self, reason: Reason) -> Option<&str> {
+        let known = conditions::get(&self.status.conditions, "UpToDate")?;
+        if known.reason.as_deref() != Some(reason.as_str()) {
+            return None;
+        }
+        let said = known.message.as_deref()?;
+        Some(said.rsplit_once(NEXT_TRY).map_or(said, |(start, _)| start))
     }
 
     fn say(&mut self, kind: &'static str, status: bool, reason: &str, message: &str) {

@@ -11,12 +11,10 @@ use machinery::time::format_time;
 use serde_json::{Value, json};
 
 use super::current::State;
-use super::{
-    Draft, Event, IMAGE_STREAM_REFERENCE, NEXT_TRY, collect, invalid_digest, passed_on, use_time,
-};
+use super::{Draft, Event, IMAGE_STREAM_REFERENCE, collect, invalid_digest, passed_on, use_time};
 use crate::action::{Kind, Wanted, annotation, label, metadata_patch, named};
 use crate::cdi::failure::{Failure, Reason};
-use crate::conditions::{self, whole};
+use crate::conditions::whole;
 use crate::history::{self, Entry};
 use crate::list::Listed;
 
@@ -412,14 +410,9 @@ fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Option<Timestamp>)> {
     }
     let trouble = draft.trouble()?;
     let asked = draft.facts.polled.and_then(|it| it.answer.as_ref().err());
-    let known = conditions::get(&draft.status.conditions, "UpToDate");
-    let known = known.filter(|it| it.reason.as_deref() == Some(trouble.reason.as_str()));
     let message = asked
         .map(|failure| failure.message.as_str())
-        .or_else(|| {
-            let said = known?.message.as_deref()?;
-            Some(said.rsplit_once(NEXT_TRY).map_or(said, |(start, _)| start))
-        })
+        .or_else(|| draft.said_of(trouble.reason))
         .unwrap_or("the source could not be polled");
     Some((Failure::new(trouble.reason, message), Some(trouble.next)))
 }

@@ -271,6 +271,34 @@ fn an_import_that_fails_is_named_and_the_last_one_stays() {
 }
 
 #[test]
+fn why_an_import_failed_is_told_until_it_gets_on() {
+    let mut world = World::new();
+    world.answer('a', None);
+    world.settle();
+    world.fail(&name('a'), "RegistryUnavailable", "nobody answers");
+    let key = (Kind::DataVolume, name('a'));
+    world.objects.get_mut(&key).unwrap()["metadata"]["annotations"] = json!({
+        "medley.dev/failures": "1",
+        "medley.dev/failure-reason": "RegistryUnavailable",
+        "medley.dev/next-retry-time": "1970-01-01T00:10:00Z",
+    });
+    world.settle();
+    let told = world.condition("UpToDate");
+    ends(&told, "False", "RegistryUnavailable");
+    assert_eq!(told.2, "nobody answers; next try at 1970-01-01T00:10:00Z");
+    // It is tried again, which is no reason for anything to be missing.
+    let volume = world.objects.get_mut(&key).unwrap();
+    volume["status"] = json!({
+        "phase": "ImportScheduled",
+        "conditions": [{
+            "type": "Running", "status": "False", "reason": "Pending", "message": "Importer is scheduled",
+        }],
+    });
+    world.settle();
+    assert_eq!(world.condition("UpToDate"), told);
+}
+
+#[test]
 fn what_has_begun_is_finished_first() {
     let mut world = World::new();
     world.answer('a', None);
