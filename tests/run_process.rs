@@ -77,20 +77,25 @@ async fn settings_come_from_a_file_and_flags_count_more() {
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
 }
 
+/// The words for one operator alone that shows metrics at an address, to whom the cluster allows it.
+fn with_metrics<'a>(namespace: &'a str, address: &'a str) -> [&'a str; 6] {
+    [
+        "--leader-elect=false",
+        "--namespace",
+        namespace,
+        "--metrics-auth=kubernetes",
+        "--metrics-address",
+        address,
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_can_have_a_socket_of_their_own_with_tls() {
     let cluster = crate::cluster().await;
     let namespace = cluster.namespace("process").await.unwrap();
     let served = cluster.serve().await.unwrap();
     let address = format!("127.0.0.1:{}", free_port().unwrap());
-    let arguments = [
-        "--leader-elect=false",
-        "--namespace",
-        &namespace,
-        "--metrics-auth=kubernetes",
-        "--metrics-address",
-        &address,
-    ];
+    let arguments = with_metrics(&namespace, &address);
     let mut operator = Operator::start(&served, "apart", &arguments);
     operator.is_ready();
     assert_eq!(operator.get("/metrics").unwrap().0, 404);
@@ -130,18 +135,9 @@ async fn the_certificate_of_metrics_is_read_again_when_it_changes() {
         config
     };
     let first = renew();
-    let arguments = [
-        "--leader-elect=false",
-        "--namespace",
-        &namespace,
-        "--metrics-auth=kubernetes",
-        "--metrics-address",
-        &address,
-        "--metrics-tls-cert",
-        certificate.to_str().unwrap(),
-        "--metrics-tls-key",
-        key.to_str().unwrap(),
-    ];
+    let mut arguments = with_metrics(&namespace, &address).to_vec();
+    arguments.extend(["--metrics-tls-cert", certificate.to_str().unwrap()]);
+    arguments.extend(["--metrics-tls-key", key.to_str().unwrap()]);
     let mut operator = Operator::start(&served, "renewed", &arguments);
     operator.is_ready();
     assert_eq!(code(&first, "/metrics").await.unwrap(), 401);

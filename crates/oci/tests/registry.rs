@@ -367,34 +367,6 @@ async fn mirrors_come_first_and_registries_last() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_registry_without_tls_has_to_be_named() -> anyhow::Result<()> {
-    let registry = Registry::start().await?;
-    let (_folder, layout) = images(1)?;
-    registry.push(&layout.source("one"), "disks/single:1")?;
-    let (reference, anonymous) = (named(&registry, "disks/single:1"), Keyring::anonymous());
-    let make = |routes: Routes| {
-        let mut settings = Settings::new(Roots::of_system());
-        settings.retry.first = Duration::from_millis(1);
-        Client::new(settings, routes)
-    };
-    let error = make(Routes::direct())
-        .resolve(&reference, &anonymous, Freshness::Usual)
-        .await
-        .unwrap_err();
-    assert_eq!(error.reason(), "Unreachable");
-    assert!(
-        error
-            .to_string()
-            .contains("it answers without TLS, as only servers may that are named as insecure"),
-        "{error}"
-    );
-    make(Routes::direct().with_insecure(registry.host()))
-        .resolve(&reference, &anonymous, Freshness::Usual)
-        .await?;
-    Ok(())
-}
-
-#[tokio::test]
 async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Result<()> {
     let key = rcgen::KeyPair::generate()?;
     let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
@@ -487,6 +459,12 @@ async fn http_is_spoken_only_where_it_is_allowed() -> anyhow::Result<()> {
         .await
         .unwrap_err();
     assert_eq!(error.reason(), "Unreachable");
+    assert!(
+        error
+            .to_string()
+            .contains("it answers without TLS, as only servers may that are named as insecure"),
+        "{error}"
+    );
     assert_eq!(registry.requests().len(), before);
     let insecure = client(Routes::direct().with_insecure(registry.host()));
     insecure

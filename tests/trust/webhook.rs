@@ -1,0 +1,1 @@
+//! The webhook server: forged reviews, exhausted connections, honest readiness.
