@@ -18,8 +18,8 @@ pub use spec::{
     Rejection, RequiredApprovals, VirtPlatformConfig, VirtPlatformConfigSpec,
 };
 pub use status::{
-    Applied, Drift, DriftClass, Enforcement, Impact, Input, Item, ItemState, Operation, Phase,
-    Takeover, TargetRef, VirtPlatformConfigStatus,
+    Applied, ApprovalRequirement, Drift, DriftClass, Enforcement, Impact, Input, Item, ItemState,
+    Operation, Phase, Takeover, TargetRef, VirtPlatformConfigStatus,
 };
 
 /// The group of the kind.
@@ -58,6 +58,8 @@ pub mod names {
     pub const APPROVE: &str = "advisor.kubevirt.io/approve";
     /// Who approved which plan, as JSON. Only admission writes it.
     pub const APPROVALS: &str = "advisor.kubevirt.io/approvals";
-    /// Who last changed what the plan is made from. Only admission writes it.
+    /// Users who requested the plan or changed what it is made from, as a JSON list. Only admission writes it.
+    pub const AUTHORS: &str = "advisor.kubevirt.io/authors";
+    /// The last author. Written by earlier versions; admission removes it.
     pub const AUTHOR: &str = "advisor.kubevirt.io/author";
 }

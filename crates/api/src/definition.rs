@@ -25,7 +25,7 @@ pub(crate) struct Definition<'a> {
     pub(crate) name: (String, String),
     /// The schema of what is asked for.
     pub(crate) spec: Value,
-    /// The schema of what is seen.
+    /// The schema of what is seen; null for a kind without a status.
     pub(crate) status: Value,
 }
 
@@ -53,7 +53,8 @@ impl Definition<'_> {
         columns.push(
             json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }),
         );
-        let definition = json!({
+        let has_status = !self.status.is_null();
+        let mut definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": { "name": format!("{plural}.{group}") },
@@ -65,12 +66,14 @@ impl Definition<'_> {
                     "name": version,
                     "served": true,
                     "storage": true,
-                    "subresources": { "status": {} },
                     "additionalPrinterColumns": columns,
                     "schema": { "openAPIV3Schema": self.schema() },
                 }],
             },
         });
+        if has_status {
+            definition["spec"]["versions"][0]["subresources"] = json!({ "status": {} });
+        }
         // The text above is a definition, as the tests of every kind prove; an empty one would be
         // refused by any server.
         serde_json::from_value(definition).unwrap_or_default()
@@ -78,7 +81,7 @@ impl Definition<'_> {
 
     fn schema(self) -> Value {
         let (rule, message) = self.name;
-        json!({
+        let mut schema = json!({
             "description": self.description,
             "type": "object",
             "required": ["spec"],
@@ -87,10 +90,13 @@ impl Definition<'_> {
                 "kind": { "type": "string" },
                 "metadata": { "type": "object" },
                 "spec": self.spec,
-                "status": self.status,
             },
             "x-kubernetes-validations": [{ "rule": rule, "message": message }],
-        })
+        });
+        if !self.status.is_null() {
+            schema["properties"]["status"] = self.status;
+        }
+        schema
     }
 }
 
@@ -100,6 +106,25 @@ pub(crate) fn only(kind: &str, name: &str) -> (String, String) {
         format!("self.metadata.name == '{name}'"),
         format!("only one {kind} counts, and it is called '{name}'"),
     )
+}
+
+/// Maintenance windows, of a configuration and of a policy alike.
+pub(crate) fn maintenance_windows(description: &str) -> Value {
+    json!({
+        "description": description,
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "required": ["schedule", "duration"],
+            "properties": {
+                "schedule": { "description": "When the window opens: a cron schedule of five fields.", "type": "string", "minLength": 1 },
+                "duration": { "description": "How long it stays open: a Go duration such as 4h.", "type": "string", "minLength": 1 },
+                "timeZone": { "description": "The clocks that count, as an IANA name such as Europe/Rome. Without it, UTC.", "type": "string" },
+            },
+        },
+    })
 }
 
 /// `metav1.Condition`s, as `metav1` defines them.

@@ -12,6 +12,7 @@
 //! and alerts (`monitoring`).
 
 pub mod advisor;
+pub mod approval;
 pub mod cdi;
 pub mod condition;
 pub mod cpu;

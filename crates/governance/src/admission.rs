@@ -1,30 +1,35 @@
-//! Who may have a plan carried out, and what is recorded of it: the decision on a request to create
-//! or change a VirtPlatformConfig.
+//! Admission of a VirtPlatformConfig: who may approve, and what is recorded of it.
 //!
-//! Only the API server knows who asks, and only while it asks. So the approvals and the author are
-//! written down here, in annotations that nobody else can write.
+//! Only the API server knows who sends a request, and only while it is sent. So approvals and authors are written down
+//! here, in annotations that no one else can write.
 //!
 //! | the request | needs | what is recorded |
 //! |---|---|---|
-//! | moves `spec.action` to Apply, or changes the spec while it is Apply | `approve` | an approval of the plan that was shown, when action moves |
-//! | changes `spec.approval` | `approve` | an approval of the new `planDigest` |
-//! | takes `spec.approval` back, but for what was rejected, where action is not Apply | | |
-//! | sets annotation `approve` | `approve` | an approval of its digest; the annotation goes |
+//! | sets `spec.action` to Apply, or changes the spec while it is Apply | `approve` | an approval of the plan in status at that moment, when the action changes |
+//! | changes `spec.approval` | `approve` | an approval of `planDigest`, or under action Apply of the plan in status |
+//! | withdraws `spec.approval`, but for what was rejected, where action is not Apply | | |
+//! | sets annotation `approve` | `approve` | an approval of its digest; the annotation is removed |
 //! | turns on `spec.bypassOptimisticLock` | `approve` | |
-//! | changes `spec.approvalPolicy` of an object there is | `approve` | |
-//! | changes what a plan is made from, or creates the object | | the author |
-//! | writes `approvals` or `author` | | nothing: the former value stays |
+//! | changes `spec.approvalPolicy` of an existing object | `approve` | |
+//! | lowers `spec.approvalPolicy` where the action is Apply, or while approving | denied | |
+//! | requests a plan, or changes what decides about it | | the user, as an author |
+//! | writes `approvals` or `authors` | | nothing: the former value stays |
+//!
+//! Setting the action to Apply before there is a plan (the seed's story 2) records an approval that is bound to exactly
+//! this specification, and only if no one else is an author of it.
 
 mod annotations;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use api::advisor::{GROUP, PLURAL, names};
+use api::advisor::{ApprovalPolicy, GROUP, PLURAL, names};
 use jiff::Timestamp;
-use serde_json::Value;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
 
 use crate::approval;
 use annotations::Annotations;
@@ -41,8 +46,10 @@ pub struct Admission {
     pub old: Option<Value>,
     /// The object as it is to be.
     pub new: Value,
-    /// Who asks.
+    /// The user who sends the request.
     pub user: String,
+    /// The groups of the user.
+    pub groups: Vec<String>,
     /// Whether they have the right [`APPROVE_VERB`]. Counts only if the request [asks for
     /// it](asks_for).
     pub may_approve: bool,
@@ -175,14 +182,35 @@ pub fn admit(request: &Admission) -> Verdict {
         Ok(annotations) => annotations,
         Err(message) => return Verdict::denied(message),
     };
-    let mut warnings = Vec::new();
-    let author = authors(old, new).then(|| user.clone());
-    annotations.guard(names::APPROVALS, None, &mut warnings);
-    annotations.guard(names::AUTHOR, author, &mut warnings);
     let approved = approvals(old, new);
-    for digest in &approved {
+    if lowers_requirement(old, new) && (applies(new) || !approved.is_empty()) {
+        return Verdict::denied(format!(
+            "VirtPlatformConfig {name:?}: the request lowers spec.approvalPolicy while spec.action is Apply or while it \
+             approves a plan; lower it with spec.action DryRun in a change of its own"
+        ));
+    }
+    let mut warnings = Vec::new();
+    let authors = authors(old, new, user);
+    annotations.guard(names::APPROVALS, None, &mut warnings);
+    let known = (!authors.is_empty()).then(|| json!(authors).to_string());
+    annotations.guard(names::AUTHORS, known, &mut warnings);
+    annotations.remove(names::AUTHOR);
+    let entry = |digest: &str, unplanned| approval::Entry {
+        user: user.clone(),
+        digest: digest.to_owned(),
+        at: Time(request.now),
+        groups: request.groups.clone(),
+        unplanned,
+    };
+    let mut entries: Vec<_> = approved.iter().map(|digest| entry(digest, None)).collect();
+    if let Some(unplanned) = unplanned(old, new)
+        && authors.iter().all(|author| author == user)
+    {
+        entries.push(entry("", Some(unplanned)));
+    }
+    for entry in entries {
         let existing = annotations.get(names::APPROVALS);
-        let recorded = approval::record(existing, user, digest, request.now);
+        let recorded = approval::record(existing, entry);
         annotations.set(names::APPROVALS, recorded);
     }
     if let Some(digest) = digest {
@@ -199,6 +227,10 @@ pub fn admit(request: &Admission) -> Verdict {
         warnings,
         approved,
     }
+}
+
+fn applies(object: &Value) -> bool {
+    at(Some(object), "action").is_some_and(|action| action == "Apply")
 }
 
 /// A field of the spec. No value and none at all are the same.
@@ -224,16 +256,114 @@ fn withdraws(old: Option<&Value>, new: &Value) -> bool {
     old.is_some() && is_empty && rejected(old) == rejected(Some(new))
 }
 
-/// Whether the request changes what a plan is made from. The profile cannot be changed.
-fn authors(old: Option<&Value>, new: &Value) -> bool {
-    let changed = |field| at(old, field) != at(Some(new), field);
-    old.is_none() || changed("options") || changed("rollbackTo")
+/// The fields that decide what a plan does. The profile cannot be changed.
+const DECIDING: [&str; 7] = [
+    "options",
+    "rollbackTo",
+    "failurePolicy",
+    "waitTimeout",
+    "maintenanceWindows",
+    "bypassOptimisticLock",
+    "approvalPolicy",
+];
+
+/// Whether the request changes what decides about a plan.
+fn changes_terms(old: Option<&Value>, new: &Value) -> bool {
+    DECIDING
+        .iter()
+        .any(|field| meaning(old, field) != meaning(Some(new), field))
 }
 
-/// The plan that there is. Of a new object nothing is believed: there can be none yet.
+/// A field of the spec as it is understood: the defaults of the CRD and their absence are the same.
+fn meaning<'a>(object: Option<&'a Value>, field: &str) -> Option<&'a Value> {
+    at(object, field).filter(|value| match *value {
+        Value::Bool(value) => *value,
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => field != "failurePolicy" || text != "Abort",
+        _ => true,
+    })
+}
+
+/// The authors of the plan after the request: users who requested it, or who set what decides about it.
+///
+/// They are remembered until a plan has completed. Not until it is replaced: the next plan may be made from the same
+/// options, and not until the configuration is ignored: they stay in the spec. The status has to be about the present
+/// specification, or an edit that the operator has not seen yet would be forgotten with the plan before it.
+fn authors(old: Option<&Value>, new: &Value, user: &str) -> BTreeSet<String> {
+    let former = old.and_then(|old| {
+        let annotations = old.get("metadata")?.get("annotations")?;
+        annotations.get(names::AUTHORS)?.as_str()
+    });
+    let mut authors = approval::authors(former);
+    let action = |object| {
+        at(object, "action")
+            .and_then(Value::as_str)
+            .unwrap_or("DryRun")
+    };
+    let (before, after) = (old.map(|old| action(Some(old))), action(Some(new)));
+    let requests = match after {
+        // Advertised configurations request nothing.
+        "Ignore" => false,
+        "Apply" => before != Some("Apply") && plan_digest(old).is_none(),
+        _ => before != Some(after),
+    };
+    if requests || changes_terms(old, new) {
+        if old.is_some_and(is_settled) {
+            authors.clear();
+        }
+        authors.insert(user.to_owned());
+    }
+    authors
+}
+
+/// Whether the plan of an object has completed and nothing was asked for since.
+fn is_settled(object: &Value) -> bool {
+    let status = &object["status"];
+    let completed = matches!(
+        status["phase"].as_str(),
+        Some("Completed" | "CompletedWithUpgrade" | "Drifted")
+    );
+    completed && status["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// Whether the configuration requires less of its approvals than before.
+fn lowers_requirement(old: Option<&Value>, new: &Value) -> bool {
+    let policy = |object: Option<&Value>| {
+        let policy = at(object, "approvalPolicy").cloned().unwrap_or_default();
+        serde_json::from_value::<ApprovalPolicy>(policy).unwrap_or_default()
+    };
+    let (before, after) = (policy(old), policy(Some(new)));
+    let (is, was) = (&after.required_approvals, &before.required_approvals);
+    let any = was.low > 0 || was.medium > 0 || was.high > 0;
+    is.low < was.low
+        || is.medium < was.medium
+        || is.high < was.high
+        || any && after.author_may_approve && !before.author_may_approve
+}
+
+/// The approval of a request that asks for Apply when there is no plan to review.
+fn unplanned(old: Option<&Value>, new: &Value) -> Option<approval::Unplanned> {
+    if asks_for(old, new) != Some(Ask::Apply)
+        || plan_digest(old).is_some()
+        || approved_digest(Some(new)).is_some()
+    {
+        return None;
+    }
+    let number = |value: &Value| value.as_i64();
+    let generation = old.and_then(|old| number(&old["metadata"]["generation"]));
+    Some(approval::Unplanned {
+        // The API server counts every change of the spec, and this is one.
+        generation: generation.unwrap_or_default().saturating_add(1),
+        after: old.and_then(|old| number(&old["status"]["revision"])),
+    })
+}
+
+/// The plan in status. A new object has none, and one that is ignored shows one that is not offered for review.
 fn plan_digest(old: Option<&Value>) -> Option<&str> {
-    let digest = old?.get("status")?.get("planDigest")?.as_str()?;
-    is_digest(digest).then_some(digest)
+    let status = old?.get("status")?;
+    let ignored = status.get("phase").is_some_and(|phase| phase == "Ignored");
+    let digest = status.get("planDigest")?.as_str()?;
+    (is_digest(digest) && !ignored).then_some(digest)
 }
 
 /// The digest that the annotation asks to approve, if it says something new.
@@ -254,19 +384,25 @@ fn approved_digest(object: Option<&Value>) -> Option<&str> {
 fn approvals(old: Option<&Value>, new: &Value) -> Vec<String> {
     let named = approved_digest(Some(new));
     let newly_named = named.filter(|_| approved_digest(old) != named);
-    // Whoever moves the action approves what the spec names, or else what they were shown; not so if
-    // they change at the same time what the plan is made from.
+    // An approval without a digest is for the plan in status: that is what the user could see. Not so if the request
+    // changes what decides about the plan; then there is no plan yet that it could be for.
     let shown = match asks_for(old, new) {
-        Some(Ask::Apply) if named.is_some() => named,
-        Some(Ask::Apply) if !authors(old, new) => plan_digest(old),
+        Some(Ask::Apply | Ask::Approval) if named.is_some() => named,
+        Some(Ask::Apply) if !changes_terms(old, new) => plan_digest(old),
+        Some(Ask::Approval) if !changes_terms(old, new) && applies(new) && !withdraws(old, new) => {
+            plan_digest(old)
+        }
         _ => None,
     };
+    let rejected = at(Some(new), "approval").and_then(|it| it.get("rejected")?.get("planDigest"));
     let mut approved: Vec<String> = Vec::new();
     for digest in [approve_annotation(old, new), newly_named, shown]
         .into_iter()
         .flatten()
     {
-        if is_digest(digest) && !approved.iter().any(|known| known == digest) {
+        // A request that rejects a plan does not approve it.
+        let rejects = rejected.and_then(Value::as_str) == Some(digest);
+        if is_digest(digest) && !rejects && !approved.iter().any(|known| known == digest) {
             approved.push(digest.to_owned());
         }
     }

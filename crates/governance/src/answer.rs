@@ -8,16 +8,18 @@ mod tests;
 use std::collections::BTreeSet;
 
 use api::advisor::{
-    Action, ConsentedTakeover, Impact, Item, Phase, Rejection, VirtPlatformConfig,
-    VirtPlatformConfigStatus, names,
+    Action, ApprovalRequirement, ConsentedTakeover, Impact, Item, Phase, Rejection,
+    VirtPlatformConfig, VirtPlatformConfigStatus, names,
 };
+use jiff::{SignedDuration, Timestamp};
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
 
 pub use adopt::{Adoption, adopt};
 
-use crate::approval::{self, Approvals, Missing};
+use crate::approval::{self, Approvals, Gate, Missing, Progress};
 use crate::record::Record;
+use crate::recorder::Recorder;
 use crate::{conditions, plan};
 
 /// So many digits of a digest are needed to name a plan.
@@ -90,8 +92,10 @@ pub struct Approving {
     pub takeovers: Vec<ConsentedTakeover>,
     /// The worst impact of the plan.
     pub impact: Impact,
-    /// How many have to approve.
-    pub needed: u32,
+    /// The approvals that policies require; empty if one is enough, by anyone.
+    pub requirements: Vec<ApprovalRequirement>,
+    /// Whether the specification approves this plan already, so that only the annotation adds an approval.
+    pub joins: bool,
 }
 
 /// The plan that waits for an answer, if it can be answered: not one that is outdated.
@@ -165,14 +169,14 @@ pub fn approve(config: &VirtPlatformConfig, choice: Choice<'_>) -> Result<Approv
         return Err(Refused::TakesOver(missing));
     }
     let impact = plan::worst(items).unwrap_or(Impact::Low);
-    let policy = config.spec.approval_policy.clone().unwrap_or_default();
     Ok(Approving {
         digest: digest.to_owned(),
         items: chosen,
         granted,
         takeovers,
         impact,
-        needed: approval::needed(&policy.required_approvals, impact),
+        requirements: status.required_approvals.clone(),
+        joins: joined.is_some(),
     })
 }
 
@@ -190,6 +194,7 @@ pub fn takeovers(items: &[Item]) -> Vec<ConsentedTakeover> {
         .map(|missing| ConsentedTakeover {
             item: missing.item,
             path: Some(missing.takeover.path),
+            manager: Some(missing.takeover.manager),
         })
         .collect()
 }
@@ -208,6 +213,7 @@ fn consents(items: &[Item], named: &[String]) -> Result<Vec<ConsentedTakeover>, 
         let consent = ConsentedTakeover {
             item: item.to_owned(),
             path: path.map(str::to_owned),
+            manager: None,
         };
         let still_missing = approval::consented(items, std::slice::from_ref(&consent));
         if still_missing.len() == all.len() {
@@ -219,8 +225,17 @@ fn consents(items: &[Item], named: &[String]) -> Result<Vec<ConsentedTakeover>, 
                 known: known.collect(),
             });
         }
-        consents.push(consent);
+        // As the plan lists them, with their managers: consent is for what the user was shown.
+        let agreed = all.iter().filter(|one| {
+            let missing = |missing: &Missing| {
+                missing.item == one.item && Some(&missing.takeover.path) == one.path.as_ref()
+            };
+            !still_missing.iter().any(missing)
+        });
+        consents.extend(agreed.cloned());
     }
+    consents.sort_by(|a, b| (&a.item, &a.path, &a.manager).cmp(&(&b.item, &b.path, &b.manager)));
+    consents.dedup();
     Ok(consents)
 }
 
@@ -243,37 +258,70 @@ impl Approving {
                 "rejected": null,
             },
         } });
-        if self.needed > 0 {
+        if self.joins || !self.requirements.is_empty() {
             // Admission turns the request into an approval in the name of the user who asks.
             patch["metadata"]["annotations"][names::APPROVE] = json!(self.digest);
         }
         patch
     }
 
-    /// Why the plan is not carried out although it is approved, if more have to approve. `recorded`
-    /// says whether an admission check records approvals.
+    /// Why the plan is not applied although it is approved, if more have to approve. The requirements are those that the
+    /// operator last reported; it may know of others by the time it decides.
     pub fn held(
         &self,
         config: &VirtPlatformConfig,
-        recorded: bool,
+        recorder: &Recorder,
+        now: Timestamp,
     ) -> Result<Option<String>, String> {
-        if self.needed == 0 {
-            return Ok(None);
-        }
         let annotation = |name| config.annotations().get(name).map(String::as_str);
         let approvals = Approvals::parse(annotation(names::APPROVALS))?;
-        let items = config.status.clone().unwrap_or_default().items;
-        let answer = approval::gate(
-            &config.spec,
-            &items,
-            &self.digest,
-            self.impact,
-            &approvals,
-            annotation(names::AUTHOR),
-            recorded,
-        );
-        Ok(answer.err().map(|withheld| withheld.to_string()))
+        let status = config.status.clone().unwrap_or_default();
+        let gate = Gate {
+            spec: &config.spec,
+            items: &status.items,
+            digest: &self.digest,
+            impact: self.impact,
+            requirements: &self.requirements,
+            // An approval that was just given has not expired.
+            lifetime: SignedDuration::MAX,
+            approvals: &approvals,
+            used: &[],
+            authors: &approval::authors(annotation(names::AUTHORS)),
+            recorder,
+            position: (config.metadata.generation, status.revision),
+            progress: Progress::Waiting,
+            now,
+        };
+        Ok(gate.check().err().map(|withheld| withheld.to_string()))
     }
+}
+
+/// Who approved the plan in status so far, for each requirement.
+pub fn approved_by(
+    config: &VirtPlatformConfig,
+    digest: &str,
+) -> Vec<(ApprovalRequirement, Vec<String>)> {
+    let status = config.status.clone().unwrap_or_default();
+    let annotation = |name| config.annotations().get(name).map(String::as_str);
+    // What cannot be read is no approval to the operator either.
+    let approvals = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
+    let authors = approval::authors(annotation(names::AUTHORS));
+    let counted = |requirement: &ApprovalRequirement| {
+        let mut users: BTreeSet<String> = BTreeSet::new();
+        for entry in approvals.of(digest) {
+            if approval::counts(requirement, entry, &authors) {
+                users.insert(entry.user.clone());
+            }
+        }
+        users.into_iter().collect()
+    };
+    let requirements = status.required_approvals.into_iter();
+    requirements
+        .map(|requirement| {
+            let by = counted(&requirement);
+            (requirement, by)
+        })
+        .collect()
 }
 
 /// The change that rejects the plan under review.

@@ -1,6 +1,11 @@
-//! Whether a plan may be carried out, and which items of it.
+//! Whether a plan may be applied, and which items of it.
+//!
+//! The model, argued in `docs/security.md`: an approval is for a digest, the digest covers everything that decides what
+//! happens ([`crate::hash::plan_digest`]), admission records who approved, policies outside of the configuration say how
+//! many have to, and one approval lets one plan run once.
 
 mod record;
+mod requirement;
 #[cfg(test)]
 mod tests;
 
@@ -8,19 +13,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use api::advisor::{
-    Action, ConsentedTakeover, Impact, Item, RequiredApprovals, Takeover, VirtPlatformConfigSpec,
+    Action, ApprovalRequirement, ConsentedTakeover, Impact, Item, Takeover, VirtPlatformConfigSpec,
     names,
 };
+use jiff::{SignedDuration, Timestamp};
 
-pub use record::{Approvals, Entry, record};
+pub use record::{Approvals, Entry, Unplanned, record};
+pub use requirement::{Floor, OWN, Policy, needed};
+
+use crate::recorder::Recorder;
 
 /// What may be carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Granted {
     /// The items.
     pub items: BTreeSet<String>,
-    /// Whose recorded approvals counted, by name.
-    pub by: Vec<String>,
+    /// The approvals that it rests on; they are used up by the entry of the history that begins.
+    pub approvals: Vec<Entry>,
+}
+
+impl Granted {
+    /// The users who approved, by name.
+    pub fn users(&self) -> Vec<String> {
+        self.approvals
+            .iter()
+            .map(|entry| entry.user.clone())
+            .collect()
+    }
 }
 
 /// A field that would be taken although nobody agreed.
@@ -79,22 +98,26 @@ pub enum Withheld {
         listed(.0)
     )]
     TakeoverWithoutConsent(Vec<Missing>),
-    /// Approvals are required, and nobody can tell who approved.
+    /// Approvals are required, and admission cannot be trusted to record them.
     #[error(
-        "A plan of {impact} impact needs {need} approvals, but approvals are not recorded: the \
-         admission check is not running. Start it, or lower spec.approvalPolicy.requiredApprovals."
+        "A plan of {impact} impact needs {need} approvals, but approvals are not recorded: {why}. Repair \
+         the admission webhook, or lower the requirement."
     )]
     Unverifiable {
         /// How many are required.
         need: u32,
         /// For what.
         impact: Impact,
+        /// What is wrong with the webhook.
+        why: String,
     },
-    /// Approvals of the author do not count, and nobody can tell who that is.
+    /// A policy that applies cannot be read.
+    #[error("{0}. Correct the policy: until then no plan that it selects is applied.")]
+    InvalidPolicy(String),
+    /// Approvals by authors do not count, and no author is on record.
     #[error(
-        "A plan of {impact} impact needs {need} approvals by others than the author of the \
-         specification, but the author is not recorded. Change the specification while the admission \
-         check runs, or set spec.approvalPolicy.authorMayApprove."
+        "A plan of {impact} impact needs {need} approvals by others than its authors, but no author is \
+         recorded. Set action to 'DryRun' while the admission webhook runs, or let authors approve."
     )]
     AuthorUnknown {
         /// How many are required.
@@ -102,25 +125,42 @@ pub enum Withheld {
         /// For what.
         impact: Impact,
     },
+    /// No approval of this plan is on record.
+    #[error(
+        "No approval of the plan {digest} is recorded: it was made after action was set to 'Apply', or its \
+         approval has expired. Review it, then run `medley approve`, annotate the configuration with \
+         {}={digest}, or set action to 'DryRun' and to 'Apply' again.",
+        names::APPROVE
+    )]
+    NotReviewed {
+        /// The plan to approve.
+        digest: String,
+    },
     /// Not enough have approved.
     #[error(
-        "A plan of {impact} impact needs {need} approvals, and has {have}{}{}. To approve, annotate the \
+        "A plan of {impact} impact needs {} approvals ({}{}), and has {have}{}{}{}. To approve, annotate the \
          configuration with {}={digest}.",
+        .requirement.approvals,
+        .requirement.source,
+        of_groups(.requirement),
         by_whom(.by),
-        if *.author_excluded { "; that of the author does not count" } else { "" },
+        if *.author_excluded { "; that of an author does not count" } else { "" },
+        if *.expired > 0 { format!("; {expired} expired") } else { String::new() },
         names::APPROVE
     )]
     TooFewApprovals {
         /// How many count.
         have: usize,
-        /// How many are required.
-        need: u32,
+        /// What is not met.
+        requirement: ApprovalRequirement,
         /// For what.
         impact: Impact,
         /// Whose count.
         by: Vec<String>,
-        /// Whether the author approved, which does not count.
+        /// Whether an author approved, which does not count.
         author_excluded: bool,
+        /// How many approvals of the plan are too old.
+        expired: usize,
         /// The plan to approve.
         digest: String,
     },
@@ -136,6 +176,8 @@ impl Withheld {
             Self::UnknownItem(_) => "UnknownItem",
             Self::TakeoverWithoutConsent(_) => "TakeoverWithoutConsent",
             Self::Unverifiable { .. } => "ApprovalsNotRecorded",
+            Self::InvalidPolicy(_) => "InvalidPolicy",
+            Self::NotReviewed { .. } => "NotReviewed",
             Self::AuthorUnknown { .. } => "AuthorUnknown",
             Self::TooFewApprovals { .. } => "TooFewApprovals",
         }
@@ -145,6 +187,14 @@ impl Withheld {
 fn listed(missing: &[Missing]) -> String {
     let listed: Vec<_> = missing.iter().map(ToString::to_string).collect();
     listed.join("; ")
+}
+
+fn of_groups(requirement: &ApprovalRequirement) -> String {
+    if requirement.groups.is_empty() {
+        String::new()
+    } else {
+        format!(", by members of {}", requirement.groups.join(" or "))
+    }
 }
 
 fn by_whom(by: &[String]) -> String {
@@ -191,6 +241,13 @@ pub fn closure(items: &[Item], approved: &[String]) -> Result<BTreeSet<String>, 
     Ok(closed)
 }
 
+/// Reads the annotation [`names::AUTHORS`]; without one, or with one that cannot be read, none is known.
+pub fn authors(annotation: Option<&str>) -> BTreeSet<String> {
+    annotation
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
 /// The takeovers that nobody agreed to. What was ours before is only taken back.
 pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Missing> {
     let mut missing = Vec::new();
@@ -198,7 +255,9 @@ pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Missing> 
         for takeover in &item.takeovers {
             let agreed = takeover.reclaimed
                 || consent.iter().any(|consent| {
+                    let manager = consent.manager.as_deref();
                     consent.item == item.name
+                        && manager.is_none_or(|manager| manager == takeover.manager)
                         && consent
                             .path
                             .as_deref()
@@ -222,116 +281,191 @@ fn covers(path: &str, field: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// How many have to approve a plan of an impact.
-pub fn needed(required: &RequiredApprovals, impact: Impact) -> u32 {
-    match impact {
-        Impact::Low => required.low,
-        Impact::Medium => required.medium,
-        Impact::High => required.high,
-    }
+/// Whether an approval counts towards a requirement, by who gave it.
+pub fn counts(
+    requirement: &ApprovalRequirement,
+    entry: &Entry,
+    authors: &BTreeSet<String>,
+) -> bool {
+    let excluded = requirement.authors_excluded && authors.contains(&entry.user);
+    let mut groups = requirement.groups.iter();
+    let member = requirement.groups.is_empty() || groups.any(|group| entry.groups.contains(group));
+    !excluded && member
 }
 
-/// Whether a plan may be carried out.
-///
-/// `impact` is that of the whole plan, `author` who last changed the specification, and `recorded`
-/// says whether an admission check records approvals: nobody else can tell who somebody is, so
-/// without it approvals prove nothing.
-///
-/// `bypassOptimisticLock` stands for the consent to every takeover. It stands neither for approvals
-/// nor for the digest: whoever may edit the specification could set it, and so approve alone.
-pub fn gate(
-    spec: &VirtPlatformConfigSpec,
-    items: &[Item],
-    plan_digest: &str,
-    impact: Impact,
-    approvals: &Approvals,
-    author: Option<&str>,
-    recorded: bool,
-) -> Result<Granted, Withheld> {
-    if spec.action != Action::Apply {
-        return Err(Withheld::NotAsked);
-    }
-    let approval = spec.approval.clone().unwrap_or_default();
-    if let Some(rejected) = approval.rejected
-        && rejected.plan_digest == plan_digest
-    {
-        return Err(Withheld::Rejected {
-            reason: rejected.reason,
-        });
-    }
-    if let Some(approved) = approval.plan_digest
-        && approved != plan_digest
-    {
-        return Err(Withheld::OtherPlan {
-            approved,
-            now: plan_digest.to_owned(),
-        });
-    }
-    let granted = closure(items, &approval.items).map_err(Withheld::UnknownItem)?;
-    if !spec.bypass_optimistic_lock {
-        let mut missing = consented(items, &approval.takeovers);
-        missing.retain(|missing| granted.contains(&missing.item));
-        if !missing.is_empty() {
-            return Err(Withheld::TakeoverWithoutConsent(missing));
+/// A plan, and everything that decides whether it may be applied.
+#[derive(Clone, Copy)]
+pub struct Gate<'a> {
+    /// The configuration's specification.
+    pub spec: &'a VirtPlatformConfigSpec,
+    /// The items of the plan.
+    pub items: &'a [Item],
+    /// `status.planDigest`.
+    pub digest: &'a str,
+    /// The impact of the whole plan.
+    pub impact: Impact,
+    /// What policies require of it.
+    pub requirements: &'a [ApprovalRequirement],
+    /// How long an approval lasts.
+    pub lifetime: SignedDuration,
+    /// Recorded approvals.
+    pub approvals: &'a Approvals,
+    /// Approvals that the open entry of the history used up: they count for the plan of that entry, and for no other.
+    pub used: &'a [Entry],
+    /// Users who requested the plan or changed what it is made from.
+    pub authors: &'a BTreeSet<String>,
+    /// Whether admission records approvals.
+    pub recorder: &'a Recorder,
+    /// `metadata.generation` and `status.revision` of the configuration.
+    pub position: (Option<i64>, Option<i64>),
+    /// How far the plan is.
+    pub progress: Progress,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// How far the plan is that asks to be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// No item has begun.
+    Waiting,
+    /// Items have begun. Approvals do not expire any more: half a plan is worse than a late one.
+    Begun,
+    /// It puts back what was applied and somebody changed, which `bypassOptimisticLock` asks for once and for all.
+    Correction,
+}
+
+impl Gate<'_> {
+    /// Whether the plan may be applied, and which items of it.
+    ///
+    /// `bypassOptimisticLock` stands for the consent to every takeover. It stands neither for approvals nor for the
+    /// digest: editors could set it, and so approve alone.
+    pub fn check(&self) -> Result<Granted, Withheld> {
+        if self.spec.action != Action::Apply {
+            return Err(Withheld::NotAsked);
         }
+        let approval = self.spec.approval.clone().unwrap_or_default();
+        if let Some(rejected) = approval.rejected
+            && rejected.plan_digest == self.digest
+        {
+            return Err(Withheld::Rejected {
+                reason: rejected.reason,
+            });
+        }
+        if let Some(approved) = approval.plan_digest
+            && approved != self.digest
+        {
+            return Err(Withheld::OtherPlan {
+                approved,
+                now: self.digest.to_owned(),
+            });
+        }
+        let items = closure(self.items, &approval.items).map_err(Withheld::UnknownItem)?;
+        if !self.spec.bypass_optimistic_lock {
+            let mut missing = consented(self.items, &approval.takeovers);
+            missing.retain(|missing| items.contains(&missing.item));
+            if !missing.is_empty() {
+                return Err(Withheld::TakeoverWithoutConsent(missing));
+            }
+        }
+        let approvals = self.approved_by()?;
+        Ok(Granted { items, approvals })
     }
-    let by = approved_by(spec, plan_digest, impact, approvals, author, recorded)?;
-    Ok(Granted { items: granted, by })
-}
 
-/// Whose approvals of a plan count, by name. Where nobody has to approve, it is on record who did,
-/// whoever that is.
-pub fn counted(
-    spec: &VirtPlatformConfigSpec,
-    plan_digest: &str,
-    impact: Impact,
-    approvals: &Approvals,
-    author: Option<&str>,
-) -> Vec<String> {
-    let policy = spec.approval_policy.clone().unwrap_or_default();
-    let need = needed(&policy.required_approvals, impact);
-    let excluded = author.filter(|_| need > 0 && !policy.author_may_approve);
-    let all: BTreeSet<&str> = approvals.of(plan_digest).collect();
-    all.into_iter()
-        .filter(|user| Some(*user) != excluded)
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Whose approvals count, if there are enough.
-fn approved_by(
-    spec: &VirtPlatformConfigSpec,
-    plan_digest: &str,
-    impact: Impact,
-    approvals: &Approvals,
-    author: Option<&str>,
-    recorded: bool,
-) -> Result<Vec<String>, Withheld> {
-    let policy = spec.approval_policy.clone().unwrap_or_default();
-    let need = needed(&policy.required_approvals, impact);
-    if !recorded {
-        return if need == 0 {
-            Ok(Vec::new())
-        } else {
-            Err(Withheld::Unverifiable { need, impact })
-        };
-    }
-    if need > 0 && author.is_none() && !policy.author_may_approve {
-        return Err(Withheld::AuthorUnknown { need, impact });
-    }
-    let by = counted(spec, plan_digest, impact, approvals, author);
-    if by.len() < need as usize {
-        return Err(Withheld::TooFewApprovals {
-            have: by.len(),
-            need,
-            impact,
-            author_excluded: author.is_some_and(|author| {
-                approvals.of(plan_digest).any(|user| user == author)
-                    && !by.iter().any(|user| user == author)
-            }),
-            by,
-            digest: plan_digest.to_owned(),
+    /// The approvals that let the plan be applied.
+    fn approved_by(&self) -> Result<Vec<Entry>, Withheld> {
+        let impact = self.impact;
+        let need = self.requirements.iter().map(|one| one.approvals).max();
+        if let Recorder::Untrusted(why) = self.recorder {
+            // Without a recorder the API server does not ask for the verb `approve` either: everyone who can edit the
+            // configuration can apply it. That is an installation without the webhook, and its owner's choice.
+            return match need {
+                None => Ok(Vec::new()),
+                Some(need) => Err(Withheld::Unverifiable {
+                    need,
+                    impact,
+                    why: why.clone(),
+                }),
+            };
+        }
+        let mut counting: BTreeMap<&str, &Entry> = BTreeMap::new();
+        for requirement in self.requirements {
+            let need = requirement.approvals;
+            if requirement.authors_excluded && self.authors.is_empty() {
+                return Err(Withheld::AuthorUnknown { need, impact });
+            }
+            let counted = self.counted(requirement);
+            if counted.len() < need as usize {
+                let by: Vec<_> = counted.iter().map(|entry| entry.user.clone()).collect();
+                let mut all = self.of_plan();
+                return Err(Withheld::TooFewApprovals {
+                    have: by.len(),
+                    requirement: requirement.clone(),
+                    impact,
+                    author_excluded: requirement.authors_excluded
+                        && all.any(|entry| self.authors.contains(&entry.user)),
+                    expired: self.of_plan().filter(|entry| self.expired(entry)).count(),
+                    by,
+                    digest: self.digest.to_owned(),
+                });
+            }
+            counting.extend(
+                counted
+                    .into_iter()
+                    .map(|entry| (entry.user.as_str(), entry)),
+            );
+        }
+        if need.is_some() {
+            return Ok(counting.into_values().cloned().collect());
+        }
+        // Where none is required, one by anyone who may approve is enough; but there has to be one.
+        let valid: Vec<Entry> = self.valid().into_iter().cloned().collect();
+        if !valid.is_empty() {
+            return Ok(valid);
+        }
+        let (generation, revision) = self.position;
+        let mut used = self.used.iter();
+        let used = used.find(|entry| {
+            let bound = entry.unplanned;
+            bound.is_some_and(|bound| Some(bound.generation) == generation)
         });
+        let unplanned = used.or_else(|| self.approvals.unplanned(generation, revision));
+        if let Some(unplanned) = unplanned.filter(|entry| !self.expired(entry)) {
+            return Ok(vec![unplanned.clone()]);
+        }
+        if self.progress != Progress::Waiting {
+            return Ok(Vec::new());
+        }
+        Err(Withheld::NotReviewed {
+            digest: self.digest.to_owned(),
+        })
     }
-    Ok(by)
+
+    /// Approvals of the plan that count towards a requirement, one a user.
+    pub fn counted(&self, requirement: &ApprovalRequirement) -> Vec<&Entry> {
+        let mut entries = self.valid();
+        entries.retain(|entry| counts(requirement, entry, self.authors));
+        entries
+    }
+
+    /// Approvals of the plan that have not expired, one a user, by name.
+    fn valid(&self) -> Vec<&Entry> {
+        let by_user: BTreeMap<&str, &Entry> = self
+            .of_plan()
+            .filter(|entry| !self.expired(entry))
+            .map(|entry| (entry.user.as_str(), entry))
+            .collect();
+        by_user.into_values().collect()
+    }
+
+    /// Approvals of this very plan, also those that its entry of the history has used up.
+    fn of_plan(&self) -> impl Iterator<Item = &Entry> {
+        let used = self.used.iter();
+        let used = used.filter(|entry| !entry.digest.is_empty() && entry.digest == self.digest);
+        used.chain(self.approvals.of(self.digest))
+    }
+
+    fn expired(&self, entry: &Entry) -> bool {
+        self.progress != Progress::Begun && entry.expired(self.now, self.lifetime)
+    }
 }

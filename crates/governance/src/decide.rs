@@ -19,16 +19,18 @@ mod settled;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use api::advisor::{Action, Item, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
+use api::advisor::{Action, Impact, Item, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
 use jiff::{SignedDuration, Timestamp};
 
 pub use draft::drafted;
 pub use execute::{Execution, Lock, Result as Executed, executed, lock, recorded, unagreed};
 
+use crate::approval::{Floor, Policy};
 use crate::conditions::{self, Moment};
 use crate::plan::{self, Draft};
 use crate::profile::Profile;
 use crate::record::{Outcome, Record};
+use crate::recorder::Recorder;
 use crate::snapshot::Snapshot;
 
 /// How long to wait before looking for missing kinds again, should no watch tell (the seed's 5 min).
@@ -45,8 +47,10 @@ pub struct Facts<'a> {
     pub snapshot: &'a Snapshot,
     /// The history of the configuration.
     pub records: &'a [Record],
-    /// Whether an admission check records who approves.
-    pub approvals_recorded: bool,
+    /// All ApprovalPolicies of the cluster.
+    pub policies: &'a [Policy],
+    /// Whether admission records who approves.
+    pub recorder: &'a Recorder,
     /// The version of this operator.
     pub version: &'a str,
     /// The time.
@@ -70,6 +74,11 @@ impl Facts<'_> {
             .spec
             .rollback_to
             .filter(|asked| Some(*asked) != done)
+    }
+
+    /// What policies demand of the plans of this configuration.
+    pub fn floor(&self) -> Floor {
+        Floor::of(self.policies, &self.config.spec)
     }
 
     fn moment(&self) -> Moment {
@@ -287,13 +296,45 @@ impl<'a> Turn<'a> {
         self.rest(None)
     }
 
+    /// The entry of the history for the plan in the status, while it is not closed. It may have been written and its
+    /// number not.
+    fn open_entry(&self) -> Option<&'a Record> {
+        self.facts.records.iter().find(|record| {
+            record.outcome.is_none()
+                && Some(&record.plan_digest) == self.status.plan_digest.as_ref()
+        })
+    }
+
+    /// Whether the plan in the status is what would be approved now: what it is carried out under is part of it.
+    ///
+    /// A plan that was begun and rejected keeps its digest, although its entry of the history is closed: planned again
+    /// it would have another one, and that would not be rejected.
+    fn terms_hold(&self) -> bool {
+        let mut records = self.facts.records.iter();
+        let begun = records.find(|record| {
+            Some(&record.plan_digest) == self.status.plan_digest.as_ref()
+                && (record.outcome.is_none() || review::rejection(self).is_some())
+        });
+        let revision = begun.map_or_else(|| plan::next_revision(&self.facts), |it| it.revision);
+        let terms = plan::terms(&self.facts, revision);
+        let digest = crate::hash::plan_digest(&terms, &self.status.items);
+        Some(&digest) == self.status.plan_digest.as_ref()
+    }
+
+    /// Notes what approvals the plan needs by the policies of now.
+    fn note_requirements(&mut self) {
+        let impact = plan::worst(&self.status.items).unwrap_or(Impact::Low);
+        self.status.required_approvals = self.facts.floor().requirements(impact);
+    }
+
     /// The record of the plan that is being carried out, or was last.
     fn record(&self) -> Option<&'a Record> {
-        let revision = self.status.revision?;
-        self.facts
-            .records
-            .iter()
-            .find(|record| record.revision == revision)
+        let last = || {
+            let revision = self.status.revision?;
+            let mut records = self.facts.records.iter();
+            records.find(|record| record.revision == revision)
+        };
+        self.open_entry().or_else(last)
     }
 
     /// Adds to the history how the last plan ended, unless it says so already.

@@ -8,7 +8,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use api::advisor::{Item, Operation, TargetRef, names};
+use api::advisor::{
+    ApprovalPolicy, FailurePolicy, Impact, Item, MaintenanceWindow, Operation, TargetRef, names,
+};
 use machinery::json;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -48,13 +50,37 @@ pub fn applied_hash(values: &BTreeMap<String, Value>) -> String {
     digest(values)
 }
 
-/// What a plan is: the same items in the same order, made from the same state, have the same digest.
+/// What decides about a plan besides its items: the object and the specification that it is carried out under.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terms {
+    /// `metadata.uid` of the configuration: a re-created one has other plans.
+    pub uid: String,
+    /// The revision that the plan has in the history, or will have. No two plans that were carried out have the same, so
+    /// that their digests differ even if everything else is equal, as it is when a plan is undone and made again.
+    pub revision: i64,
+    /// The revision that is undone, if it is a rollback.
+    pub rollback_to: Option<i64>,
+    /// What happens when an item fails.
+    pub failure_policy: FailurePolicy,
+    /// How long an item may take.
+    pub wait_timeout: Option<String>,
+    /// When disruptive items may start.
+    pub maintenance_windows: Vec<MaintenanceWindow>,
+    /// Whether locks are ignored.
+    pub bypass_optimistic_lock: bool,
+    /// What the configuration itself requires: lowering it makes another plan, which needs approvals of its own.
+    pub approval_policy: Option<ApprovalPolicy>,
+}
+
+/// What a plan is, for approvals: everything that decides what happens.
 ///
-/// What is only told about an item does not count: impact, message, state, times, the diff, and who
-/// owns the fields. Neither does the annotation that holds the hash of what was applied.
-pub fn plan_digest(items: &[Item]) -> String {
-    let content: Vec<Content<'_>> = items.iter().map(Content::of).collect();
-    digest(&content)
+/// What is only shown does not count: messages, states, times, the diff, and the annotation that holds the hash of what
+/// was applied. `resourceVersion`s of targets do not either, because status updates change them; the uid of a target and
+/// the values of its managed fields stand for it.
+pub fn plan_digest(terms: &Terms, items: &[Item]) -> String {
+    let items: Vec<Content<'_>> = items.iter().map(Content::of).collect();
+    digest(&json!({ "terms": terms, "items": items }))
 }
 
 /// The part of an item that is digested.
@@ -63,23 +89,33 @@ pub fn plan_digest(items: &[Item]) -> String {
 struct Content<'a> {
     name: &'a str,
     target_ref: &'a TargetRef,
+    target_uid: Option<&'a str>,
     operation: Operation,
+    impact: Option<Impact>,
     desired_state: Option<Value>,
     managed_fields: &'a [String],
     depends_on: &'a [String],
     base: BTreeMap<String, Value>,
+    /// Field, manager, and whether it was ours before.
+    takeovers: Vec<(&'a str, &'a str, bool)>,
 }
 
 impl<'a> Content<'a> {
     fn of(item: &'a Item) -> Self {
+        let takeovers = item.takeovers.iter();
         Self {
             name: &item.name,
             target_ref: &item.target_ref,
+            target_uid: item.target_uid.as_deref(),
             operation: item.operation,
+            impact: item.impact_severity,
             desired_state: item.desired_state.as_ref().map(without_hash),
             managed_fields: &item.managed_fields,
             depends_on: &item.depends_on,
             base: item.base.clone().unwrap_or_else(not_found),
+            takeovers: takeovers
+                .map(|one| (one.path.as_str(), one.manager.as_str(), one.reclaimed))
+                .collect(),
         }
     }
 }

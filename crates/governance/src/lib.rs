@@ -26,6 +26,7 @@ pub mod ownership;
 pub mod plan;
 pub mod profile;
 pub mod record;
+pub mod recorder;
 pub mod remediation;
 pub mod restore;
 pub mod roles;

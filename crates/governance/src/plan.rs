@@ -10,6 +10,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use api::advisor::{
     Applied, FIELD_MANAGER, Impact, Input, Item, ItemState, Operation, TargetRef,
@@ -19,6 +20,7 @@ use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
 
 use crate::decide::Facts;
+use crate::hash::Terms;
 use crate::intent::Intent;
 use crate::ownership::Conflict;
 use crate::profile::{Prerequisite, Profile, Refusal, impact};
@@ -115,6 +117,72 @@ impl Problem {
                 .join(" "),
             other => other.message(),
         }
+    }
+}
+
+/// The revision that the next plan has in the history.
+pub fn next_revision(facts: &Facts<'_>) -> i64 {
+    let recorded = facts.records.iter().map(|record| record.revision).max();
+    let last = facts
+        .config
+        .status
+        .as_ref()
+        .and_then(|status| status.revision);
+    recorded.max(last).unwrap_or_default() + 1
+}
+
+/// What a plan of this revision is carried out under.
+pub fn terms(facts: &Facts<'_>, revision: i64) -> Terms {
+    let spec = &facts.config.spec;
+    Terms {
+        uid: facts.config.metadata.uid.clone().unwrap_or_default(),
+        revision,
+        rollback_to: facts.rollback(),
+        failure_policy: spec.failure_policy,
+        wait_timeout: spec.wait_timeout.clone(),
+        maintenance_windows: spec.maintenance_windows.clone(),
+        bypass_optimistic_lock: spec.bypass_optimistic_lock,
+        approval_policy: spec.approval_policy.clone(),
+    }
+}
+
+/// How the impact of items that are still to be carried out differs from what the plan says, by what there is now.
+/// `draft` was made just now, for the same items.
+pub fn impact_changes<'a>(
+    items: &'a [Item],
+    draft: &'a Draft,
+) -> impl Iterator<Item = ImpactChange> + 'a {
+    let pending = items.iter();
+    let pending = pending.filter(|item| item.state == ItemState::Pending && !item.unchanged);
+    pending.filter_map(|item| {
+        let drafted = draft
+            .items
+            .iter()
+            .find(|drafted| drafted.name == item.name)?;
+        let (planned, now) = (item.impact_severity?, drafted.impact_severity?);
+        (planned != now).then(|| ImpactChange {
+            item: item.name.clone(),
+            planned,
+            now,
+        })
+    })
+}
+
+/// The impact of an item, when the plan was made and now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImpactChange {
+    /// The item.
+    pub item: String,
+    /// When the plan was made.
+    pub planned: Impact,
+    /// Now.
+    pub now: Impact,
+}
+
+impl fmt::Display for ImpactChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { item, planned, now } = self;
+        write!(f, "the impact of item '{item}' was {planned} and is {now}")
     }
 }
 
@@ -346,7 +414,12 @@ pub struct Plan {
 }
 
 /// Makes a plan of a draft and of what the server said about each of its items.
-pub fn assemble(draft: Draft, previews: &[Preview], applied: &[Applied]) -> Result<Plan, String> {
+pub fn assemble(
+    draft: Draft,
+    previews: &[Preview],
+    applied: &[Applied],
+    terms: &Terms,
+) -> Result<Plan, String> {
     let mut items = Vec::new();
     let mut changes_nothing = true;
     for (mut item, preview) in draft.items.into_iter().zip(previews) {
@@ -365,6 +438,10 @@ pub fn assemble(draft: Draft, previews: &[Preview], applied: &[Applied]) -> Resu
         if unchanged {
             item.impact_severity = Some(Impact::Low);
         }
+        item.unchanged = unchanged;
+        item.target_uid = live
+            .and_then(|live| live["metadata"]["uid"].as_str())
+            .map(str::to_owned);
         changes_nothing &= unchanged;
         item.diff = Some(diff::unified(
             live,
@@ -396,7 +473,7 @@ pub fn assemble(draft: Draft, previews: &[Preview], applied: &[Applied]) -> Resu
     });
     let hash = hash::snapshot_hash(entries)
         .map_err(|error| format!("Failed to compute snapshot hash: {error}"))?;
-    let digest = hash::plan_digest(&items);
+    let digest = hash::plan_digest(terms, &items);
     Ok(Plan {
         items,
         inputs: draft.inputs,

@@ -10,6 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::Entry;
+
 /// How many plans are remembered.
 const REMEMBERED: usize = 10;
 
@@ -27,9 +29,15 @@ pub struct Record {
     /// Whether it only put back what somebody had changed, because locks are bypassed.
     #[serde(default)]
     pub correction: bool,
-    /// Who approved it, if anybody is on record.
+    /// Users who approved it, by name; empty where none had to and admission does not record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<String>,
+    /// The approvals that this entry used up. They count for no other plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Entry>,
+    /// `metadata.uid` of the configuration; entries outlive the object that they were written for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_uid: Option<String>,
     /// The worst impact of its items.
     pub impact: Impact,
     /// Whose logic made it.

@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 
 use api::advisor::{GROUP, PLURAL, WEBHOOK};
 use api::rbac::{
-    EDIT, READ, and_read, ask_for, cluster_role, editor, register_check, review_callers, rule,
-    see_definitions, tell_events, viewer,
+    EDIT, READ, and_read, ask_for, cluster_role, editor, only, register_check, review_callers,
+    rule, see_definitions, tell_events, viewer,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::APPROVE_VERB;
 use crate::profile::{Access, Profile, Registry};
+use crate::recorder::AUTHORITY;
 use crate::remediation;
 
 /// The role of whoever looks on.
@@ -26,6 +27,9 @@ pub const VIEWER: &str = "medley-viewer";
 pub const EDITOR: &str = "medley-editor";
 /// The role of whoever has plans carried out.
 pub const APPROVER: &str = "medley-approver";
+/// The role of those who set the floor for approvals. Neither editors nor approvers have it: a requirement that those can
+/// lower who have to meet it is none.
+pub const POLICY_ADMIN: &str = "medley-approval-policy-admin";
 /// The role, in the namespace of the operator, of whoever reads the history.
 pub const HISTORY: &str = "medley-history-viewer";
 
@@ -47,6 +51,7 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &["mutatingwebhookconfigurations"],
             &READ,
         ),
+        rule(api::approval::GROUP, &[api::approval::PLURAL], &READ),
         tell_events(),
         // To have them pause while nodes restart.
         rule(
@@ -99,6 +104,8 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
             &["controllerrevisions"],
             &and_read(&["create", "patch", "delete"]),
         ),
+        // The authority that the webhook published, to compare with its registration.
+        only(AUTHORITY, rule("", &["configmaps"], &READ)),
     ]
 }
 
@@ -116,7 +123,10 @@ pub fn webhook_namespace_rules(secret: &str) -> Vec<PolicyRule> {
         resource_names: Some(vec![secret.to_owned()]),
         ..rule("", &["secrets"], &["get", "update"])
     };
-    vec![kept, rule("", &["secrets"], &["create"])]
+    // Published for the operator: whom the API server has to trust, without the keys.
+    let published = only(AUTHORITY, rule("", &["configmaps"], &["get", "patch"]));
+    let create = |resource| rule("", &[resource], &["create"]);
+    vec![kept, create("secrets"), published, create("configmaps")]
 }
 
 /// The right to read metrics: for the account of Prometheus.
@@ -128,12 +138,22 @@ pub fn metrics_reader() -> ClusterRole {
 /// has nothing else.
 ///
 /// Like the editor, the approver is part of nothing: a plan may restart every node.
-pub fn user_roles() -> [ClusterRole; 4] {
+pub fn user_roles() -> [ClusterRole; 5] {
+    use api::approval;
     let approve = [&EDIT[..], &[APPROVE_VERB]].concat();
+    let see_policies = || rule(approval::GROUP, &[approval::PLURAL], &READ);
+    let with_policies = |mut role: ClusterRole| {
+        role.rules.get_or_insert_default().push(see_policies());
+        role
+    };
     [
-        viewer(VIEWER, GROUP, PLURAL),
-        editor(EDITOR, GROUP, PLURAL),
-        cluster_role(APPROVER, vec![rule(GROUP, &[PLURAL], &approve)]),
+        with_policies(viewer(VIEWER, GROUP, PLURAL)),
+        with_policies(editor(EDITOR, GROUP, PLURAL)),
+        with_policies(cluster_role(
+            APPROVER,
+            vec![rule(GROUP, &[PLURAL], &approve)],
+        )),
+        editor(POLICY_ADMIN, approval::GROUP, approval::PLURAL),
         metrics_reader(),
     ]
 }

@@ -31,6 +31,7 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
         items,
         conditions,
         plan_digest,
+        required_approvals,
         inputs,
         warnings,
         revision,
@@ -58,6 +59,11 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
     patch.list("items", &old.items, items);
     patch.list("conditions", &old.conditions, conditions);
     patch.field("planDigest", &old.plan_digest, plan_digest);
+    patch.list(
+        "requiredApprovals",
+        &old.required_approvals,
+        required_approvals,
+    );
     patch.field("inputs", &old.inputs, inputs);
     patch.field("warnings", &old.warnings, warnings);
     patch.field("revision", &old.revision, revision);

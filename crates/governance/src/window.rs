@@ -53,6 +53,25 @@ pub enum State {
 }
 
 impl State {
+    /// Both: an item starts only while each lets it. The next opening is the later one, an earliest time to look again:
+    /// whether the other is open then is decided then.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unrestricted, one) | (one, Self::Unrestricted) => one,
+            (Self::Open { until: a }, Self::Open { until: b }) => Self::Open {
+                until: match (a, b) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (one, None) | (None, one) => one,
+                },
+            },
+            (Self::Closed { next: a }, Self::Closed { next: b }) => Self::Closed {
+                next: a.zip(b).map(|(a, b)| a.max(b)),
+            },
+            (Self::Closed { next }, Self::Open { .. })
+            | (Self::Open { .. }, Self::Closed { next }) => Self::Closed { next },
+        }
+    }
+
     /// Whether a disruptive item may start now.
     pub fn may_start(self) -> bool {
         !matches!(self, Self::Closed { .. })

@@ -106,6 +106,16 @@ pub const EVENTS: &[Event] = &[
         "a plan waits because it is not known who asked for it",
     ),
     normal(
+        "NotReviewed",
+        KIND,
+        "a plan was made after the action was set to Apply, and waits for its own approval",
+    ),
+    normal(
+        "InvalidPolicy",
+        KIND,
+        "a plan waits because an ApprovalPolicy that selects it cannot be evaluated",
+    ),
+    normal(
         "TooFewApprovals",
         KIND,
         "a plan waits for more people to approve it",
@@ -441,14 +451,26 @@ const APPROVAL: &[Reason] = &[
     reason(
         "False",
         "ApprovalsNotRecorded",
-        "More than one has to approve, and nobody records who did.",
-        "Run `medley webhook --register`.",
+        "Approvals are required, and the admission webhook does not record them or is not registered as Medley installs it.",
+        "Run `medley webhook --register`; the message says what is wrong with the registration.",
     ),
     reason(
         "False",
         "AuthorUnknown",
-        "It is not known who asked for the plan, so that nobody else can approve it.",
-        "Write the configuration again while `medley webhook` runs.",
+        "Authors of a plan do not count, and none is recorded.",
+        "Set the action to DryRun while `medley webhook` runs.",
+    ),
+    reason(
+        "False",
+        "NotReviewed",
+        "The plan was made after the action was set to Apply, or its approval has expired.",
+        "Review it, and run `medley approve`.",
+    ),
+    reason(
+        "False",
+        "InvalidPolicy",
+        "An ApprovalPolicy that selects the configuration cannot be evaluated.",
+        "Correct the policy that the message names.",
     ),
     reason(
         "False",

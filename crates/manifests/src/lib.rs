@@ -75,8 +75,9 @@ pub fn objects(options: &Options) -> Result<Vec<Object>, Error> {
 }
 
 /// The definitions of our kinds.
-pub fn definitions() -> [CustomResourceDefinition; 5] {
+pub fn definitions() -> [CustomResourceDefinition; 6] {
     [
+        api::approval::definition(),
         api::cpu::definition(),
         api::golden::definition(),
         api::placement::definition(),

@@ -11,6 +11,7 @@
 //! a reconcile that ends anywhere is gone on with from there.
 
 mod advertise;
+mod approvals;
 mod carry_out;
 pub mod cluster;
 pub mod history;
@@ -28,13 +29,13 @@ use ::governance::{Profile, Registry, Snapshot, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
 use chassis::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile};
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{NotUsed, Object, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use tracing::warn;
 
+use approvals::Approvals;
 use history::History;
 use report::Report;
 
@@ -79,9 +80,9 @@ impl Options {
 /// Starts to govern; returns when everything there is has been seen.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let configs = manager.cache::<VirtPlatformConfig>();
-    let webhooks = manager.cache::<MutatingWebhookConfiguration>();
     let foreign = manager.foreign();
     let history = History::follow(manager, &options.namespace);
+    let approvals = Approvals::follow(manager, &options.namespace);
     if tokio::time::timeout(PATIENCE, configs.synced())
         .await
         .is_err()
@@ -91,13 +92,13 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         );
         configs.synced().await;
     }
-    webhooks.synced().await;
+    approvals.synced().await;
     history.synced().await;
     let queue: Queue<Key> = Queue::new();
     let controller = Governor {
         client: manager.client(),
         configs: configs.clone(),
-        webhooks: webhooks.clone(),
+        approvals,
         foreign: foreign.clone(),
         history,
         report: Report::new(manager),
@@ -156,12 +157,10 @@ fn subscribe(controller: &Governor, queue: &Queue<Key>) {
                 }
             }
         });
-    let (told, configs) = (queue.clone(), controller.configs.clone());
-    controller.webhooks.on_change(move |change| {
-        if change.object().is_some_and(|one| one.name_any() == WEBHOOK) {
-            for config in configs.list() {
-                told.add(Key::of(&config.metadata));
-            }
+    let (enqueue, configs) = (queue.clone(), controller.configs.clone());
+    controller.approvals.on_change(move || {
+        for config in configs.list() {
+            enqueue.add(Key::of(&config.metadata));
         }
     });
 }
@@ -169,7 +168,7 @@ fn subscribe(controller: &Governor, queue: &Queue<Key>) {
 struct Governor {
     client: Client,
     configs: Cache<VirtPlatformConfig>,
-    webhooks: Cache<MutatingWebhookConfiguration>,
+    approvals: Approvals,
     foreign: Foreign,
     history: History,
     report: Report,
@@ -218,12 +217,14 @@ impl Governor {
             _ => Snapshot::default(),
         };
         let records = self.history.of(&config.name_any());
+        let (policies, recorder) = (self.approvals.policies(), self.approvals.recorder());
         let facts = Facts {
             config,
             profile: profile.map(|profile| &**profile),
             snapshot: &snapshot,
             records: &records,
-            approvals_recorded: self.webhooks.get("", WEBHOOK).is_some(),
+            policies: &policies,
+            recorder: &recorder,
             version: &self.options.version,
             now: Timestamp::now(),
         };
@@ -257,13 +258,42 @@ impl Governor {
                 self.history.prune(&config).await?;
                 return Ok(None);
             }
-            Todo::Execute(execution) => self.execute(&facts, *execution).await?,
+            Todo::Execute(execution) => match self.verify(&facts, &execution).await? {
+                None => self.execute(&facts, *execution).await?,
+                Some(decision) => decision,
+            },
         };
         let todo = next.todo.clone();
         let written = self.write(&config, next).await?;
         Ok(match todo {
             Todo::Rest(wake) if written.is_some() => Some(wake.map_or(Next::Wait, Next::at)),
             _ => None,
+        })
+    }
+
+    /// Decides again on what the API server answers instead of on caches, before an item that disturbs workloads: caches
+    /// may lag, and there is no way back from a reboot. Another decision comes back if the item is not to be carried out.
+    async fn verify(
+        &self,
+        facts: &Facts<'_>,
+        execution: &Execution,
+    ) -> Result<Option<Decision>, Error> {
+        if !execution.is_disruptive() {
+            return Ok(None);
+        }
+        let uses = facts.profile.map(Profile::uses).unwrap_or_default();
+        let snapshot = cluster::look(&self.client, uses).await?;
+        let (policies, recorder) = self.approvals.read(&self.client).await?;
+        let decision = decide(&Facts {
+            snapshot: &snapshot,
+            policies: &policies,
+            recorder: &recorder,
+            now: Timestamp::now(),
+            ..*facts
+        });
+        Ok(match &decision.todo {
+            Todo::Execute(again) if again.index == execution.index => None,
+            _ => Some(decision),
         })
     }
 
@@ -314,7 +344,9 @@ impl Governor {
                     config: &config,
                     ..seen
                 });
-                if let Todo::Execute(following) = next.todo {
+                if let Todo::Execute(following) = next.todo
+                    && !following.is_disruptive()
+                {
                     config.status = Some(next.status);
                     notices.extend(next.notices);
                     execution = *following;

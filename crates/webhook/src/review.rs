@@ -313,6 +313,7 @@ async fn consider(
         old,
         new: request.object,
         user: user.username.clone(),
+        groups: user.groups.clone(),
         may_approve,
         now,
     });

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::status::Phase;
 use super::{GROUP, PLURAL, VERSION};
-use crate::definition::{DIGEST, Definition, conditions};
+use crate::definition::{DIGEST, Definition, conditions, maintenance_windows};
 
 /// The definition of the kind.
 pub fn definition() -> CustomResourceDefinition {
@@ -70,7 +70,7 @@ fn spec() -> Value {
             "options": options(),
             "approval": approval(),
             "approvalPolicy": {
-                "description": "How many have to approve a plan before it is carried out.",
+                "description": "Approvals that a plan of this configuration needs. ApprovalPolicies of the cluster apply besides: this can add to what they require and never lower it.",
                 "type": "object",
                 "properties": {
                     "requiredApprovals": {
@@ -79,27 +79,13 @@ fn spec() -> Value {
                         "properties": { "low": count(), "medium": count(), "high": count() },
                     },
                     "authorMayApprove": {
-                        "description": "Whether the approval of whoever last changed the specification counts.",
+                        "description": "Whether approvals by authors of the plan count towards these: users who requested it or changed what it is made from.",
                         "type": "boolean",
                         "default": false,
                     },
                 },
             },
-            "maintenanceWindows": {
-                "description": "When items of high impact may start. Other items do not wait. Without windows they may start at any time.",
-                "type": "array",
-                "maxItems": 32,
-                "x-kubernetes-list-type": "atomic",
-                "items": {
-                    "type": "object",
-                    "required": ["schedule", "duration"],
-                    "properties": {
-                        "schedule": { "description": "When the window opens: a cron schedule of five fields.", "type": "string", "minLength": 1 },
-                        "duration": { "description": "How long it stays open: a Go duration such as 4h.", "type": "string", "minLength": 1 },
-                        "timeZone": { "description": "The clocks that count, as an IANA name such as Europe/Rome. Without it, UTC.", "type": "string" },
-                    },
-                },
-            },
+            "maintenanceWindows": maintenance_windows("When items of high impact may start. Other items do not wait. Without windows they may start at any time."),
             "rollbackTo": {
                 "description": "Undoes the plan of this revision of the history and all later ones: what was changed gets its former value, what was created is deleted. The undoing is a plan, too, and needs approval.",
                 "type": "integer",
@@ -139,7 +125,7 @@ fn count() -> Value {
 
 fn approval() -> Value {
     json!({
-        "description": "What exactly is approved. Without it, action Apply approves the plan that follows from the specification.",
+        "description": "What exactly is approved. Without it, setting action to Apply approves the plan in status at that moment.",
         "type": "object",
         "properties": {
             "planDigest": {
@@ -163,6 +149,7 @@ fn approval() -> Value {
                     "properties": {
                         "item": { "description": "The item of the plan.", "type": "string" },
                         "path": { "description": "The field as the plan lists it. Without it, all fields that the item lists.", "type": "string" },
+                        "manager": { "description": "The field manager that gives up the field. Without it, the one that the approved plan lists.", "type": "string" },
                     },
                 },
             },
@@ -363,6 +350,21 @@ fn status() -> Value {
             },
             "conditions": conditions(),
             "planDigest": text(),
+            "requiredApprovals": {
+                "description": "Approvals that the plan needs, one entry for each policy that asks for some.",
+                "type": "array",
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["source", "approvals"],
+                    "properties": {
+                        "source": text(),
+                        "approvals": { "type": "integer", "format": "int32" },
+                        "groups": { "type": "array", "items": text(), "x-kubernetes-list-type": "atomic" },
+                        "authorsExcluded": { "type": "boolean" },
+                    },
+                },
+            },
             "inputs": {
                 "type": "array",
                 "x-kubernetes-list-type": "map",
@@ -449,6 +451,8 @@ fn item() -> Value {
             "operation": { "type": "string", "enum": ["Apply", "Restore", "Delete"] },
             "dependsOn": { "type": "array", "items": text(), "x-kubernetes-list-type": "atomic" },
             "base": values(),
+            "targetUid": text(),
+            "unchanged": { "type": "boolean" },
             "takeovers": {
                 "type": "array",
                 "x-kubernetes-list-type": "atomic",

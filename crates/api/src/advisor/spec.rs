@@ -100,6 +100,9 @@ pub struct ConsentedTakeover {
     /// The field as the plan lists it; all listed fields of the item if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The field manager that gives up the field; the one that the approved plan lists if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
 }
 
 /// A plan that was looked at and refused.

@@ -37,9 +37,12 @@ pub struct VirtPlatformConfigStatus {
     /// What holds and what does not, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What the plan is, as a digest of its content: the same plan has the same digest.
+    /// Digest of everything that decides what the plan does. An approval is for one digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
+    /// Approvals that the plan needs, one entry for each policy that asks for some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_approvals: Vec<ApprovalRequirement>,
     /// What the plan was derived from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
@@ -64,6 +67,22 @@ pub struct VirtPlatformConfigStatus {
     /// The rollback that was carried out last: it is not carried out again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_to: Option<i64>,
+}
+
+/// Approvals that one policy asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequirement {
+    /// The policy: `ApprovalPolicy NAME`, or `spec.approvalPolicy`.
+    pub source: String,
+    /// Number of users.
+    pub approvals: u32,
+    /// Groups of which a user has to be in at least one; any user if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// Whether approvals by authors of the plan are left out.
+    #[serde(default)]
+    pub authors_excluded: bool,
 }
 
 /// Where a configuration is on its way.
@@ -250,6 +269,13 @@ pub struct Item {
     /// The managed fields when the plan was made; absent if there was no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BTreeMap<String, Value>>,
+    /// The `metadata.uid` of the target when the plan was made: an object of the same name that was created later is
+    /// another target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_uid: Option<String>,
+    /// Whether the server's dry run changed nothing but Medley's marks; such an item has low impact.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
     /// The fields that it takes from other managers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takeovers: Vec<Takeover>,

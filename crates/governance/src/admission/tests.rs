@@ -40,9 +40,22 @@ fn request(old: Option<Value>, new: Value) -> Admission {
         old,
         new,
         user: "ann".to_owned(),
+        groups: vec!["leads".to_owned()],
         may_approve: true,
         now: now(),
     }
+}
+
+/// The annotation with the approval of one user.
+fn kept(user: &str) -> String {
+    let entry = approval::Entry {
+        user: user.to_owned(),
+        digest: SHOWN.to_owned(),
+        at: Time(now()),
+        groups: Vec::new(),
+        unplanned: None,
+    };
+    approval::record(None, entry)
 }
 
 /// What the object becomes, as a server that follows RFC 6902 makes it; with warnings.
@@ -183,9 +196,24 @@ fn only_approvers_have_plans_carried_out(
     config(&json!({"action": "Apply", "options": {"loadAware": {}}})),
     &[]
 )]
-#[case::items_are_no_plan(
+#[case::approving_a_part_approves_the_plan_in_status(
     config(&json!({"action": "Apply"})),
     config(&json!({"action": "Apply", "approval": {"items": ["a"]}})),
+    &[SHOWN]
+)]
+#[case::withdrawing_is_not_approving(
+    config(&json!({"action": "Apply", "approval": {"items": ["a"]}})),
+    config(&json!({"action": "Apply"})),
+    &[]
+)]
+#[case::windows_make_another_plan(
+    config(&json!({"action": "DryRun", "maintenanceWindows": [{"schedule": "@daily", "duration": "1h"}]})),
+    config(&json!({"action": "Apply"})),
+    &[]
+)]
+#[case::failure_policy_makes_another_plan(
+    config(&json!({"action": "DryRun"})),
+    config(&json!({"action": "Apply", "failurePolicy": "Continue"})),
     &[]
 )]
 #[case::rejecting_is_not_approving(
@@ -214,7 +242,7 @@ fn approvals_are_added_to_those_there_are() {
     let old = annotated(
         config(&json!({"action": "DryRun"})),
         names::APPROVALS,
-        &approval::record(None, "bob", SHOWN, now()),
+        &kept("bob"),
     );
     let new = annotated(old.clone(), names::APPROVE, SHOWN);
     let (object, warnings) = admitted(&request(Some(old), new));
@@ -228,14 +256,14 @@ fn nothing_that_a_new_object_says_about_itself_is_believed() {
     // Its status is not stored, and there can be no plan yet.
     let new = config(&json!({"action": "Apply"}));
     let (object, _) = admitted(&request(None, new));
-    assert_eq!(recorded(&object), []);
+    assert_eq!(recorded(&object), [("ann".to_owned(), String::new())]);
     // No place for annotations: one is made.
     let mut bare = config(&json!({"action": "DryRun"}));
     bare["metadata"] = json!({ "name": NAME });
     let (object, _) = admitted(&request(None, bare));
     assert_eq!(
         object["metadata"]["annotations"],
-        json!({ names::AUTHOR: "ann" })
+        json!({ names::AUTHORS: r#"["ann"]"# })
     );
 }
 
@@ -243,31 +271,31 @@ fn nothing_that_a_new_object_says_about_itself_is_believed() {
 #[case::forged("forged")]
 #[case::an_empty_list("[]")]
 fn nobody_writes_the_record_themselves(#[case] forged: &str) {
-    let kept = approval::record(None, "bob", SHOWN, now());
+    let kept = kept("bob");
     let bare = config(&json!({"action": "DryRun"}));
     let full = annotated(
         annotated(bare.clone(), names::APPROVALS, &kept),
-        names::AUTHOR,
-        "bob",
+        names::AUTHORS,
+        r#"["bob"]"#,
     );
     let fake = |object: &Value| {
         let object = annotated(object.clone(), names::APPROVALS, forged);
-        annotated(object, names::AUTHOR, "eve")
+        annotated(object, names::AUTHORS, r#"["eve"]"#)
     };
     for (old, new, approvals, author) in [
-        (None, fake(&bare), None, Some("ann")),
+        (None, fake(&bare), None, Some(r#"["ann"]"#)),
         (Some(bare.clone()), fake(&bare), None, None),
         (
             Some(full.clone()),
             fake(&full),
             Some(kept.as_str()),
-            Some("bob"),
+            Some(r#"["bob"]"#),
         ),
         (
             Some(full.clone()),
             bare.clone(),
             Some(kept.as_str()),
-            Some("bob"),
+            Some(r#"["bob"]"#),
         ),
     ] {
         let mut request = request(old, new);
@@ -275,10 +303,10 @@ fn nobody_writes_the_record_themselves(#[case] forged: &str) {
             request.may_approve = may_approve;
             let (object, warnings) = admitted(&request);
             assert_eq!(annotation(&object, names::APPROVALS), approvals);
-            assert_eq!(annotation(&object, names::AUTHOR), author);
+            assert_eq!(annotation(&object, names::AUTHORS), author);
             assert_eq!(warnings.len(), 2, "{warnings:?}");
             assert!(warnings[0].contains(names::APPROVALS), "{warnings:?}");
-            assert!(warnings[1].contains(names::AUTHOR), "{warnings:?}");
+            assert!(warnings[1].contains(names::AUTHORS), "{warnings:?}");
         }
     }
 }
@@ -286,7 +314,7 @@ fn nobody_writes_the_record_themselves(#[case] forged: &str) {
 #[test]
 fn a_forged_record_does_not_get_in_with_a_true_one() {
     let old = config(&json!({"action": "DryRun"}));
-    let forged = approval::record(None, "bob", SHOWN, now());
+    let forged = kept("bob");
     let new = annotated(old.clone(), names::APPROVALS, &forged);
     let new = annotated(new, names::APPROVE, SHOWN);
     let (object, warnings) = admitted(&request(Some(old), new));
@@ -294,24 +322,140 @@ fn a_forged_record_does_not_get_in_with_a_true_one() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
 }
 
+/// An object in some phase, with an author on record.
+fn in_phase(spec: &Value, phase: &str) -> Value {
+    let mut object = annotated(config(spec), names::AUTHORS, r#"["eve"]"#);
+    object["metadata"]["generation"] = 3.into();
+    object["status"]["phase"] = phase.into();
+    object["status"]["observedGeneration"] = 3.into();
+    object
+}
+
 #[rstest]
 #[case::options(json!({"action": "DryRun", "options": {"loadAware": {"mode": "Automatic"}}}), true)]
 #[case::rollback(json!({"action": "DryRun", "rollbackTo": 2}), true)]
-#[case::action(json!({"action": "Ignore"}), false)]
-#[case::policy(json!({"action": "DryRun", "approvalPolicy": {"authorMayApprove": true}}), false)]
-#[case::timeout(json!({"action": "DryRun", "waitTimeout": "2h"}), false)]
+#[case::windows(json!({"action": "DryRun", "maintenanceWindows": [{"schedule": "@daily", "duration": "1h"}]}), true)]
+#[case::failure_policy(json!({"action": "DryRun", "failurePolicy": "Continue"}), true)]
+#[case::timeout(json!({"action": "DryRun", "waitTimeout": "2h"}), true)]
+#[case::policy(json!({"action": "DryRun", "approvalPolicy": {"authorMayApprove": true}}), true)]
+#[case::approving_is_not_authoring(json!({"action": "Apply"}), false)]
+#[case::ignoring_asks_for_nothing(json!({"action": "Ignore"}), false)]
 #[case::no_value_is_none(json!({"action": "DryRun", "options": null}), false)]
-fn the_author_is_who_changes_what_a_plan_is_made_from(#[case] spec: Value, #[case] authored: bool) {
-    let old = annotated(
-        config(&json!({"action": "DryRun"})),
-        names::AUTHOR,
-        "somebody",
-    );
-    let new = annotated(config(&spec), names::AUTHOR, "somebody");
+#[case::default_is_none(json!({"action": "DryRun", "failurePolicy": "Abort", "bypassOptimisticLock": false}), false)]
+fn users_who_decide_about_a_plan_are_its_authors(#[case] spec: Value, #[case] authored: bool) {
+    let old = in_phase(&json!({"action": "DryRun"}), "ReviewRequired");
+    let mut new = in_phase(&spec, "ReviewRequired");
+    new["metadata"]["generation"] = 4.into();
     let (object, warnings) = admitted(&request(Some(old), new));
-    let author = if authored { "ann" } else { "somebody" };
-    assert_eq!(annotation(&object, names::AUTHOR), Some(author));
+    let authors = if authored {
+        r#"["ann","eve"]"#
+    } else {
+        r#"["eve"]"#
+    };
+    assert_eq!(annotation(&object, names::AUTHORS), Some(authors));
     assert_eq!(warnings, Vec::<String>::new());
+}
+
+/// The operator advertises profiles: who takes one up is its author, and not the operator.
+#[test]
+fn requester_of_an_advertised_plan_is_its_author() {
+    let advertised = || config(&json!({"action": "Ignore"}));
+    let mut operator = request(None, advertised());
+    operator.user = "system:serviceaccount:medley-system:medley-operator".to_owned();
+    let (object, _) = admitted(&operator);
+    assert_eq!(annotation(&object, names::AUTHORS), None);
+    for action in ["DryRun", "Apply"] {
+        let mut old = advertised();
+        old["status"] = json!({ "phase": "Ignored" });
+        let mut new = old.clone();
+        new["spec"]["action"] = action.into();
+        let (object, _) = admitted(&request(Some(old), new));
+        assert_eq!(annotation(&object, names::AUTHORS), Some(r#"["ann"]"#));
+    }
+}
+
+#[rstest]
+#[case::executed("Completed", 3, r#"["ann"]"#)]
+#[case::drifted("Drifted", 3, r#"["ann"]"#)]
+#[case::edit_that_was_not_seen("Completed", 2, r#"["ann","eve"]"#)]
+#[case::waits("ReviewRequired", 3, r#"["ann","eve"]"#)]
+#[case::failed("Failed", 3, r#"["ann","eve"]"#)]
+#[case::handed_over("Ignored", 3, r#"["ann","eve"]"#)]
+fn authors_are_remembered_until_the_plan_completed(
+    #[case] phase: &str,
+    #[case] observed: i64,
+    #[case] authors: &str,
+) {
+    let mut old = in_phase(&json!({"action": "DryRun"}), phase);
+    old["status"]["observedGeneration"] = observed.into();
+    let mut new = old.clone();
+    new["spec"]["options"] = json!({"loadAware": {}});
+    let (object, _) = admitted(&request(Some(old), new));
+    assert_eq!(annotation(&object, names::AUTHORS), Some(authors));
+}
+
+#[rstest]
+#[case::fewer(json!({"high": 2}), false, json!({"high": 1}), false)]
+#[case::none(json!({"low": 1}), false, json!({}), false)]
+#[case::authors(json!({"high": 1}), false, json!({"high": 1}), true)]
+fn requirement_is_not_lowered_by_those_who_benefit(
+    #[case] before: Value,
+    #[case] author_before: bool,
+    #[case] after: Value,
+    #[case] author_after: bool,
+) {
+    let policy = |action: &str, required: &Value, author: bool| {
+        config(&json!({"action": action, "approvalPolicy": {
+            "requiredApprovals": required, "authorMayApprove": author,
+        }}))
+    };
+    let old = |action| policy(action, &before, author_before);
+    let new = |action| policy(action, &after, author_after);
+    for (old, new) in [
+        (old("DryRun"), new("Apply")),
+        (old("Apply"), new("Apply")),
+        (
+            old("DryRun"),
+            annotated(new("DryRun"), names::APPROVE, SHOWN),
+        ),
+    ] {
+        let verdict = admit(&request(Some(old), new));
+        let Verdict::Denied { message } = verdict else {
+            panic!("{verdict:?}");
+        };
+        assert!(message.contains("lowers spec.approvalPolicy"), "{message}");
+    }
+    // In a change of its own, and then it is another plan.
+    admitted(&request(Some(old("DryRun")), new("DryRun")));
+    admitted(&request(Some(new("DryRun")), old("Apply")));
+}
+
+/// The seed's story 2, and what it is not.
+#[test]
+fn apply_without_a_plan_is_bound_to_what_was_sent() {
+    let entry = |object: &Value| {
+        let approvals = Approvals::parse(annotation(object, names::APPROVALS)).unwrap();
+        approvals.entries().first().cloned()
+    };
+    let (object, _) = admitted(&request(None, config(&json!({"action": "Apply"}))));
+    let created = entry(&object).unwrap();
+    assert_eq!(created.groups, ["leads"]);
+    let bound = created.unplanned.unwrap();
+    assert_eq!((bound.generation, bound.after), (1, None));
+    // An advertised configuration that was applied before.
+    let mut old = config(&json!({"action": "Ignore"}));
+    old["metadata"]["generation"] = 4.into();
+    old["status"] = json!({ "phase": "Ignored", "planDigest": SHOWN, "revision": 2 });
+    let mut new = old.clone();
+    new["spec"]["action"] = "Apply".into();
+    let (object, _) = admitted(&request(Some(old.clone()), new.clone()));
+    let bound = entry(&object).unwrap().unplanned.unwrap();
+    assert_eq!((bound.generation, bound.after), (5, Some(2)));
+    // With options that another user prepared, there is something to review.
+    let old = annotated(old, names::AUTHORS, r#"["eve"]"#);
+    let new = annotated(new, names::AUTHORS, r#"["eve"]"#);
+    let (object, _) = admitted(&request(Some(old), new));
+    assert_eq!(entry(&object), None);
 }
 
 #[test]
@@ -367,7 +511,7 @@ fn garbage() -> impl Strategy<Value = Value> {
         Just("approval".to_owned()),
         Just("planDigest".to_owned()),
         Just(names::APPROVE.to_owned()),
-        Just(names::AUTHOR.to_owned()),
+        Just(names::AUTHORS.to_owned()),
     ];
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,28 +1,52 @@
-//! Who approved which plan, as the annotation keeps it.
+//! Recorded approvals, as the annotation keeps them.
+//!
+//! Admission alone writes the annotation, because only the API server knows who sends a request, and only while it is
+//! sent. An entry is for one plan of one object: the digest covers the uid of the object and the revision that the plan
+//! will have in the history, so that no later plan can have the same digest, and an approval cannot be used twice.
 
 use api::advisor::names;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-/// So many approvals are kept.
-const KEPT: usize = 50;
+/// Entries beyond this are dropped, oldest first; losing an approval is safe.
+const MAX_ENTRIES: usize = 50;
+/// The same for their size: the API server limits all annotations of an object to 256 KiB, and a user may be in hundreds
+/// of groups.
+const MAX_BYTES: usize = 64 << 10;
 
 /// The approval of one plan by one user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who.
+    /// The name of the user, as the API server authenticated it.
     pub user: String,
-    /// Which plan.
+    /// The digest of the plan; empty for an approval before there is a plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// When.
     pub at: Time,
     /// The groups of the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
+    /// Set if the user asked for `Apply` when there was no plan to review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplanned: Option<Unplanned>,
 }
 
-/// The approvals that were recorded.
+/// The request that an approval without a plan is bound to.
+///
+/// The seed's story 2: a manifest with `action: Apply` is planned and carried out without a pause. Such an approval is
+/// for the first plan that follows from exactly this specification, and never counts where a policy requires approvals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unplanned {
+    /// `metadata.generation` of the specification that was sent: any later edit ends the approval.
+    pub generation: i64,
+    /// `status.revision` then: once a plan has run, the approval is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<i64>,
+}
+
+/// The approvals of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Approvals {
     entries: Vec<Entry>,
@@ -45,12 +69,21 @@ impl Approvals {
         Ok(Self { entries })
     }
 
-    /// Who approved a plan, in the order of their approvals.
-    pub fn of<'a>(&'a self, digest: &'a str) -> impl Iterator<Item = &'a str> {
-        self.entries
-            .iter()
-            .filter(move |entry| entry.digest == digest && !entry.user.is_empty())
-            .map(|entry| entry.user.as_str())
+    /// The approvals of a plan, in the order in which they were given.
+    pub fn of<'a>(&'a self, digest: &'a str) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.entries.iter();
+        entries.filter(move |entry| {
+            !digest.is_empty() && entry.digest == digest && !entry.user.is_empty()
+        })
+    }
+
+    /// The approval that was given before there was a plan, if it still holds.
+    pub fn unplanned(&self, generation: Option<i64>, revision: Option<i64>) -> Option<&Entry> {
+        self.entries.iter().find(|entry| {
+            entry.unplanned.is_some_and(|bound| {
+                Some(bound.generation) == generation && bound.after == revision
+            })
+        })
     }
 
     /// All of them, oldest first.
@@ -59,19 +92,35 @@ impl Approvals {
     }
 }
 
-/// The annotation with one more approval. One that cannot be read is replaced: losing approvals is
-/// safe, and only an administrator who went around the admission check can have broken it.
-pub fn record(existing: Option<&str>, user: &str, digest: &str, at: Timestamp) -> String {
+impl Entry {
+    /// Whether the approval is older than it may be. One from the future is, too: no clock gave it.
+    pub fn expired(&self, now: Timestamp, lifetime: SignedDuration) -> bool {
+        let age = now.duration_since(self.at.0);
+        age > lifetime || age < -CLOCK_SKEW
+    }
+}
+
+/// Clocks of two replicas may differ by this much.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// The annotation with one more approval. One that cannot be read is replaced: losing approvals is safe, and only an
+/// administrator who went around admission can have broken it.
+pub fn record(existing: Option<&str>, entry: Entry) -> String {
     let mut entries = Approvals::parse(existing).unwrap_or_default().entries;
-    entries.retain(|entry| entry.user != user || entry.digest != digest);
-    entries.push(Entry {
-        user: user.to_owned(),
-        digest: digest.to_owned(),
-        at: Time(at),
-        groups: Vec::new(),
+    entries.retain(|known| {
+        known.user != entry.user
+            || known.digest != entry.digest
+            || known.unplanned.is_some() != entry.unplanned.is_some()
     });
-    let surplus = entries.len().saturating_sub(KEPT);
+    entries.push(entry);
+    let surplus = entries.len().saturating_sub(MAX_ENTRIES);
     entries.drain(..surplus);
-    // Strings and lists of them always serialise.
-    serde_json::to_string(&entries).unwrap_or_default()
+    loop {
+        // Strings and lists of them always serialise.
+        let text = serde_json::to_string(&entries).unwrap_or_default();
+        if text.len() <= MAX_BYTES || entries.len() <= 1 {
+            return text;
+        }
+        entries.remove(0);
+    }
 }

@@ -69,7 +69,8 @@ pub(super) fn refuse(mut turn: Turn<'_>, problem: &Problem) -> Decision {
 /// Goes on with what the server said about the items of a draft.
 pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decision {
     let mut turn = Turn::new(*facts);
-    let plan = match plan::assemble(draft, previews, &turn.status.applied) {
+    let terms = plan::terms(facts, plan::next_revision(facts));
+    let plan = match plan::assemble(draft, previews, &turn.status.applied, &terms) {
         Ok(plan) => plan,
         Err(why) => return refuse(turn, &Problem::Unplannable(why)),
     };
@@ -107,6 +108,7 @@ pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decisio
     }
     let changes_nothing = plan.changes_nothing;
     take(&mut turn, plan);
+    turn.note_requirements();
     if changes_nothing {
         return in_force(turn);
     }

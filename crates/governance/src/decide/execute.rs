@@ -5,7 +5,7 @@
 //! changes in between. A target that bears our mark was reached before the operator was stopped: it
 //! is not applied twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::advisor::{
     Action, ConsentedTakeover, FailurePolicy, Impact, Item, ItemState, Operation, Phase, Takeover,
@@ -18,6 +18,7 @@ use super::{Decision, Facts, Todo, Turn, draft, review};
 use crate::approval::Withheld;
 use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, message_of};
 use crate::health::{self, Health};
+use crate::plan::Draft;
 use crate::record::{Ending, Outcome, Record, RecordedItem};
 use crate::timeout::{self, Verdict};
 use crate::window::{State as Window, Windows};
@@ -36,6 +37,15 @@ pub struct Execution {
     pub consent: Vec<ConsentedTakeover>,
     /// Who owned the fields of before, for those that are given back.
     pub owners: BTreeMap<String, String>,
+}
+
+impl Execution {
+    /// Whether the item disturbs workloads, so that it is worth a read of everything that it rests on.
+    pub fn is_disruptive(&self) -> bool {
+        self.item
+            .impact_severity
+            .is_none_or(|impact| impact == Impact::High)
+    }
 }
 
 /// How carrying out an item went.
@@ -121,14 +131,12 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         .items
         .iter()
         .any(|item| item.state == ItemState::Pending);
-    // The entry may have been written, and its number not: it is the open one of this plan.
-    let entry = facts.records.iter().find(|record| {
-        record.outcome.is_none() && Some(&record.plan_digest) == turn.status.plan_digest.as_ref()
-    });
+    let entry = turn.open_entry();
     if turn.facts.spec_changed() {
         let undoes_else = entry.is_some_and(|entry| entry.rollback_to != facts.rollback());
         if turn.wants_another_plan()
             || undoes_else
+            || (unfinished && !turn.terms_hold())
             || (unfinished && facts.config.spec.action != Action::Apply)
         {
             return supersede(
@@ -145,7 +153,7 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
     if facts.config.spec.action != Action::Apply {
         return supersede(turn, "action is not 'Apply' any more");
     }
-    match plan::draft(&facts) {
+    let draft = match plan::draft(&facts) {
         Ok(draft) if review::inputs_changed(&mut turn, &draft.inputs) => {
             return supersede(
                 turn,
@@ -156,14 +164,11 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         Ok(draft) if entry.is_none() && !draft.same_as(&turn.status.items) => {
             return supersede(turn, "The plan changed before it was applied");
         }
-        Ok(_) => {}
+        Ok(draft) => draft,
         Err(problem) => return supersede(turn, &problem.message()),
-    }
-    let granted = match review::granted(
-        &facts,
-        &turn.status.items,
-        turn.status.plan_digest.as_deref(),
-    ) {
+    };
+    turn.note_requirements();
+    let granted = match review::granted(&turn) {
         Ok(granted) => granted,
         Err(Withheld::Rejected { .. }) => {
             // Planned again it would be another plan, and nobody would have refused that.
@@ -175,11 +180,11 @@ pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
         Err(withheld) => return supersede(turn, &withheld.to_string()),
     };
     let Some(entry) = entry else {
-        let record = record(&turn, granted.by);
+        let record = record(&turn, granted);
         return turn.end(Todo::Record(Box::new(record)));
     };
     turn.status.revision = Some(entry.revision);
-    watch_or_finish(turn, Some(&granted.items))
+    watch_or_finish(turn, Some((&granted.items, &draft)))
 }
 
 /// Stops before the next item, and plans again.
@@ -187,11 +192,8 @@ fn supersede(turn: Turn<'_>, why: &str) -> Decision {
     turn.start_over(Some(why))
 }
 
-/// Does the next thing that is to be done.
-fn watch_or_finish(
-    mut turn: Turn<'_>,
-    granted: Option<&std::collections::BTreeSet<String>>,
-) -> Decision {
+/// Does the next thing that is to be done. `granted` has the items that are approved, and what would be planned now.
+fn watch_or_finish(mut turn: Turn<'_>, granted: Option<(&BTreeSet<String>, &Draft)>) -> Decision {
     let facts = turn.facts;
     let spec = &facts.config.spec;
     let mut left_out = false;
@@ -211,12 +213,18 @@ fn watch_or_finish(
             }
             ItemState::Pending => {
                 let item = turn.status.items[index].clone();
-                if !granted.is_some_and(|granted| granted.contains(&item.name)) {
+                let Some((granted, draft)) =
+                    granted.filter(|(granted, _)| granted.contains(&item.name))
+                else {
                     left_out = true;
                     continue;
-                }
+                };
                 if let Window::Closed { next } = window_of(&facts, &item) {
                     return wait_for_window(turn, index, next);
+                }
+                // After the window: what changed while the plan waited has to stop it before its first item.
+                if let Some(why) = changed_since_review(&turn, granted, draft) {
+                    return review::stale(turn, &why);
                 }
                 turn.status.next_window = None;
                 let execution = execution(&turn, index, item);
@@ -233,6 +241,29 @@ fn watch_or_finish(
         return leave_the_rest(turn);
     }
     complete(turn)
+}
+
+/// What makes the rest of the plan another one than was approved, if anything does: a target that changed, or an item
+/// that costs more than it did. All items that are still to come count, so that nothing is applied of a plan that cannot
+/// be finished. One that costs less is what was approved, and more.
+fn changed_since_review(
+    turn: &Turn<'_>,
+    granted: &BTreeSet<String>,
+    draft: &Draft,
+) -> Option<String> {
+    let mut pending = turn.status.items.clone();
+    pending.retain(|item| granted.contains(&item.name));
+    let worse: Vec<_> = plan::impact_changes(&pending, draft)
+        .filter(|change| change.now > change.planned)
+        .map(|change| change.to_string())
+        .collect();
+    if !worse.is_empty() {
+        return Some(worse.join("; "));
+    }
+    if turn.facts.config.spec.bypass_optimistic_lock {
+        return None;
+    }
+    review::staleness(&turn.facts, &pending)
 }
 
 fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
@@ -270,16 +301,19 @@ fn leave_the_rest(turn: Turn<'_>) -> Decision {
     )
 }
 
-/// Whether an item may start now; only those that disturb wait for a window.
+/// Whether an item may start now: by the configuration, whose windows are for disruptive items, and by all policies.
 fn window_of(facts: &Facts<'_>, item: &Item) -> Window {
-    if item.impact_severity != Some(Impact::High) {
-        return Window::Unrestricted;
+    let impact = item.impact_severity.unwrap_or(Impact::High);
+    let required = facts.floor().window(impact, facts.now);
+    if impact != Impact::High {
+        return required;
     }
-    match Windows::parse(&facts.config.spec.maintenance_windows) {
+    let own = match Windows::parse(&facts.config.spec.maintenance_windows) {
         Ok(windows) => windows.state(facts.now),
-        // Nobody has said when: never.
+        // Windows that cannot be read never open.
         Err(_) => Window::Closed { next: None },
-    }
+    };
+    own.and(required)
 }
 
 fn wait_for_window(mut turn: Turn<'_>, index: usize, opens: Option<Timestamp>) -> Decision {
@@ -429,25 +463,21 @@ pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Time
 }
 
 /// The entry of the history for the plan that begins.
-fn record(turn: &Turn<'_>, approved_by: Vec<String>) -> Record {
+fn record(turn: &Turn<'_>, granted: approval::Granted) -> Record {
     let facts = turn.facts;
-    let last = facts
-        .records
-        .iter()
-        .map(|record| record.revision)
-        .max()
-        .unwrap_or_default();
     let items = turn
         .status
         .items
         .iter()
         .filter(|item| item.state == ItemState::Pending);
     Record {
-        revision: last.max(turn.status.revision.unwrap_or_default()) + 1,
+        revision: plan::next_revision(&facts),
         plan_digest: turn.status.plan_digest.clone().unwrap_or_default(),
         rollback_to: facts.rollback(),
         correction: corrects(turn),
-        approved_by,
+        approved_by: granted.users(),
+        approvals: granted.approvals,
+        config_uid: facts.config.metadata.uid.clone(),
         impact: turn.status.impact_severity.unwrap_or(Impact::Low),
         operator_version: facts.version.to_owned(),
         options: facts.config.spec.options.clone(),
@@ -459,7 +489,7 @@ fn record(turn: &Turn<'_>, approved_by: Vec<String>) -> Record {
 }
 
 /// Whether the plan puts back what the last one did, without anybody having asked for it.
-fn corrects(turn: &Turn<'_>) -> bool {
+pub(super) fn corrects(turn: &Turn<'_>) -> bool {
     let corrections = turn.status.enforcement.as_ref();
     turn.facts.config.spec.bypass_optimistic_lock
         && corrections.is_some_and(|known| !known.corrections.is_empty())
@@ -522,7 +552,7 @@ pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
                 .map(|takeover| format!("{} from {}", takeover.path, takeover.manager))
                 .collect();
             let why = format!(
-                "Item {index} would take {}, to which nobody agreed",
+                "Item {index} would take {} without consent (spec.approval.takeovers)",
                 paths.join(", ")
             );
             supersede(turn, &why)
@@ -537,17 +567,31 @@ pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
     }
 }
 
-/// The takeovers of an item that nobody agreed to.
+/// The takeovers of an item that lack consent. Consent is for what the plan lists: a field, and the manager who owned it
+/// then. What was ours when the plan was made is only taken back, from the manager that the plan lists.
 pub fn unagreed(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> {
     if execution.bypass {
         return Vec::new();
     }
+    let planned = |takeover: &Takeover| {
+        let mut planned = execution.item.takeovers.iter();
+        planned.find(|one| one.path == takeover.path && one.manager == takeover.manager)
+    };
+    let (known, mut unagreed): (Vec<_>, Vec<_>) = takeovers
+        .iter()
+        .cloned()
+        .partition(|takeover| planned(takeover).is_some());
     let item = Item {
-        takeovers: takeovers.to_vec(),
+        takeovers: known
+            .into_iter()
+            .map(|takeover| Takeover {
+                reclaimed: planned(&takeover).is_some_and(|one| one.reclaimed),
+                ..takeover
+            })
+            .collect(),
         ..execution.item.clone()
     };
-    approval::consented(std::slice::from_ref(&item), &execution.consent)
-        .into_iter()
-        .map(|missing| missing.takeover)
-        .collect()
+    let missing = approval::consented(std::slice::from_ref(&item), &execution.consent);
+    unagreed.extend(missing.into_iter().map(|missing| missing.takeover));
+    unagreed
 }

@@ -1,14 +1,18 @@
 //! ReviewRequired: the plan waits for somebody.
 
-use api::advisor::{Action, DriftClass, Input, Item, ItemState, Phase};
+use api::advisor::{
+    Action, DriftClass, FIELD_MANAGER, Impact, Input, Item, ItemState, Phase, names,
+};
 
-use super::{Decision, Facts, Todo, Turn, settled};
-use crate::approval::{self, Approvals, Withheld};
+use super::{Decision, Facts, Lock, Todo, Turn, settled};
+use crate::approval::{self, Approvals, Gate, Progress, Withheld};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use crate::conditions::{
     APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, fitting, is_true, message_of,
 };
 use crate::snapshot::whole;
-use crate::{plan, values};
+use crate::{ownership, plan, values};
 
 /// What the prototype says about a stale plan; what changed is added.
 const STALE: &str = "Plan is stale: target resources have been modified since plan generation. Please regenerate the plan by changing action to DryRun, then review and re-approve.";
@@ -26,7 +30,13 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
         }
     }
     match plan::draft(&turn.facts) {
-        Ok(draft) if draft.same_as(&turn.status.items) => {}
+        // Impact and terms are part of what is approved: if they change, it is another plan.
+        Ok(draft)
+            if draft.same_as(&turn.status.items)
+                && plan::impact_changes(&turn.status.items, &draft)
+                    .next()
+                    .is_none()
+                && turn.terms_hold() => {}
         Ok(draft) => {
             inputs_changed(&mut turn, &draft.inputs);
             return turn.move_to(Phase::Drafting);
@@ -53,6 +63,7 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
             "The targets are what the plan was made from",
         ),
     }
+    turn.note_requirements();
     let forced = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
     if asked_to_apply && !forced {
         return ask(turn);
@@ -68,11 +79,7 @@ fn aligned(turn: &Turn<'_>) -> bool {
 
 /// Carries the plan out if it is approved.
 pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
-    match granted(
-        &turn.facts,
-        &turn.status.items,
-        turn.status.plan_digest.as_deref(),
-    ) {
+    match granted(&turn) {
         Ok(granted) if !leads_anywhere(&turn, &granted) => {
             let waiting = turn.status.items.iter().map(|item| &item.name);
             let waiting: Vec<_> = waiting
@@ -87,10 +94,11 @@ pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
         }
         Ok(granted) => {
             turn.observe();
-            let by = if granted.by.is_empty() {
+            let by = granted.users();
+            let by = if by.is_empty() {
                 "The plan is approved by action 'Apply'".to_owned()
             } else {
-                format!("The plan is approved by {}", granted.by.join(", "))
+                format!("The plan is approved by {}", by.join(", "))
             };
             turn.condition(APPROVED, true, "Approved", &by);
             if !turn.facts.config.spec.bypass_optimistic_lock
@@ -166,7 +174,7 @@ pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
 }
 
 /// That the plan was looked at and refused, if it was.
-fn rejection(turn: &Turn<'_>) -> Option<Withheld> {
+pub(super) fn rejection(turn: &Turn<'_>) -> Option<Withheld> {
     let approval = turn.facts.config.spec.approval.as_ref()?;
     let rejected = approval.rejected.as_ref()?;
     (Some(&rejected.plan_digest) == turn.status.plan_digest.as_ref()).then(|| Withheld::Rejected {
@@ -174,30 +182,51 @@ fn rejection(turn: &Turn<'_>) -> Option<Withheld> {
     })
 }
 
-/// Who lets which items of the plan be carried out.
-pub(super) fn granted(
-    facts: &Facts<'_>,
-    items: &[Item],
-    digest: Option<&str>,
-) -> Result<approval::Granted, Withheld> {
+/// Whether the plan in the status may be applied, which items of it, and by whose approvals.
+pub(super) fn granted(turn: &Turn<'_>) -> Result<approval::Granted, Withheld> {
+    let facts = &turn.facts;
+    let status = &turn.status;
     let annotations = facts.config.metadata.annotations.as_ref();
     let annotation = |name| {
         annotations
             .and_then(|all| all.get(name))
             .map(String::as_str)
     };
-    let approvals =
-        Approvals::parse(annotation(api::advisor::names::APPROVALS)).unwrap_or_default();
-    let impact = plan::worst(items).unwrap_or(api::advisor::Impact::Low);
-    approval::gate(
-        &facts.config.spec,
-        items,
-        digest.unwrap_or_default(),
+    let floor = facts.floor();
+    if let Some(why) = floor.problem() {
+        return Err(Withheld::InvalidPolicy(why));
+    }
+    let lifetime = floor.lifetime().map_err(Withheld::InvalidPolicy)?;
+    // What cannot be read is no approval.
+    let approvals = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
+    let impact = plan::worst(&status.items).unwrap_or(Impact::Low);
+    let entry = turn.open_entry();
+    let begun = |item: &Item| item.state != ItemState::Pending;
+    let progress = if entry.is_some() && status.items.iter().any(begun) {
+        Progress::Begun
+    } else if super::execute::corrects(turn) {
+        Progress::Correction
+    } else {
+        Progress::Waiting
+    };
+    let gate = Gate {
+        spec: &facts.config.spec,
+        items: &status.items,
+        digest: status.plan_digest.as_deref().unwrap_or_default(),
         impact,
-        &approvals,
-        annotation(api::advisor::names::AUTHOR),
-        facts.approvals_recorded,
-    )
+        requirements: &floor.requirements(impact),
+        lifetime,
+        approvals: &approvals,
+        used: entry
+            .map(|entry| entry.approvals.as_slice())
+            .unwrap_or_default(),
+        authors: &approval::authors(annotation(names::AUTHORS)),
+        recorder: facts.recorder,
+        position: (facts.config.metadata.generation, status.revision),
+        progress,
+        now: facts.now,
+    };
+    gate.check()
 }
 
 /// The targets are not what the plan was made from.
@@ -210,25 +239,37 @@ pub(super) fn stale(mut turn: Turn<'_>, why: &str) -> Decision {
 }
 
 /// What changed at the targets of items that are still to be carried out, if anything did.
-fn staleness(facts: &Facts<'_>, items: &[Item]) -> Option<String> {
-    let mut told = Vec::new();
+pub(super) fn staleness(facts: &Facts<'_>, items: &[Item]) -> Option<String> {
+    let config = facts.config.metadata.name.as_deref().unwrap_or_default();
+    let mut changes = Vec::new();
     for item in items.iter().filter(|item| item.state == ItemState::Pending) {
-        let live = facts
-            .snapshot
-            .target(&item.target_ref)
-            .map(|live| whole(live));
-        let done = live.as_ref().is_some_and(|live| {
-            plan::bears_our_mark(
-                item,
-                live,
-                &facts.config.metadata.name.clone().unwrap_or_default(),
-            ) && values::differences(&plan::wanted_values(item), live).is_empty()
-        });
-        if !done && let Some(why) = moved(item, live.as_ref()) {
-            told.push(why);
+        let live = facts.snapshot.target(&item.target_ref);
+        // What an operator before this one has reached is not a change.
+        match super::lock(item, live.map(|live| whole(live)).as_ref(), config, false) {
+            Lock::Done => {}
+            Lock::Stale(why) => changes.push(why),
+            Lock::Free => changes.extend(live.and_then(|live| other_owner(item, &live.metadata))),
         }
     }
-    (!told.is_empty()).then(|| told.join("; "))
+    (!changes.is_empty()).then(|| changes.join("; "))
+}
+
+/// A field that the item takes and that a manager owns now whom the plan does not name: consent was given to take it from
+/// another one.
+fn other_owner(item: &Item, meta: &ObjectMeta) -> Option<String> {
+    item.takeovers.iter().find_map(|takeover| {
+        let planned = |manager: &str| {
+            let mut takeovers = item.takeovers.iter();
+            takeovers.any(|one| one.path == takeover.path && one.manager == manager)
+        };
+        let owner = ownership::owners(meta, &takeover.path)
+            .into_iter()
+            .find(|owner| owner.manager != FIELD_MANAGER && !planned(&owner.manager))?;
+        Some(format!(
+            "{}: {} is owned by {} now, and was by {}",
+            item.target_ref, takeover.path, owner.manager, takeover.manager
+        ))
+    })
 }
 
 /// How a target differs from what the plan was made from: which path of which object, from what to
@@ -239,6 +280,9 @@ pub(super) fn moved(item: &Item, live: Option<&serde_json::Value>) -> Option<Str
         (None, None) => None,
         (None, Some(_)) => Some(format!("{target} did not exist and does now")),
         (Some(_), None) => Some(format!("{target} existed and does not any more")),
+        (Some(_), Some(live)) if replaced(item, live) => {
+            Some(format!("{target} was deleted and created again"))
+        }
         (Some(base), Some(live)) => {
             let now = match values::managed(live, &item.managed_fields) {
                 Ok(now) => now,
@@ -258,6 +302,12 @@ pub(super) fn moved(item: &Item, live: Option<&serde_json::Value>) -> Option<Str
             (!changes.is_empty()).then(|| changes.join("; "))
         }
     }
+}
+
+/// Whether the target is another object of the same name.
+fn replaced(item: &Item, live: &serde_json::Value) -> bool {
+    let uid = live["metadata"]["uid"].as_str();
+    item.target_uid.is_some() && uid.is_some() && item.target_uid.as_deref() != uid
 }
 
 /// Notes which inputs are not what the plan was derived from; whether there are any.

@@ -156,7 +156,8 @@ fn take_over(turn: &mut Turn<'_>, draft: Draft) {
             }
         })
         .collect();
-    turn.status.plan_digest = Some(crate::hash::plan_digest(&turn.status.items));
+    let terms = plan::terms(&turn.facts, plan::next_revision(&turn.facts));
+    turn.status.plan_digest = Some(crate::hash::plan_digest(&terms, &turn.status.items));
 }
 
 /// This version plans as the one that made the plan.

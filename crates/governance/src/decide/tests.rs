@@ -11,6 +11,7 @@ mod planning;
 mod pools;
 pub(crate) mod profiles;
 mod stories;
+mod trust;
 mod undoing;
 mod world;
 

@@ -122,6 +122,7 @@ fn a_stale_plan_is_to_be_made_anew() {
             takeovers: vec![api::advisor::ConsentedTakeover {
                 item: "third".to_owned(),
                 path: None,
+                manager: None,
             }],
             ..api::advisor::Approval::default()
         });

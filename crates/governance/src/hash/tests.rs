@@ -216,6 +216,11 @@ fn the_prefix_of_a_hash_is_optional(#[case] a: &str, #[case] b: &str, #[case] sa
     assert_eq!(same_hash(a, b), same);
 }
 
+/// The digest of items under the same terms.
+fn digest_of(items: &[Item]) -> String {
+    plan_digest(&Terms::default(), items)
+}
+
 fn item() -> Item {
     Item {
         name: "one".to_owned(),
@@ -229,12 +234,12 @@ fn item() -> Item {
 
 #[test]
 fn a_digest_tells_what_is_done_apart() {
-    let original = plan_digest(&[item()]);
+    let original = digest_of(&[item()]);
     assert!(original.starts_with("sha256:") && original.len() == 71);
     let changed = |change: fn(&mut Item)| {
         let mut other = item();
         change(&mut other);
-        plan_digest(&[other])
+        digest_of(&[other])
     };
     for other in [
         changed(|item| item.name.push('x')),
@@ -249,11 +254,69 @@ fn a_digest_tells_what_is_done_apart() {
         changed(|item| item.base = None),
         changed(|item| item.base = Some(BTreeMap::new())),
         changed(|item| item.base = Some(BTreeMap::from([("spec.a".to_owned(), json!(1))]))),
-        plan_digest(&[]),
-        plan_digest(&[item(), item()]),
+        changed(|item| item.impact_severity = Some(Impact::High)),
+        changed(|item| item.target_uid = Some("u2".to_owned())),
+        changed(|item| item.takeovers = vec![takeover("argocd", false)]),
+        changed(|item| item.takeovers = vec![takeover("flux", false)]),
+        changed(|item| item.takeovers = vec![takeover("flux", true)]),
+        digest_of(&[]),
+        digest_of(&[item(), item()]),
     ] {
         assert_ne!(other, original);
     }
+    let by_manager = |manager, reclaimed| {
+        let takeovers = vec![takeover(manager, reclaimed)];
+        digest_of(&[Item {
+            takeovers,
+            ..item()
+        }])
+    };
+    assert_ne!(by_manager("argocd", false), by_manager("flux", false));
+    assert_ne!(by_manager("flux", true), by_manager("flux", false));
+}
+
+fn takeover(manager: &str, reclaimed: bool) -> Takeover {
+    Takeover {
+        path: "spec.a".to_owned(),
+        manager: manager.to_owned(),
+        reclaimed,
+        ..Takeover::default()
+    }
+}
+
+/// What a plan is carried out under is approved with it.
+#[test]
+fn digest_covers_the_terms_of_the_plan() {
+    let original = digest_of(&[item()]);
+    let under = |change: fn(&mut Terms)| {
+        let mut terms = Terms::default();
+        change(&mut terms);
+        plan_digest(&terms, &[item()])
+    };
+    let window = || MaintenanceWindow {
+        schedule: "0 2 * * 6".to_owned(),
+        duration: "4h".to_owned(),
+        time_zone: None,
+    };
+    let all = [
+        under(|terms| terms.uid.push('x')),
+        under(|terms| terms.revision = 2),
+        under(|terms| terms.rollback_to = Some(1)),
+        under(|terms| terms.failure_policy = FailurePolicy::Continue),
+        under(|terms| terms.wait_timeout = Some("1h".to_owned())),
+        under(|terms| terms.bypass_optimistic_lock = true),
+        under(|terms| terms.approval_policy = Some(ApprovalPolicy::default())),
+        plan_digest(
+            &Terms {
+                maintenance_windows: vec![window()],
+                ..Terms::default()
+            },
+            &[item()],
+        ),
+        original,
+    ];
+    let different: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(different.len(), all.len());
 }
 
 #[test]
@@ -261,23 +324,22 @@ fn the_order_of_items_counts() {
     let mut second = item();
     second.name = "two".to_owned();
     assert_ne!(
-        plan_digest(&[item(), second.clone()]),
-        plan_digest(&[second, item()])
+        digest_of(&[item(), second.clone()]),
+        digest_of(&[second, item()])
     );
 }
 
 #[test]
 fn what_is_only_told_about_an_item_does_not_count() {
     let mut told = item();
-    told.impact_severity = Some(Impact::High);
     told.message = Some("words".to_owned());
     told.state = ItemState::Failed;
     told.diff = Some("+x".to_owned());
     told.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
         jiff::Timestamp::UNIX_EPOCH,
     ));
-    told.takeovers = vec![Takeover::default()];
-    assert_eq!(plan_digest(&[told]), plan_digest(&[item()]));
+    told.unchanged = true;
+    assert_eq!(digest_of(&[told]), digest_of(&[item()]));
 }
 
 #[test]
@@ -287,9 +349,9 @@ fn the_hash_annotation_does_not_count_and_others_do() {
         let mut desired = item.desired_state.take().unwrap();
         desired["metadata"]["annotations"] = annotations;
         item.desired_state = Some(desired);
-        plan_digest(&[item])
+        digest_of(&[item])
     };
-    let original = plan_digest(&[item()]);
+    let original = digest_of(&[item()]);
     assert_eq!(
         with(json!({names::APPLIED_PROFILE_HASH: "sha256:1"})),
         original
@@ -326,7 +388,7 @@ proptest! {
     fn the_order_of_keys_does_not_count(desired in any_object(), base in any_value()) {
         let plan = |desired: Value, base: Value| {
             let base = Some(BTreeMap::from([("spec".to_owned(), base)]));
-            plan_digest(&[Item { desired_state: Some(desired), base, ..item() }])
+            digest_of(&[Item { desired_state: Some(desired), base, ..item() }])
         };
         let turned = (from_str(&reversed(&desired)).unwrap(), from_str(&reversed(&base)).unwrap());
         prop_assert_eq!(plan(desired, base), plan(turned.0, turned.1));
@@ -337,7 +399,7 @@ proptest! {
         let base = Some(BTreeMap::from([("spec".to_owned(), base)]));
         let plan = [Item { desired_state: Some(desired), base, ..item() }];
         let read: Vec<Item> = from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
-        prop_assert_eq!(plan_digest(&plan), plan_digest(&read));
+        prop_assert_eq!(digest_of(&plan), digest_of(&read));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Draft, Preview, ROLLBACK_MANAGER, assemble, bears_our_mark, mark, wanted_values};
+use crate::hash::Terms;
 use crate::ownership::Conflict;
 
 fn target() -> TargetRef {
@@ -110,7 +111,13 @@ fn what_was_taken_back_is_not_missed() {
     live
 }), true)]
 fn marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged: bool) {
-    let plan = assemble(draft(vec![item()]), &[preview(live.clone())], &[]).unwrap();
+    let plan = assemble(
+        draft(vec![item()]),
+        &[preview(live.clone())],
+        &[],
+        &Terms::default(),
+    )
+    .unwrap();
     assert_eq!(plan.changes_nothing, unchanged);
     let impact = if unchanged { Impact::Low } else { Impact::High };
     assert_eq!(plan.impact, impact);
@@ -121,7 +128,12 @@ fn marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged: bool) {
 #[test]
 fn the_digest_is_that_of_what_is_done_to_what() {
     let of = |live: Option<Value>| {
-        let plan = assemble(draft(vec![item()]), &[preview(live)], &[]);
+        let plan = assemble(
+            draft(vec![item()]),
+            &[preview(live)],
+            &[],
+            &Terms::default(),
+        );
         plan.unwrap().digest
     };
     let two = || Some(object(&json!({ "a": 2 })));
@@ -139,7 +151,7 @@ fn what_the_server_would_refuse_is_no_plan() {
         ..Preview::default()
     };
     assert_eq!(
-        assemble(draft(vec![item()]), &[refused], &[]).unwrap_err(),
+        assemble(draft(vec![item()]), &[refused], &[], &Terms::default()).unwrap_err(),
         "Failed to generate plan items: set: the server refuses ConfigMap x: data.a: must be even"
     );
 }
@@ -155,7 +167,7 @@ fn takeovers_tell_from_whom(#[case] manager: &str, #[case] reclaimed: bool) {
         path: "data.a".to_owned(),
         since: None,
     }];
-    let plan = assemble(draft(vec![item()]), &[preview], &[]).unwrap();
+    let plan = assemble(draft(vec![item()]), &[preview], &[], &Terms::default()).unwrap();
     let takeover = &plan.items[0].takeovers[0];
     assert_eq!(takeover.manager, manager);
     assert_eq!(takeover.reclaimed, reclaimed);
@@ -193,7 +205,7 @@ fn a_plan_of_a_thousand_items_fits_into_an_object() {
         .collect();
     let live = object(&json!({ "a": 0, "text": "x".repeat(2000) }));
     let previews: Vec<_> = items.iter().map(|_| preview(Some(live.clone()))).collect();
-    let plan = assemble(draft(items.clone()), &previews, &[]).unwrap();
+    let plan = assemble(draft(items.clone()), &previews, &[], &Terms::default()).unwrap();
     assert!(!plan.changes_nothing);
     let diffs: usize = plan
         .items

@@ -12,6 +12,8 @@ fn record(revision: i64, correction: bool) -> Record {
         rollback_to: None,
         correction,
         approved_by: Vec::new(),
+        approvals: Vec::new(),
+        config_uid: None,
         impact: Impact::Low,
         operator_version: String::new(),
         options: None,

@@ -32,6 +32,8 @@ fn record(revision: i64, name: &str, found: Option<Value>) -> Record {
         rollback_to: None,
         correction: false,
         approved_by: Vec::new(),
+        approvals: Vec::new(),
+        config_uid: None,
         impact: Impact::Low,
         operator_version: "v1".to_owned(),
         options: None,

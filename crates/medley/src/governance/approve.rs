@@ -6,10 +6,12 @@ mod tests;
 use std::fmt::Write as _;
 
 use ::governance::answer::{self, Approving, Choice, Refused};
+use ::governance::recorder;
 use anyhow::{Context as _, anyhow};
 use api::advisor::{Item, VirtPlatformConfig};
 use clap::Args;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt as _};
 
 use super::configs::{configs, said};
@@ -123,13 +125,13 @@ fn show(approving: &Approving, config: &VirtPlatformConfig, with_diffs: bool) ->
     text
 }
 
-/// Why the plan is not carried out although it is approved, if more have to approve.
+/// Why the plan is not applied although it is approved, if more have to approve.
 async fn held(
     approving: &Approving,
     client: &Client,
     config: &VirtPlatformConfig,
 ) -> anyhow::Result<Option<String>> {
-    if approving.needed == 0 {
+    if approving.requirements.is_empty() {
         return Ok(None);
     }
     let webhooks: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
@@ -137,7 +139,8 @@ async fn held(
         .get_opt(operator::governance::WEBHOOK)
         .await
         .map_err(said)
-        .context("looking whether approvals are recorded")?;
-    let held = approving.held(config, webhook.is_some());
+        .context("reading the registration of the admission webhook")?;
+    let recorder = recorder::verify(webhook.as_ref(), None);
+    let held = approving.held(config, &recorder, Timestamp::now());
     held.map_err(|why| anyhow!(why))
 }

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let name = config.name_any();
             let drafted = planning::draft(&source, &registry, &config).await?;
             match drafted {
-                Ok((draft, _)) => manifests.extend(render(&name, &draft.items, &draft.warnings)?),
+                Ok((draft, ..)) => manifests.extend(render(&name, &draft.items, &draft.warnings)?),
                 Err(why) => bail!("{name} cannot be ejected: {why}"),
             }
         }

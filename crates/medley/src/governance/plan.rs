@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ::governance::answer::takeovers;
 use anyhow::bail;
-use api::advisor::{Action, VirtPlatformConfig};
+use api::advisor::{Action, ApprovalRequirement, VirtPlatformConfig};
 use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -162,11 +162,12 @@ fn approval(planned: &Planned) -> Vec<String> {
             if fields == 1 { "" } else { "s" }
         ));
     }
-    let approvals = planned.approvals_needed();
-    if approvals > 0 {
-        let by = planned.approved_by();
+    for (requirement, by) in planned.requirements() {
+        let ApprovalRequirement {
+            source, approvals, ..
+        } = requirement;
         lines.push(format!(
-            "A plan of {} impact needs {approvals} approval{}, and has {}{}.",
+            "A plan of {} impact needs {approvals} approval{} ({source}), and has {}{}.",
             planned.plan.impact,
             if approvals == 1 { "" } else { "s" },
             by.len(),
@@ -212,8 +213,19 @@ fn value(attempt: &Attempt) -> Value {
             value["items"] = json!(plan.items);
             value["inputs"] = json!(plan.inputs);
             value["warnings"] = json!(plan.warnings);
+            let requirements: Vec<_> = planned
+                .requirements()
+                .into_iter()
+                .map(|(one, _)| one)
+                .collect();
+            let needed = requirements
+                .iter()
+                .map(|one| one.approvals)
+                .max()
+                .unwrap_or_default();
             value["needs"] = json!({
-                "approvals": planned.approvals_needed(),
+                "approvals": needed,
+                "requirements": requirements,
                 "takeovers": takeovers(&plan.items),
             });
             value

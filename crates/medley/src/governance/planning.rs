@@ -1,11 +1,13 @@
 //! Planning now, by the operator's own engine, without changing anything.
 
-use ::governance::approval::{self, Approvals};
+use ::governance::answer;
 use ::governance::decide::Facts;
+use ::governance::hash::Terms;
 use ::governance::plan::{self, Draft, Plan, Preview};
+use ::governance::recorder::Recorder;
 use ::governance::{Registry, Snapshot};
 use anyhow::Context as _;
-use api::advisor::{Phase, VirtPlatformConfig, names};
+use api::advisor::{ApprovalRequirement, Phase, VirtPlatformConfig};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use operator::governance::{cluster, history, preview};
@@ -67,27 +69,10 @@ impl Planned {
         }
     }
 
-    /// How many have to approve it.
-    pub(super) fn approvals_needed(&self) -> u32 {
-        let policy = self.config.spec.approval_policy.clone();
-        approval::needed(
-            &policy.unwrap_or_default().required_approvals,
-            self.plan.impact,
-        )
-    }
-
-    /// Whose approvals of it count.
-    pub(super) fn approved_by(&self) -> Vec<String> {
-        let annotation = |name| self.config.annotations().get(name).map(String::as_str);
-        // What cannot be read is no approval to the operator either.
-        let approvals = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
-        approval::counted(
-            &self.config.spec,
-            &self.plan.digest,
-            self.plan.impact,
-            &approvals,
-            annotation(names::AUTHOR),
-        )
+    /// The approvals that it needs, with the users whose approvals count so far. For a plan that is not under review,
+    /// those that the operator last reported: it evaluates policies when it makes the plan.
+    pub(super) fn requirements(&self) -> Vec<(ApprovalRequirement, Vec<String>)> {
+        answer::approved_by(&self.config, &self.plan.digest)
     }
 }
 
@@ -97,7 +82,7 @@ pub(super) async fn plan(
     registry: &Registry,
     config: VirtPlatformConfig,
 ) -> anyhow::Result<Attempt> {
-    let (draft, snapshot) = match draft(source, registry, &config).await? {
+    let (draft, snapshot, terms) = match draft(source, registry, &config).await? {
         Ok(drafted) => drafted,
         Err(why) => {
             return Ok(Attempt::Impossible {
@@ -114,7 +99,7 @@ pub(super) async fn plan(
         previews.push(preview);
     }
     let applied = config.status.clone().unwrap_or_default().applied;
-    Ok(match plan::assemble(draft, &previews, &applied) {
+    Ok(match plan::assemble(draft, &previews, &applied, &terms) {
         Ok(plan) => Attempt::Planned(Box::new(Planned {
             config,
             plan,
@@ -132,7 +117,7 @@ pub(super) async fn draft(
     source: &Source,
     registry: &Registry,
     config: &VirtPlatformConfig,
-) -> anyhow::Result<Result<(Draft, Snapshot), String>> {
+) -> anyhow::Result<Result<(Draft, Snapshot, Terms), String>> {
     let name = config.name_any();
     let what = || format!("planning {name}");
     let profile = registry.get(&config.spec.profile);
@@ -150,13 +135,17 @@ pub(super) async fn draft(
         profile: profile.map(|profile| &**profile),
         snapshot: &snapshot,
         records: &records,
-        // A plan is the same whoever may approve it.
-        approvals_recorded: false,
+        // They decide who approves, not what is planned.
+        policies: &[],
+        recorder: &Recorder::Trusted,
         version: version::OPERATOR,
         now: Timestamp::now(),
     };
     Ok(match plan::draft(&facts) {
-        Ok(draft) => Ok((draft, snapshot)),
+        Ok(draft) => {
+            let terms = plan::terms(&facts, plan::next_revision(&facts));
+            Ok((draft, snapshot, terms))
+        }
         Err(problem) => Err(problem.message()),
     })
 }

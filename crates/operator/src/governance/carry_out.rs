@@ -118,15 +118,7 @@ async fn try_apply(
     let force = match apply(api, name, &desired, Force::No, Mode::DryRun).await {
         Ok(_) => Force::No,
         Err(Answer::Conflicts(conflicts)) => {
-            let mut takeovers = ownership::takeovers(&conflicts, live, &desired, None);
-            for takeover in &mut takeovers {
-                // What the plan takes back was ours when it was made.
-                takeover.reclaimed = execution
-                    .item
-                    .takeovers
-                    .iter()
-                    .any(|planned| planned.path == takeover.path && planned.reclaimed);
-            }
+            let takeovers = ownership::takeovers(&conflicts, live, &desired, None);
             let unagreed = unagreed(execution, &takeovers);
             if !unagreed.is_empty() {
                 return Err(Tried::Unagreed(Executed::Unagreed(unagreed)));

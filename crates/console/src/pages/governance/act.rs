@@ -1,10 +1,12 @@
 //! What is done about a plan: the same changes of the specification that the command line makes.
 
 use ::governance::answer::{self, Choice, Refused};
+use ::governance::recorder::{self, Recorder};
 use actions::Configs;
 use api::advisor::{Action, VirtPlatformConfig};
 use axum::extract::Path;
 use axum::response::Response;
+use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use operator::governance::history::records;
@@ -69,12 +71,12 @@ pub(super) async fn approve(
     let changed = configs(&visitor).change(&config, approving.patch()).await?;
     visitor.viewer().saw(&changed).await;
     let webhooks: Api<MutatingWebhookConfiguration> = Api::all(visitor.client().clone());
-    // Who may not look at registrations is not told about them.
-    let recorded = match webhooks.get_opt(operator::governance::WEBHOOK).await {
-        Ok(found) => found.is_some(),
-        Err(_) => true,
+    // Users who cannot read registrations see what the operator reports a moment later.
+    let recorder = match webhooks.get_opt(operator::governance::WEBHOOK).await {
+        Ok(found) => recorder::verify(found.as_ref(), None),
+        Err(_) => Recorder::Trusted,
     };
-    let said = match approving.held(&changed, recorded) {
+    let said = match approving.held(&changed, &recorder, Timestamp::now()) {
         Ok(None) => "The plan is approved and is being carried out.".to_owned(),
         Ok(Some(held)) => format!("You approved the plan. It is not carried out yet: {held}"),
         Err(why) => format!("You approved the plan, but {why}"),

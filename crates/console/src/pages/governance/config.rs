@@ -2,11 +2,10 @@
 
 use ::governance::Profile;
 use ::governance::answer::{self, in_force};
-use ::governance::approval::{self, Approvals};
 use ::governance::explain::explain;
 use ::governance::record::{Ending, Record};
 use ::governance::values::short;
-use api::advisor::{Action, DriftClass, Impact, Phase, VirtPlatformConfig, names};
+use api::advisor::{Action, DriftClass, Impact, Phase, VirtPlatformConfig};
 use askama::Template;
 use axum::extract::{Path, Query};
 use axum::response::Response;
@@ -93,7 +92,7 @@ struct ConfigPage {
     split: bool,
     /// The digest of the plan that can be answered.
     review: Option<String>,
-    approvals: Option<(usize, u32, String)>,
+    approvals: Vec<String>,
     done: usize,
     is_running: bool,
     can_plan: bool,
@@ -200,23 +199,34 @@ pub(super) async fn show(
     })
 }
 
-/// How many approvals count, how many are needed, and whose they are; nothing if none are needed.
-fn approvals(config: &VirtPlatformConfig, digest: Option<&str>) -> Option<(usize, u32, String)> {
-    let status = config.status.as_ref()?;
-    let impact = status.impact_severity.unwrap_or(Impact::Low);
-    let policy = config.spec.approval_policy.clone().unwrap_or_default();
-    let needed = approval::needed(&policy.required_approvals, impact);
-    let annotation = |name| config.annotations().get(name).map(String::as_str);
-    // What cannot be read is no approval to the operator either.
-    let known = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
-    let by = approval::counted(
-        &config.spec,
-        digest?,
-        impact,
-        &known,
-        annotation(names::AUTHOR),
-    );
-    (needed > 0).then(|| (by.len(), needed, by.join(", ")))
+/// The approvals that the plan needs, as sentences; none if it needs none.
+fn approvals(config: &VirtPlatformConfig, digest: Option<&str>) -> Vec<String> {
+    let Some(digest) = digest else {
+        return Vec::new();
+    };
+    let requirements = ::governance::answer::approved_by(config, digest).into_iter();
+    requirements
+        .map(|(requirement, by)| {
+            let groups = requirement.groups.join(" or ");
+            format!(
+                "{} requires {} approval{}{}, and the plan has {}{}.",
+                requirement.source,
+                requirement.approvals,
+                if requirement.approvals == 1 { "" } else { "s" },
+                if groups.is_empty() {
+                    groups
+                } else {
+                    format!(" by members of {groups}")
+                },
+                by.len(),
+                if by.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (by {})", by.join(", "))
+                },
+            )
+        })
+        .collect()
 }
 
 fn input(input: &api::advisor::Input) -> String {

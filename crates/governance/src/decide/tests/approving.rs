@@ -4,16 +4,31 @@ use api::advisor::{
     Action, Approval, ApprovalPolicy, ConsentedTakeover, FailurePolicy, ItemState, Phase,
     Rejection, RequiredApprovals, names,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::World;
 use super::profiles::config_map;
+use crate::approval::Entry;
+use crate::recorder::Recorder;
 
 fn approve(world: &mut World, change: impl FnOnce(&mut Approval)) {
     world.spec(|spec| {
         spec.action = Action::Apply;
         change(spec.approval.get_or_insert_default());
     });
+}
+
+/// The annotation with one more approval.
+fn record(existing: Option<&str>, user: &str, digest: &str, world: &World) -> String {
+    let entry = Entry {
+        user: user.to_owned(),
+        digest: digest.to_owned(),
+        at: Time(world.now),
+        groups: Vec::new(),
+        unplanned: None,
+    };
+    crate::approval::record(existing, entry)
 }
 
 #[test]
@@ -166,8 +181,8 @@ fn an_item_that_there_is_not_cannot_be_approved() {
 #[test]
 fn so_many_have_to_approve() {
     let mut world = World::steps();
-    world.approvals_recorded = true;
-    world.annotate(names::AUTHOR, "ann");
+    world.recorder = Recorder::Trusted;
+    world.annotate(names::AUTHORS, r#"["ann"]"#);
     world.spec(|spec| {
         spec.action = Action::Apply;
         spec.approval_policy = Some(ApprovalPolicy {
@@ -182,24 +197,21 @@ fn so_many_have_to_approve() {
     let digest = world.digest();
     let mut recorded = None;
     for (user, have) in [("ann", "0"), ("bob", "1")] {
-        recorded = Some(crate::approval::record(
-            recorded.as_deref(),
-            user,
-            &digest,
-            world.now,
-        ));
+        recorded = Some(record(recorded.as_deref(), user, &digest, &world));
         world.annotate(names::APPROVALS, recorded.as_deref().unwrap());
         world.run();
         assert_eq!(world.phase(), Phase::ReviewRequired);
         assert_eq!(world.says("Approved").1, "TooFewApprovals");
         let message = world.condition("Approved").message;
         assert!(
-            message.contains(&format!("needs 2 approvals, and has {have}")),
+            message.contains(&format!(
+                "needs 2 approvals (spec.approvalPolicy), and has {have}"
+            )),
             "{message}"
         );
         world.check_rest();
     }
-    let recorded = crate::approval::record(recorded.as_deref(), "cat", &digest, world.now);
+    let recorded = record(recorded.as_deref(), "cat", &digest, &world);
     world.annotate(names::APPROVALS, &recorded);
     world.run();
     assert_eq!(world.phase(), Phase::InProgress);
@@ -237,6 +249,7 @@ fn what_others_own_stays_theirs_without_consent() {
         approval.takeovers = vec![ConsentedTakeover {
             item: "third".into(),
             path: Some("data.interval".into()),
+            manager: None,
         }];
     });
     world.run();

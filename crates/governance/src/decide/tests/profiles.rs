@@ -5,7 +5,7 @@ use api::advisor::{Impact, Input, ProfileOptions, TargetRef};
 use serde_json::{Value, json};
 
 use crate::intent::{Intent, Intents};
-use crate::profile::kinds::{CONFIG_MAP, MACHINE_CONFIG};
+use crate::profile::kinds::{CONFIG_MAP, MACHINE_CONFIG, MACHINE_CONFIG_POOL};
 use crate::profile::{About, Prerequisite, Profile, Refusal, Uses};
 use crate::snapshot::Snapshot;
 
@@ -106,10 +106,19 @@ impl Profile for Steps {
         let derived = raw.clone().unwrap_or_else(|| json!(5));
         let mut wanted = Intents::default();
         if options.enable_psi_metrics.unwrap_or(true) {
+            // Nobody is disturbed by the reboot of no nodes.
+            let pools = snapshot.kind(MACHINE_CONFIG_POOL);
+            let pools = pools.iter().flat_map(|kind| kind.objects.values());
+            let machines = |pool: &std::sync::Arc<kube_core::DynamicObject>| {
+                pool.data
+                    .pointer("/status/machineCount")
+                    .and_then(Value::as_i64)
+            };
+            let empty = pools.filter_map(machines).all(|machines| machines == 0);
             wanted.items.push(intent(
                 "first",
                 machine_config("first"),
-                Impact::High,
+                if empty { Impact::Low } else { Impact::High },
                 &json!({ "spec": { "kernelArguments": ["psi=1"] } }),
             ));
         }

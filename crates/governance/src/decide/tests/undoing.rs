@@ -217,6 +217,7 @@ fn fields_go_back_to_those_who_owned_them_before_what_is_undone() {
         let consent = ConsentedTakeover {
             item: "third".into(),
             path: None,
+            manager: None,
         };
         spec.approval.get_or_insert_default().takeovers = vec![consent];
     });

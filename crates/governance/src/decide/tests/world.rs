@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::advisor::{
-    Action, FailurePolicy, Item, ItemState, Operation, Phase, ProfileOptions, TargetRef,
+    Action, FailurePolicy, Impact, Item, ItemState, Operation, Phase, ProfileOptions, TargetRef,
     VirtPlatformConfig, VirtPlatformConfigSpec, VirtPlatformConfigStatus, names,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::profiles::Steps;
+use crate::approval::Policy;
 use crate::decide::{
     Decision, Executed, Execution, Facts, Lock, Notice, Todo, decide, drafted, executed, lock,
     recorded, unagreed,
@@ -27,6 +28,7 @@ use crate::profile::kinds::{
     CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER, MACHINE_CONFIG, MACHINE_CONFIG_POOL,
 };
 use crate::record::Record;
+use crate::recorder::Recorder;
 use crate::{ownership, profile, restore, values};
 
 /// More steps than any plan takes: whoever needs more never rests.
@@ -43,6 +45,33 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct Killed;
 
+/// An item that was written.
+#[derive(Debug, Clone)]
+pub(super) struct Written {
+    /// The plan in the status then.
+    pub(super) digest: String,
+    pub(super) item: String,
+    /// What was applied, and to what.
+    pub(super) content: Value,
+    /// Of the plan.
+    pub(super) impact: Impact,
+    /// Of the entry of the history.
+    pub(super) revision: i64,
+    pub(super) recorded: bool,
+}
+
+/// Everything that an item does.
+fn content(item: &Item) -> Value {
+    json!([
+        item.target_ref,
+        item.target_uid,
+        item.operation,
+        item.desired_state,
+        item.managed_fields,
+        item.base,
+    ])
+}
+
 /// Everything there is.
 #[derive(Clone)]
 pub(crate) struct World {
@@ -50,7 +79,8 @@ pub(crate) struct World {
     pub(crate) profile: Option<Arc<dyn Profile>>,
     pub(crate) cluster: Cluster,
     pub(super) records: Vec<Record>,
-    pub(super) approvals_recorded: bool,
+    pub(super) policies: Vec<Policy>,
+    pub(super) recorder: Recorder,
     pub(super) version: String,
     pub(super) now: Timestamp,
     /// Targets that the server refuses to write, and what it says.
@@ -59,6 +89,10 @@ pub(crate) struct World {
     pub(super) overtaken: Option<(TargetRef, Value)>,
     /// The items that were really written, in order.
     pub(super) written: Vec<String>,
+    /// The same, with what each write rested on.
+    pub(super) log: Vec<Written>,
+    /// What each digest stood for when it was in the status, by item.
+    pub(super) published: BTreeMap<String, BTreeMap<String, Value>>,
     /// The phases that were written, in order.
     pub(super) trail: Vec<Phase>,
     pub(super) notices: Vec<Notice>,
@@ -81,13 +115,16 @@ impl World {
             profile: Some(profile),
             cluster: Cluster::default(),
             records: Vec::new(),
-            approvals_recorded: false,
+            policies: Vec::new(),
+            recorder: Recorder::Untrusted("there is none".to_owned()),
             version: "v0.1.30".to_owned(),
             // A Wednesday. Clocks are finer than what statuses keep.
             now: "2026-07-01T12:00:00.25Z".parse().unwrap(),
             refusals: BTreeMap::new(),
             overtaken: None,
             written: Vec::new(),
+            log: Vec::new(),
+            published: BTreeMap::new(),
             trail: Vec::new(),
             notices: Vec::new(),
             effects: 0,
@@ -321,7 +358,8 @@ impl World {
             profile: self.profile.as_deref(),
             snapshot,
             records,
-            approvals_recorded: self.approvals_recorded,
+            policies: &self.policies,
+            recorder: &self.recorder,
             version: &self.version,
             now: self.now,
         })
@@ -345,6 +383,7 @@ impl World {
         let changed = self.config.status.as_ref() != Some(&decision.status);
         if changed {
             self.config.status = Some(read_again(&decision.status));
+            self.publish();
             let phase = self.phase();
             if self.trail.last() != Some(&phase) {
                 self.trail.push(phase);
@@ -406,11 +445,7 @@ impl World {
                 if let Some(live) = &live
                     && let Err(conflicts) = self.cluster.applied(target, &desired, false, self.now)
                 {
-                    let mut takeovers = ownership::takeovers(&conflicts, live, &desired, None);
-                    for takeover in &mut takeovers {
-                        let planned = item.takeovers.iter().find(|one| one.path == takeover.path);
-                        takeover.reclaimed = planned.is_some_and(|planned| planned.reclaimed);
-                    }
+                    let takeovers = ownership::takeovers(&conflicts, live, &desired, None);
                     let unagreed = unagreed(execution, &takeovers);
                     if !unagreed.is_empty() {
                         return Ok(Executed::Unagreed(unagreed));
@@ -439,8 +474,46 @@ impl World {
             (_, None) => return Ok(Executed::Done),
         }
         self.written.push(item.name.clone());
+        let status = self.status();
+        let digest = status.plan_digest.clone().unwrap_or_default();
+        let mut records = self.records.iter();
+        let open = records.find(|record| record.outcome.is_none() && record.plan_digest == digest);
+        self.log.push(Written {
+            item: item.name.clone(),
+            content: content(item),
+            impact: plan::worst(&status.items).unwrap(),
+            revision: open
+                .expect("an entry of the history before the first item")
+                .revision,
+            recorded: self.recorder.is_trusted(),
+            digest,
+        });
         self.effect()?;
         Ok(Executed::Done)
+    }
+
+    /// Notes what a digest stands for; the same one never stands for something else.
+    fn publish(&mut self) {
+        let status = self.status();
+        let Some(digest) = status.plan_digest else {
+            return;
+        };
+        let items: BTreeMap<_, _> = status
+            .items
+            .iter()
+            .map(|item| (item.name.clone(), content(item)))
+            .collect();
+        // A plan that somebody carried out by hand is adopted as it is, and not offered for approval.
+        if matches!(
+            status.phase,
+            Some(Phase::ReviewRequired | Phase::InProgress)
+        ) {
+            let known = self
+                .published
+                .entry(digest)
+                .or_insert_with(|| items.clone());
+            assert_eq!(*known, items, "one digest stands for two plans");
+        }
     }
 
     /// An item is carried out when those before it have come to their end, and not before.

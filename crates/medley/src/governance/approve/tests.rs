@@ -150,8 +150,8 @@ fn everything_is_in_one_patch() {
             "planDigest": digest(),
             "items": ["second"],
             "takeovers": [
-                { "item": "second", "path": "spec.a" },
-                { "item": "second", "path": "spec.b" },
+                { "item": "second", "path": "spec.a", "manager": "kubectl-edit" },
+                { "item": "second", "path": "spec.b", "manager": "kubectl-edit" },
             ],
             "rejected": null,
         } } })
@@ -171,13 +171,14 @@ fn everything_is_in_one_patch() {
 #[test]
 fn those_who_join_an_approval_approve_the_same() {
     let config = config(|it| {
-        it["spec"]["approvalPolicy"] = json!({ "requiredApprovals": { "high": 2 } });
+        it["status"]["requiredApprovals"] =
+            json!([{ "source": "ApprovalPolicy two", "approvals": 2 }]);
         it["spec"]["action"] = json!(Action::Apply);
         it["spec"]["approval"] = json!({ "planDigest": digest(), "items": ["first"] });
     });
     let approving = decide(&config, &[]).unwrap();
     assert_eq!(approving.items, ["first"]);
-    assert_eq!(approving.needed, 2);
+    assert_eq!(approving.requirements[0].approvals, 2);
     let patch = approving.patch();
     assert_eq!(patch["metadata"]["annotations"][names::APPROVE], digest());
 }

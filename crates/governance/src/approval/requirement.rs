@@ -1,0 +1,138 @@
+//! What approvals a plan needs: the ApprovalPolicies that select it, and the configuration's own.
+//!
+//! Requirements are not merged into one: two approvals by anyone and one by a group are two statements, and a plan has to
+//! meet both. So no policy can weaken another, and a configuration's own can only add to those of the cluster.
+
+use api::advisor::{ApprovalRequirement, Impact, RequiredApprovals, VirtPlatformConfigSpec};
+use api::approval::ApprovalPolicySpec;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::timeout::positive;
+use crate::window::{State, Windows};
+
+/// How long an approval lasts when no policy says. Longer than a month between two maintenance windows is rare, and a plan
+/// that nobody started for longer was made for another cluster.
+const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// The source of requirements that the configuration states itself.
+pub const OWN: &str = "spec.approvalPolicy";
+
+/// An ApprovalPolicy as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// The name of the object.
+    pub name: String,
+    /// Its specification.
+    pub spec: ApprovalPolicySpec,
+}
+
+impl Policy {
+    fn source(&self) -> String {
+        format!("ApprovalPolicy {}", self.name)
+    }
+
+    /// Whether a configuration of this profile is governed.
+    fn selects(&self, profile: &str) -> bool {
+        self.spec.profiles.is_empty() || self.spec.profiles.iter().any(|name| name == profile)
+    }
+
+    fn is_about(&self, impact: Impact) -> bool {
+        self.spec.impacts.is_empty() || self.spec.impacts.contains(&impact)
+    }
+}
+
+/// Everything that policies demand of the plans of one configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Floor {
+    selected: Vec<Policy>,
+    own: RequiredApprovals,
+    own_excludes_authors: bool,
+}
+
+impl Floor {
+    /// The policies in force for a configuration.
+    pub fn of(policies: &[Policy], spec: &VirtPlatformConfigSpec) -> Self {
+        let own = spec.approval_policy.clone().unwrap_or_default();
+        Self {
+            selected: policies
+                .iter()
+                .filter(|policy| policy.selects(&spec.profile))
+                .cloned()
+                .collect(),
+            own: own.required_approvals,
+            own_excludes_authors: !own.author_may_approve,
+        }
+    }
+
+    /// The approvals that a plan of this impact needs; empty if it needs none.
+    pub fn requirements(&self, impact: Impact) -> Vec<ApprovalRequirement> {
+        let policies = self
+            .selected
+            .iter()
+            .filter(|policy| policy.is_about(impact));
+        let mut requirements: Vec<_> = policies
+            .map(|policy| ApprovalRequirement {
+                source: policy.source(),
+                approvals: policy.spec.required_approvals,
+                groups: policy.spec.groups.clone(),
+                authors_excluded: !policy.spec.authors_may_approve,
+            })
+            .collect();
+        requirements.push(ApprovalRequirement {
+            source: OWN.to_owned(),
+            approvals: needed(&self.own, impact),
+            groups: Vec::new(),
+            authors_excluded: self.own_excludes_authors,
+        });
+        requirements.retain(|requirement| requirement.approvals > 0);
+        requirements
+    }
+
+    /// How long an approval lasts: the shortest lifetime of all policies. One that cannot be read is an error, because
+    /// ignoring it would lengthen what the policy's owner meant to limit.
+    pub fn lifetime(&self) -> Result<SignedDuration, String> {
+        let mut shortest = DEFAULT_LIFETIME;
+        for policy in &self.selected {
+            if let Some(text) = &policy.spec.approvals_expire_after {
+                let field = format!("{}: spec.approvalsExpireAfter", policy.source());
+                shortest = shortest.min(positive(&field, text)?);
+            }
+        }
+        Ok(shortest)
+    }
+
+    /// Whether policies let an item of this impact start now. All that have windows must have one open; windows that
+    /// cannot be read never open.
+    pub fn window(&self, impact: Impact, now: Timestamp) -> State {
+        let mut state = State::Unrestricted;
+        for policy in self
+            .selected
+            .iter()
+            .filter(|policy| policy.is_about(impact))
+        {
+            let windows = Windows::parse(&policy.spec.maintenance_windows);
+            let this = windows.map_or(State::Closed { next: None }, |windows| windows.state(now));
+            state = state.and(this);
+        }
+        state
+    }
+
+    /// What is wrong with the selected policies, if anything is: their plans wait until it is put right.
+    pub fn problem(&self) -> Option<String> {
+        for policy in &self.selected {
+            if let Err(why) = Windows::parse(&policy.spec.maintenance_windows) {
+                return Some(format!("{}: {why}", policy.source()));
+            }
+        }
+        self.lifetime().err()
+    }
+}
+
+/// The number that a configuration itself requires for an impact.
+pub fn needed(required: &RequiredApprovals, impact: Impact) -> u32 {
+    match impact {
+        Impact::Low => required.low,
+        Impact::Medium => required.medium,
+        Impact::High => required.high,
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether admission can be trusted to record who approves.
+//!
+//! Approvals are annotations that the mutating webhook writes and guards. If the API server does not call it for every
+//! write, anyone who can edit a configuration can write approvals by hand. So the registration has to be as Medley
+//! installs it, in everything that decides whether and whom the API server calls.
+
+#[cfg(test)]
+mod tests;
+
+use api::advisor::{GROUP, PLURAL, VERSION};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
+};
+
+/// The webhook that records approvals, within its `MutatingWebhookConfiguration`.
+pub const WEBHOOK_NAME: &str = "approval.advisor.kubevirt.io";
+
+/// The ConfigMap in Medley's namespace in which the webhook publishes the CA bundle that it serves with. Its RBAC is
+/// apart from that of webhook registrations, so that who can redirect the one cannot vouch for it with the other.
+pub const AUTHORITY: &str = "medley-webhook-ca";
+/// The key of the bundle there, in PEM.
+pub const AUTHORITY_KEY: &str = "ca.crt";
+
+/// Whether recorded approvals prove who approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recorder {
+    /// The API server calls the webhook for every write, and refuses writes when it does not answer.
+    Trusted,
+    /// It does not, or not surely; the text says why.
+    Untrusted(String),
+}
+
+impl Recorder {
+    /// Whether approvals are recorded.
+    pub fn is_trusted(&self) -> bool {
+        *self == Self::Trusted
+    }
+}
+
+/// Compares the registration with what Medley installs. `authority` is the CA bundle that the webhook published, where
+/// it is known.
+pub fn verify(
+    configuration: Option<&MutatingWebhookConfiguration>,
+    authority: Option<&[u8]>,
+) -> Recorder {
+    let Some(configuration) = configuration else {
+        return Recorder::Untrusted("the admission webhook is not registered".to_owned());
+    };
+    let mut webhooks = configuration.webhooks.iter().flatten();
+    let Some(webhook) = webhooks.find(|webhook| webhook.name == WEBHOOK_NAME) else {
+        return Recorder::Untrusted(format!(
+            "the MutatingWebhookConfiguration has no webhook {WEBHOOK_NAME}"
+        ));
+    };
+    match deviation(webhook, authority) {
+        None => Recorder::Trusted,
+        Some(why) => Recorder::Untrusted(format!("webhook {WEBHOOK_NAME}: {why}")),
+    }
+}
+
+/// The first thing about a webhook that would let writes pass unrecorded.
+fn deviation(webhook: &MutatingWebhook, authority: Option<&[u8]>) -> Option<String> {
+    // The API server's default is Fail (`SetDefaults_MutatingWebhook`).
+    let failure_policy = webhook.failure_policy.as_deref().unwrap_or("Fail");
+    if failure_policy != "Fail" {
+        return Some(format!(
+            "failurePolicy is {failure_policy}; Fail is needed, so that no write passes while it does not answer"
+        ));
+    }
+    let selects =
+        |selector: &Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector>| {
+            selector.as_ref().is_some_and(|selector| {
+                selector
+                    .match_labels
+                    .as_ref()
+                    .is_some_and(|labels| !labels.is_empty())
+                    || selector
+                        .match_expressions
+                        .as_ref()
+                        .is_some_and(|rules| !rules.is_empty())
+            })
+        };
+    if selects(&webhook.object_selector) || selects(&webhook.namespace_selector) {
+        return Some("a selector leaves objects out; none is accepted".to_owned());
+    }
+    if webhook
+        .match_conditions
+        .as_ref()
+        .is_some_and(|conditions| !conditions.is_empty())
+    {
+        return Some("matchConditions leave requests out; none are accepted".to_owned());
+    }
+    for operation in ["CREATE", "UPDATE"] {
+        if !webhook
+            .rules
+            .iter()
+            .flatten()
+            .any(|rule| covers(rule, operation))
+        {
+            return Some(format!(
+                "no rule covers {operation} of {PLURAL}.{GROUP}/{VERSION}"
+            ));
+        }
+    }
+    let bundle = webhook
+        .client_config
+        .ca_bundle
+        .as_ref()
+        .map(|bundle| bundle.0.as_slice());
+    match (bundle, authority) {
+        (None | Some([]), _) => Some("caBundle is empty".to_owned()),
+        (Some(bundle), Some(authority)) if trimmed(bundle) != trimmed(authority) => {
+            Some("caBundle is not the authority that the webhook published".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn trimmed(pem: &[u8]) -> &[u8] {
+    pem.trim_ascii()
+}
+
+fn covers(rule: &RuleWithOperations, operation: &str) -> bool {
+    let has = |list: &Option<Vec<String>>, wanted: &str| {
+        list.iter().flatten().any(|one| one == "*" || one == wanted)
+    };
+    let scope = rule.scope.as_deref().unwrap_or("*");
+    has(&rule.operations, operation)
+        && has(&rule.api_groups, GROUP)
+        && has(&rule.api_versions, VERSION)
+        && has(&rule.resources, PLURAL)
+        && matches!(scope, "*" | "Cluster")
+}
