@@ -234,12 +234,12 @@ async fn nobody_says_what_only_the_operator_and_admission_know() -> anyhow::Resu
         assert!(!written.is_allowed(), "{:?}", person.role);
         // An approval that nobody gave is not on record, whoever writes it there.
         let forged = governance::approval::record(None, "alice", PLAN, jiff::Timestamp::now());
-        let annotations = json!({ names::APPROVALS: forged, names::AUTHOR: "alice" });
+        let annotations = json!({ names::APPROVALS: forged, names::AUTHORS: r#"["alice"]"# });
         let forged = json!({ "metadata": { "annotations": annotations } });
         let written = patch(person, &forged).await;
         assert_eq!(written.is_allowed(), EDITORS.contains(&person.role));
         let now = world.configs().get(NAME).await?;
-        for name in [names::APPROVALS, names::AUTHOR] {
+        for name in [names::APPROVALS, names::AUTHORS] {
             let (was, is) = (before.annotations().get(name), now.annotations().get(name));
             assert_eq!(was, is, "{:?}: {name}", person.role);
         }

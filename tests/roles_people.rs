@@ -295,6 +295,8 @@ pub(crate) async fn remember(world: &World) -> anyhow::Result<()> {
         rollback_to: None,
         correction: false,
         approved_by: vec!["ann".to_owned()],
+        approvals: Vec::new(),
+        config_uid: None,
         impact: api::advisor::Impact::High,
         operator_version: "v1".to_owned(),
         options: None,

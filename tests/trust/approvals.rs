@@ -1,1 +1,482 @@
 //! Approvals: an item is applied only if its exact content was approved as the strictest policy in force demands.
+//!
+//! Editors, approvers and owners of policies are users with exactly the roles that are shipped, and send what they send
+//! with kubectl. The decision itself is tried in ten thousand interleavings in `governance::decide::tests::trust`.
+
+#[path = "../governance_cli_support.rs"]
+#[allow(dead_code, reason = "other suites use the rest of it")]
+mod support;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use api::advisor::{Phase, VirtPlatformConfig, names};
+use governance::roles::{APPROVER, EDITOR, POLICY_ADMIN};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::PostParams;
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+use testkit::wait_until;
+
+use support::{NAME, NAMESPACE, PATIENCE, World, digest};
+
+/// A cluster with the operator, the webhook, and people.
+struct Stage {
+    world: World,
+    webhook: webhook::Running,
+}
+
+impl Stage {
+    async fn start() -> anyhow::Result<Self> {
+        let world = World::start().await?;
+        let client = world.cluster.client();
+        for role in [EDITOR, APPROVER, POLICY_ADMIN] {
+            let group = "rbac.authorization.k8s.io";
+            let binding: ClusterRoleBinding = serde_json::from_value(json!({
+                "metadata": { "name": role },
+                "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": role },
+                "subjects": [{ "apiGroup": group, "kind": "Group", "name": role }],
+            }))?;
+            let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+            bindings.create(&PostParams::default(), &binding).await?;
+        }
+        for role in governance::roles::user_roles() {
+            let roles: Api<k8s_openapi::api::rbac::v1::ClusterRole> = Api::all(client.clone());
+            if roles.get_opt(&role.name_any()).await?.is_none() {
+                roles.create(&PostParams::default(), &role).await?;
+            }
+        }
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let webhook = webhook::start(client, any, &webhook::Checks::default()).await?;
+        let stage = Self { world, webhook };
+        // API servers notice new registrations and roles a moment later.
+        wait_until("the API server calls the webhook", PATIENCE, async || {
+            let change = json!({ "spec": { "waitTimeout": "9h" } }).to_string();
+            let patched = stage
+                .kubectl(
+                    "probe",
+                    EDITOR,
+                    &[
+                        "patch",
+                        "virtplatformconfig",
+                        NAME,
+                        "--type=merge",
+                        "--dry-run=server",
+                        "-o=json",
+                        "-p",
+                        &change,
+                    ],
+                )
+                .await;
+            Ok(patched.ok().filter(|text| text.contains(names::AUTHORS)))
+        })
+        .await?;
+        stage.world.until(Phase::Ignored).await?;
+        Ok(stage)
+    }
+
+    async fn kubectl(&self, user: &str, role: &str, line: &[&str]) -> anyhow::Result<String> {
+        let (user, role) = (format!("--as={user}"), format!("--as-group={role}"));
+        let all = [line, &[&user, &role, "--as-group=system:authenticated"]].concat();
+        self.world.served.kubectl("default", &all).await
+    }
+
+    async fn patch(&self, user: &str, role: &str, change: &Value) -> anyhow::Result<String> {
+        let change = change.to_string();
+        self.kubectl(
+            user,
+            role,
+            &[
+                "patch",
+                "virtplatformconfig",
+                NAME,
+                "--type=merge",
+                "-p",
+                &change,
+            ],
+        )
+        .await
+    }
+
+    /// A plan that a user asked for.
+    async fn review(&self, user: &str, role: &str) -> anyhow::Result<VirtPlatformConfig> {
+        self.patch(user, role, &json!({ "spec": { "action": "DryRun" } }))
+            .await?;
+        self.world.until(Phase::ReviewRequired).await
+    }
+
+    async fn annotate(&self, user: &str, digest: &str) -> anyhow::Result<()> {
+        let annotation = format!("{}={digest}", names::APPROVE);
+        self.kubectl(
+            user,
+            APPROVER,
+            &["annotate", "virtplatformconfig", NAME, &annotation],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Waits until a plan is held for a reason, and shows that nothing was applied.
+    async fn is_held(&self, reason: &str) -> anyhow::Result<VirtPlatformConfig> {
+        let config = wait_until(
+            &format!("the plan is held: {reason}"),
+            PATIENCE,
+            async || {
+                let config = self.world.configs().get(NAME).await?;
+                let status = config.status.clone().unwrap_or_default();
+                let held = status.observed_generation == config.metadata.generation
+                    && status.phase == Some(Phase::ReviewRequired)
+                    && status.conditions.iter().any(|one| {
+                        one.type_ == "Approved" && one.status == "False" && one.reason == reason
+                    });
+                Ok(held.then_some(config))
+            },
+        )
+        .await?;
+        self.nothing_is_applied().await?;
+        Ok(config)
+    }
+
+    async fn nothing_is_applied(&self) -> anyhow::Result<()> {
+        let found = self
+            .world
+            .machine_configs()
+            .get_opt("99-worker-psi-karg")
+            .await?;
+        anyhow::ensure!(found.is_none(), "an item was applied without approval");
+        Ok(())
+    }
+
+    async fn policy(&self, spec: &Value) -> anyhow::Result<()> {
+        let policy = json!({
+            "apiVersion": "medley.dev/v1alpha1", "kind": "ApprovalPolicy",
+            "metadata": { "name": "floor" }, "spec": spec,
+        });
+        let file = self.world.served.folder().join("policy.json");
+        std::fs::write(&file, policy.to_string())?;
+        let file = file.to_string_lossy().into_owned();
+        self.kubectl("olga", POLICY_ADMIN, &["apply", "-f", &file])
+            .await?;
+        Ok(())
+    }
+
+    async fn records(&self) -> anyhow::Result<Vec<governance::record::Record>> {
+        let client = self.world.cluster.client();
+        Ok(operator::governance::history::records(&client, NAMESPACE, NAME).await?)
+    }
+
+    async fn end(self) {
+        self.webhook.stop().await;
+    }
+}
+
+/// What kubectl said, with everything that it was about.
+fn text_of(error: anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_patch_approves_the_plan_in_status_where_no_policy_says_otherwise() -> anyhow::Result<()>
+{
+    let stage = Stage::start().await?;
+    stage.review("ed", EDITOR).await?;
+    stage
+        .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    stage.world.until(Phase::Completed).await?;
+    let records = stage.records().await?;
+    assert_eq!(records[0].approved_by, ["ann"]);
+    assert_eq!(records[0].approvals[0].digest, records[0].plan_digest);
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requirement_is_not_lowered_with_the_approval_that_benefits() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    let policy = json!({ "spec": { "approvalPolicy": { "requiredApprovals": { "high": 2 } } } });
+    stage.patch("ann", APPROVER, &policy).await?;
+    stage.review("ed", EDITOR).await?;
+    let attack = json!({ "spec": { "action": "Apply", "approvalPolicy": null } });
+    let said = stage
+        .patch("bob", APPROVER, &attack)
+        .await
+        .map_err(text_of)
+        .unwrap_err();
+    assert!(said.contains("lowers spec.approvalPolicy"), "{said}");
+    // Once it waits for approvals, neither.
+    stage
+        .patch("bob", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    stage.is_held("TooFewApprovals").await?;
+    let attack = json!({ "spec": { "approvalPolicy": { "requiredApprovals": { "high": 1 } } } });
+    let said = stage
+        .patch("bob", APPROVER, &attack)
+        .await
+        .map_err(text_of)
+        .unwrap_err();
+    assert!(said.contains("lowers spec.approvalPolicy"), "{said}");
+    stage.nothing_is_applied().await?;
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floor_survives_the_configuration_that_it_governs() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.policy(&json!({ "requiredApprovals": 2 })).await?;
+    for (user, role) in [("ed", EDITOR), ("ann", APPROVER)] {
+        let patch = [
+            "patch",
+            "approvalpolicy",
+            "floor",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"requiredApprovals":0}}"#,
+        ];
+        let said = stage
+            .kubectl(user, role, &patch)
+            .await
+            .map_err(text_of)
+            .unwrap_err();
+        assert!(said.contains("forbidden"), "{said}");
+        let said = stage
+            .kubectl(user, role, &["delete", "approvalpolicy", "floor"])
+            .await
+            .map_err(text_of)
+            .unwrap_err();
+        assert!(said.contains("forbidden"), "{said}");
+    }
+    let before = stage.review("ed", EDITOR).await?;
+    stage
+        .kubectl("ed", EDITOR, &["delete", "virtplatformconfig", NAME])
+        .await?;
+    wait_until("it is advertised again", PATIENCE, async || {
+        let found = stage.world.configs().get_opt(NAME).await?;
+        Ok(found.filter(|config| config.uid() != before.uid()))
+    })
+    .await?;
+    stage.world.until(Phase::Ignored).await?;
+    let after = stage.review("ed", EDITOR).await?;
+    assert_ne!(
+        digest(&before),
+        digest(&after),
+        "a re-created configuration has other plans"
+    );
+    stage
+        .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    let config = stage.is_held("TooFewApprovals").await?;
+    let required = &config.status.unwrap_or_default().required_approvals;
+    assert_eq!(
+        (required[0].source.as_str(), required[0].approvals),
+        ("ApprovalPolicy floor", 2)
+    );
+    stage.annotate("bob", &digest(&after)).await?;
+    stage.world.until(Phase::Completed).await?;
+    assert_eq!(stage.records().await?[0].approved_by, ["ann", "bob"]);
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn approvals_of_a_plan_do_not_count_when_it_is_made_again() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.policy(&json!({ "requiredApprovals": 2 })).await?;
+    let both = async |config: &VirtPlatformConfig| -> anyhow::Result<()> {
+        stage
+            .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+            .await?;
+        stage.annotate("bob", &digest(config)).await?;
+        stage.world.until(Phase::Completed).await?;
+        Ok(())
+    };
+    let first = stage.review("ed", EDITOR).await?;
+    both(&first).await?;
+    stage
+        .patch(
+            "ed",
+            EDITOR,
+            &json!({ "spec": { "action": "DryRun", "rollbackTo": 1 } }),
+        )
+        .await?;
+    let undoing = stage.world.until(Phase::ReviewRequired).await?;
+    both(&undoing).await?;
+    stage.nothing_is_applied().await?;
+    // The same plan once more: everything but its place in the history is as it was.
+    stage
+        .patch(
+            "ed",
+            EDITOR,
+            &json!({ "spec": { "action": "DryRun", "rollbackTo": null } }),
+        )
+        .await?;
+    let again = stage.world.until(Phase::ReviewRequired).await?;
+    assert_ne!(digest(&first), digest(&again));
+    stage
+        .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    stage.is_held("TooFewApprovals").await?;
+    // An approval of the first one is for the first one.
+    stage.annotate("cat", &digest(&first)).await?;
+    stage.is_held("TooFewApprovals").await?;
+    let records = stage.records().await?;
+    assert_eq!(records.len(), 2);
+    assert!(
+        records
+            .iter()
+            .all(|record| record.approved_by == ["ann", "bob"])
+    );
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_that_was_made_after_the_approval_is_reviewed() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.review("ed", EDITOR).await?;
+    let interval =
+        |seconds: i64| json!({ "loadAware": { "deschedulingIntervalSeconds": seconds } });
+    // In one patch.
+    let both = json!({ "spec": { "action": "Apply", "options": interval(900) } });
+    stage.patch("ann", APPROVER, &both).await?;
+    stage.is_held("NotReviewed").await?;
+    // By an editor, just before the approver sets the action. The operator may be fast enough to show the new plan in
+    // between; then that is what the approver approved.
+    for seconds in 901..907 {
+        stage.review("ed", EDITOR).await?;
+        let before = stage.records().await?.len();
+        stage
+            .patch(
+                "ed",
+                EDITOR,
+                &json!({ "spec": { "options": interval(seconds) } }),
+            )
+            .await?;
+        let apply = json!({ "spec": { "action": "Apply" } }).to_string();
+        let line = [
+            "patch",
+            "virtplatformconfig",
+            NAME,
+            "--type=merge",
+            "-o=json",
+            "-p",
+            &apply,
+        ];
+        let answer: VirtPlatformConfig =
+            serde_json::from_str(&stage.kubectl("ann", APPROVER, &line).await?)?;
+        let shown = answer.status.unwrap_or_default();
+        if shown.applied_options == answer.spec.options {
+            stage.world.until(Phase::Completed).await?;
+            let records = stage.records().await?;
+            assert_eq!(
+                records[before].plan_digest,
+                shown.plan_digest.unwrap_or_default()
+            );
+            break;
+        }
+        stage.is_held("NotReviewed").await?;
+    }
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requester_of_an_advertised_plan_does_not_count() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.policy(&json!({ "requiredApprovals": 1 })).await?;
+    let config = stage.review("ann", APPROVER).await?;
+    stage
+        .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    stage.is_held("TooFewApprovals").await?;
+    stage.annotate("bob", &digest(&config)).await?;
+    stage.world.until(Phase::Completed).await?;
+    assert_eq!(stage.records().await?[0].approved_by, ["bob"]);
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_and_failure_policy_are_part_of_what_is_approved() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.policy(&json!({ "requiredApprovals": 1 })).await?;
+    // There is no 30th of February: it never opens.
+    let window = json!([{ "schedule": "0 3 30 2 *", "duration": "1h" }]);
+    let spec = json!({ "spec": { "action": "DryRun", "maintenanceWindows": window } });
+    stage.patch("ed", EDITOR, &spec).await?;
+    let config = stage.world.until(Phase::ReviewRequired).await?;
+    stage
+        .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    stage.world.until(Phase::InProgress).await?;
+    stage.nothing_is_applied().await?;
+    // The editor stops it, takes the window away, and has an approver start what was approved.
+    for change in [
+        json!({ "maintenanceWindows": null }),
+        json!({ "failurePolicy": "Continue" }),
+    ] {
+        let mut change = json!({ "spec": change });
+        change["spec"]["action"] = json!("DryRun");
+        stage.patch("ed", EDITOR, &change).await?;
+        let other = stage.world.until(Phase::ReviewRequired).await?;
+        assert_ne!(digest(&config), digest(&other));
+        stage.annotate("ann", &digest(&config)).await?;
+        stage
+            .patch("ed", EDITOR, &json!({ "spec": { "action": "Apply" } }))
+            .await
+            .unwrap_err();
+        let spec =
+            json!({ "spec": { "approval": { "planDigest": digest(&config) }, "action": "Apply" } });
+        stage.patch("ann", APPROVER, &spec).await?;
+        stage.is_held("OtherPlanApproved").await?;
+        stage
+            .patch(
+                "ann",
+                APPROVER,
+                &json!({ "spec": { "approval": null, "action": "DryRun" } }),
+            )
+            .await?;
+    }
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_that_is_not_registered_as_installed_records_nothing() -> anyhow::Result<()> {
+    let stage = Stage::start().await?;
+    stage.policy(&json!({ "requiredApprovals": 1 })).await?;
+    let config = stage.review("ed", EDITOR).await?;
+    let weaken =
+        json!([{ "op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore" }]);
+    let line = [
+        "patch",
+        "mutatingwebhookconfiguration",
+        api::advisor::WEBHOOK,
+        "--type=json",
+        "-p",
+        &weaken.to_string(),
+    ];
+    stage.world.served.kubectl("default", &line).await?;
+    stage
+        .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
+        .await?;
+    let held = stage.is_held("ApprovalsNotRecorded").await?;
+    let conditions = held.status.unwrap_or_default().conditions;
+    let approved = conditions.iter().find(|one| one.type_ == "Approved");
+    let message = approved.map(|one| one.message.clone()).unwrap_or_default();
+    assert!(message.contains("failurePolicy is Ignore"), "{message}");
+    let mend = weaken.to_string().replace("Ignore", "Fail");
+    let line = [
+        "patch",
+        "mutatingwebhookconfiguration",
+        api::advisor::WEBHOOK,
+        "--type=json",
+        "-p",
+        &mend,
+    ];
+    stage.world.served.kubectl("default", &line).await?;
+    stage.annotate("ann", &digest(&config)).await?;
+    stage.world.until(Phase::Completed).await?;
+    stage.end().await;
+    Ok(())
+}

@@ -376,25 +376,28 @@ impl Gate<'_> {
     fn approved_by(&self) -> Result<Vec<Entry>, Withheld> {
         let impact = self.impact;
         let need = self.requirements.iter().map(|one| one.approvals).max();
-        if let Recorder::Untrusted(why) = self.recorder {
+        if need.is_none() && !self.recorder.is_trusted() {
             // Without a recorder the API server does not ask for the verb `approve` either: everyone who can edit the
             // configuration can apply it. That is an installation without the webhook, and its owner's choice.
-            return match need {
-                None => Ok(Vec::new()),
-                Some(need) => Err(Withheld::Unverifiable {
-                    need,
-                    impact,
-                    why: why.clone(),
-                }),
-            };
+            return Ok(Vec::new());
         }
         let mut counting: BTreeMap<&str, &Entry> = BTreeMap::new();
         for requirement in self.requirements {
             let need = requirement.approvals;
-            if requirement.authors_excluded && self.authors.is_empty() {
+            if requirement.authors_excluded && self.authors.is_empty() && self.recorder.is_trusted()
+            {
                 return Err(Withheld::AuthorUnknown { need, impact });
             }
             let counted = self.counted(requirement);
+            if counted.len() < need as usize
+                && let Recorder::Untrusted(why) = self.recorder
+            {
+                return Err(Withheld::Unverifiable {
+                    need,
+                    impact,
+                    why: why.clone(),
+                });
+            }
             if counted.len() < need as usize {
                 let by: Vec<_> = counted.iter().map(|entry| entry.user.clone()).collect();
                 let mut all = self.of_plan();
@@ -458,11 +461,13 @@ impl Gate<'_> {
         by_user.into_values().collect()
     }
 
-    /// Approvals of this very plan, also those that its entry of the history has used up.
+    /// Approvals of this very plan: those that its entry of the history has used up, which were verified then, and those
+    /// that are recorded, as long as the recorder can be trusted.
     fn of_plan(&self) -> impl Iterator<Item = &Entry> {
         let used = self.used.iter();
         let used = used.filter(|entry| !entry.digest.is_empty() && entry.digest == self.digest);
-        used.chain(self.approvals.of(self.digest))
+        let recorded = self.approvals.of(self.digest);
+        used.chain(recorded.filter(|_| self.recorder.is_trusted()))
     }
 
     fn expired(&self, entry: &Entry) -> bool {

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use api::advisor::{GROUP, PLURAL, VERSION};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
@@ -109,16 +111,26 @@ fn deviation(webhook: &MutatingWebhook, authority: Option<&[u8]>) -> Option<Stri
         .map(|bundle| bundle.0.as_slice());
     match (bundle, authority) {
         (None | Some([]), _) => Some("caBundle is empty".to_owned()),
-        (Some(bundle), Some(authority)) if trimmed(bundle) != trimmed(authority) => {
-            Some("caBundle is not the authority that the webhook published".to_owned())
-        }
+        (Some(bundle), Some(authority)) if !is_part_of(bundle, authority) => Some(
+            "caBundle has a certificate that is not an authority which the webhook published"
+                .to_owned(),
+        ),
         _ => None,
     }
 }
 
-fn trimmed(pem: &[u8]) -> &[u8] {
-    pem.trim_ascii()
+/// Whether all certificates of a bundle are in another one. While authorities rotate, one of the two is ahead.
+fn is_part_of(bundle: &[u8], published: &[u8]) -> bool {
+    let blocks = |pem: &[u8]| -> BTreeSet<String> {
+        let text = String::from_utf8_lossy(pem);
+        let blocks = text.split(PEM_END).map(|block| block.trim().to_owned());
+        blocks.filter(|block| !block.is_empty()).collect()
+    };
+    blocks(bundle).is_subset(&blocks(published))
 }
+
+/// The last line of a certificate in PEM.
+const PEM_END: &str = "-----END CERTIFICATE-----";
 
 fn covers(rule: &RuleWithOperations, operation: &str) -> bool {
     let has = |list: &Option<Vec<String>>, wanted: &str| {

@@ -19,6 +19,7 @@ mod cpu;
 mod error;
 mod images;
 mod placement;
+mod publish;
 mod register;
 mod review;
 mod serve;
@@ -44,6 +45,7 @@ pub use register::{Reach, register};
 pub use review::answer;
 pub use trust::{Certificates, Trust};
 
+use publish::Publisher;
 use register::{register_cpu_models, register_images};
 use review::Reviewer;
 use trust::Loaded;
@@ -201,7 +203,10 @@ async fn tell(
     checks: &Checks,
 ) -> Result<(), Error> {
     if checks.approvals {
+        let publisher = Publisher::new(client, reach);
+        publisher.announce(authority).await?;
         register(client, authority, reach).await?;
+        publisher.settle(authority).await?;
     }
     if !checks.layers.is_empty() {
         register_images(client, authority, reach, &checks.layers).await?;

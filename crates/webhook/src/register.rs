@@ -15,7 +15,7 @@ use crate::images::{Kind, Layer};
 use crate::{PATH, cpu, placement};
 
 /// Who owns the fields of the registration.
-const FIELD_MANAGER: &str = "medley-webhook";
+pub(crate) const FIELD_MANAGER: &str = "medley-webhook";
 
 /// The namespace that Medley is in if nobody says another.
 const HOME: &str = "medley-system";

@@ -37,8 +37,8 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
         .create(&params, &object(NAME, Action::DryRun))
         .await?;
     assert_eq!(
-        made.annotations().get(names::AUTHOR).map(String::as_str),
-        Some("ed")
+        made.annotations().get(names::AUTHORS).map(String::as_str),
+        Some(r#"["ed"]"#)
     );
     world.show_plan(PLAN).await?;
 
@@ -57,10 +57,10 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
     let forged = format!(r#"[{{"user":"ann","digest":"{PLAN}","at":"2026-01-01T00:00:00Z"}}]"#);
     let config = annotate(&editor, names::APPROVALS, &forged).await?;
     assert_eq!(config.annotations().get(names::APPROVALS), None);
-    let config = annotate(&editor, names::AUTHOR, "ann").await?;
+    let config = annotate(&editor, names::AUTHORS, r#"["ann"]"#).await?;
     assert_eq!(
-        config.annotations().get(names::AUTHOR).map(String::as_str),
-        Some("ed")
+        config.annotations().get(names::AUTHORS).map(String::as_str),
+        Some(r#"["ed"]"#)
     );
     assert_eq!(world.recorded().await?, []);
 
@@ -117,8 +117,8 @@ async fn approvals_of_several_people_are_recorded_in_their_names() -> anyhow::Re
     assert_eq!(world.recorded().await?, all);
     let config = viewer.get(NAME).await?;
     assert_eq!(
-        config.annotations().get(names::AUTHOR).map(String::as_str),
-        Some("ed")
+        config.annotations().get(names::AUTHORS).map(String::as_str),
+        Some(r#"["ed"]"#)
     );
     Ok(())
 }

@@ -13,6 +13,7 @@ pub(crate) mod profiles;
 mod stories;
 mod trust;
 mod undoing;
+mod verifying;
 mod world;
 
 pub(crate) use world::World;

@@ -83,6 +83,19 @@ fn other_authority_than_the_published_one_is_not_trusted() {
     assert!(!verify(Some(&read), Some(b"ca\n")).is_trusted());
 }
 
+/// While authorities rotate, the webhook publishes the old and the new one.
+#[test]
+fn part_of_the_published_authorities_is_trusted() {
+    let certificate = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n{PEM_END}\n");
+    let (old, new) = (certificate("old"), certificate("new"));
+    let mut read: MutatingWebhookConfiguration = serde_json::from_value(installed()).unwrap();
+    let webhook = read.webhooks.as_mut().unwrap().first_mut().unwrap();
+    webhook.client_config.ca_bundle = Some(ByteString(old.clone().into_bytes()));
+    let published = format!("{new}{old}");
+    assert!(verify(Some(&read), Some(published.as_bytes())).is_trusted());
+    assert!(!verify(Some(&read), Some(new.as_bytes())).is_trusted());
+}
+
 #[test]
 fn defaults_of_the_api_server_are_understood() {
     let mut registration = installed();

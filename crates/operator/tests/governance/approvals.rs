@@ -47,7 +47,7 @@ async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> 
         };
         let change = json!({ "spec": { "options": { "loadAware": { "deschedulingIntervalSeconds": 900 } } } });
         let answer = probe.patch(LOAD_AWARE, &params, &Patch::Merge(change)).await;
-        Ok(answer.ok().and_then(|config| config.annotations().get(names::AUTHOR).cloned()))
+        Ok(answer.ok().and_then(|config| config.annotations().get(names::AUTHORS).cloned()))
     })
     .await?;
     Ok((stage, check))
@@ -70,7 +70,7 @@ async fn a_plan_is_carried_out_when_two_others_than_its_author_approve() -> anyh
     let digest = status.plan_digest.unwrap_or_default();
     patch(&ann, json!({ "spec": { "action": "Apply" } })).await?;
     let withheld = async |have: &str| {
-        let expected = format!("needs 2 approvals, and has {have}");
+        let expected = format!("needs 2 approvals (spec.approvalPolicy), and has {have}");
         stage
             .until(&expected, LOAD_AWARE, |status| {
                 let (approved, reason, message) = condition(status, "Approved");

@@ -80,7 +80,7 @@ impl World {
             // Another profile, so that nothing is in the way.
             let probe = object("virt-higher-density", Action::DryRun);
             let made = configs.create(&dry_run, &probe).await.ok();
-            Ok(made.and_then(|made| made.annotations().get(names::AUTHOR).cloned()))
+            Ok(made.and_then(|made| made.annotations().get(names::AUTHORS).cloned()))
         })
         .await?;
         Ok(())

@@ -400,7 +400,7 @@ impl Stage {
         );
         // A plan runs once: one digest, one entry of the history.
         let revisions = self.used.entry(digest.clone()).or_default();
-        revisions.insert(*revision);
+        let begins = revisions.insert(*revision);
         assert_eq!(
             revisions.len(),
             1,
