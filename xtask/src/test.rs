@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
@@ -57,7 +58,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Whether files can be made block devices. Root can, unless it is that of a container.
 fn has_loop_devices() -> bool {
-    let file = std::env::temp_dir().join(format!("medley-device-{}", std::process::id()));
+    // A name that others could foresee, they could make a link of.
+    let mut make = shell::command("mktemp");
+    let Ok(file) = shell::read(make.args(["--tmpdir", "medley-device-XXXXXXXX"])) else {
+        return false;
+    };
+    let file = PathBuf::from(file.trim());
     let made = fs::write(&file, [0; 512]).is_ok();
     let mut attach = shell::command("losetup");
     let device = shell::read(attach.args(["--find", "--show"]).arg(&file));

@@ -101,6 +101,10 @@ impl Used {
             .map_err(|error| Status::internal(&error.to_string()))?;
         let mut used = Self::default();
         for entry in page.entries {
+            // A damaged service is out of use, and so is its address.
+            if entry.damage().is_some() {
+                continue;
+            }
             let service = entry
                 .object()
                 .map_err(|error| Status::internal(&error.to_string()))?;

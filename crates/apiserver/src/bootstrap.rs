@@ -9,7 +9,10 @@ use machinery::meta;
 use machinery::status::Status;
 use serde_json::{Value, json};
 
+use crate::resource::Resource;
 use crate::rest::{Context, create_internal};
+use crate::server::Refused;
+use crate::store::Entry;
 
 /// Namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -41,18 +44,39 @@ pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Resul
 
 /// Creates an object unless it is there already, from an earlier run.
 async fn ensure(context: &Context, object: &Value) -> Result<(), Status> {
-    if exists(context, object) {
-        return Ok(());
+    let snapshot = context.state.registry.snapshot();
+    let resource = split_api_version(meta::api_version(object))
+        .and_then(|(group, version)| snapshot.find_kind(group, version, meta::kind(object)))
+        .ok_or_else(Status::unknown_resource)?;
+    let key = resource.key(meta::namespace(object), meta::name(object));
+    match context.state.store.get(&key) {
+        None => create_internal(context, object.clone()).await.map(|_| ()),
+        Some(entry) if entry.damage().is_some() => {
+            recreate(context, resource, &entry, object).await
+        }
+        Some(_) => Ok(()),
     }
-    create_internal(context, object.clone()).await.map(|_| ())
 }
 
-fn exists(context: &Context, object: &Value) -> bool {
-    let snapshot = context.state.registry.snapshot();
-    split_api_version(meta::api_version(object))
-        .and_then(|(group, version)| snapshot.find_kind(group, version, meta::kind(object)))
-        .map(|resource| resource.key(meta::namespace(object), meta::name(object)))
-        .is_some_and(|key| context.state.store.get(&key).is_some())
+/// Puts an object of the server's own in the place of a damaged one: it knows what was in it.
+async fn recreate(
+    context: &Context,
+    resource: &Resource,
+    entry: &Entry,
+    object: &Value,
+) -> Result<(), Status> {
+    tracing::warn!(
+        key = &*entry.key,
+        "creating a damaged object of the server's own anew"
+    );
+    let removed = context
+        .state
+        .remove_object(resource, entry, resource.husk(entry))
+        .await;
+    if let Err(Refused::Failed(status)) = removed {
+        return Err(*status);
+    }
+    create_internal(context, object.clone()).await.map(|_| ())
 }
 
 fn namespace(name: &str) -> Value {

@@ -40,6 +40,7 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
     let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let response = match segments.as_slice() {
         ["version"] => Some(health::version(context)),
+        ["metrics"] => Some(health::metrics(context)),
         ["api"] => Some(discovery::core(
             &snapshot,
             &context.headers,

@@ -1,5 +1,7 @@
 //! How the server is, and which version it speaks.
 
+use std::collections::BTreeMap;
+
 use http::{Response, StatusCode};
 use serde_json::json;
 
@@ -41,6 +43,38 @@ pub(crate) fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
         endpoint.trim_start_matches('/')
     ));
     Some(plain_text(StatusCode::OK, lines.join("\n")))
+}
+
+/// `/metrics`: what there is to watch about the store. Names that kube-apiserver has keep its meaning.
+pub(crate) fn metrics(context: &Context) -> Response<Body> {
+    let store = &context.state.store;
+    let snapshot = context.state.registry.snapshot();
+    let mut damaged: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for entry in store.damaged() {
+        let resource = snapshot
+            .all()
+            .find(|resource| entry.key.starts_with(&resource.prefix))
+            .map(|resource| resource.group_resource())
+            .map(|resource| (resource.group, resource.resource))
+            .unwrap_or_default();
+        *damaged.entry(resource).or_default() += 1;
+    }
+    let mut text = String::from(
+        "# HELP medley_apiserver_damaged_objects Stored objects that cannot be decoded. They can be deleted.\n\
+         # TYPE medley_apiserver_damaged_objects gauge\n",
+    );
+    for ((group, resource), count) in damaged {
+        text.push_str(&format!(
+            "medley_apiserver_damaged_objects{{group=\"{group}\",resource=\"{resource}\"}} {count}\n"
+        ));
+    }
+    text.push_str(&format!(
+        "# HELP medley_apiserver_lost_records Records of the store file that are damaged up to their keys.\n\
+         # TYPE medley_apiserver_lost_records gauge\n\
+         medley_apiserver_lost_records {}\n",
+        store.lost_records()
+    ));
+    plain_text(StatusCode::OK, text)
 }
 
 /// `/version`, always indented.
@@ -101,6 +135,7 @@ pub(crate) fn paths(snapshot: &Snapshot, form: Form) -> Response<Body> {
         [
             "/healthz",
             "/livez",
+            "/metrics",
             "/openapi/v2",
             "/openapi/v3",
             "/readyz",

@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::pki::{Identity, PkiError, write_private};
+use crate::pki::{Identity, PkiError};
+use crate::private;
 
 /// The text of a kubeconfig with one cluster, user and context, all called `medley`.
 pub fn kubeconfig(server: &str, authority: &str, user: &Identity) -> String {
@@ -38,12 +39,5 @@ pub fn kubeconfig(server: &str, authority: &str, user: &Identity) -> String {
 
 /// Writes a kubeconfig that only its owner can read; readers see all of it or nothing.
 pub fn write(path: &Path, text: &str) -> Result<(), PkiError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    let temporary = Path::new(&temporary);
-    write_private(temporary, text.as_bytes())?;
-    std::fs::rename(temporary, path).map_err(|source| PkiError::File {
-        path: path.display().to_string(),
-        source,
-    })
+    private::write(path, text.as_bytes()).map_err(|source| PkiError::file(path, source))
 }

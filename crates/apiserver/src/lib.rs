@@ -30,6 +30,7 @@ mod expiry;
 mod health;
 mod negotiate;
 mod openapi;
+mod private;
 mod registry;
 mod request;
 mod resource;

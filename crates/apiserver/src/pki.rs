@@ -8,6 +8,7 @@ use rcgen::{
 };
 
 use crate::auth::SigningKey;
+use crate::private;
 
 /// Why keys or certificates are not to be had.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +75,11 @@ impl Authority {
         );
         if certificate.exists() && key.exists() && token.exists() {
             let text = |path: &Path| {
-                std::fs::read_to_string(path).map_err(|source| PkiError::file(path, source))
+                private::narrow(path)
+                    .and_then(|()| std::fs::read_to_string(path))
+                    .map_err(|source| PkiError::file(path, source))
             };
+            private::narrow(&token).map_err(|source| PkiError::file(&token, source))?;
             return Ok(Self {
                 certificate: text(&certificate)?,
                 key: text(&key)?,
@@ -84,10 +88,15 @@ impl Authority {
             });
         }
         let new = Self::generate()?;
-        std::fs::create_dir_all(folder).map_err(|source| PkiError::file(folder, source))?;
-        write_private(&token, &new.token_key)?;
-        write_private(&key, new.key.as_bytes())?;
-        write_private(&certificate, new.certificate.as_bytes())?;
+        private::make_folder(folder).map_err(|source| PkiError::file(folder, source))?;
+        let files: [(&Path, &[u8]); 3] = [
+            (&token, &new.token_key),
+            (&key, new.key.as_bytes()),
+            (&certificate, new.certificate.as_bytes()),
+        ];
+        for (path, content) in files {
+            private::write(path, content).map_err(|source| PkiError::file(path, source))?;
+        }
         Ok(new)
     }
 
@@ -131,7 +140,7 @@ impl Authority {
 }
 
 impl PkiError {
-    fn file(path: &Path, source: std::io::Error) -> Self {
+    pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File {
             path: path.display().to_string(),
             source,
@@ -146,20 +155,4 @@ fn subject(common_name: &str, organisation: Option<&str>) -> DistinguishedName {
     }
     name.push(DnType::CommonName, common_name);
     name
-}
-
-/// Writes a file only its owner may read.
-pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
-    use std::io::Write as _;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options
-        .open(path)
-        .and_then(|mut file| file.write_all(content))
-        .map_err(|source| PkiError::file(path, source))
 }

@@ -104,6 +104,12 @@ impl Snapshot {
         self.groups.get(name)
     }
 
+    /// All resources, by group.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        let versions = self.groups.values().flat_map(|group| &group.versions);
+        versions.flat_map(|version| &version.resources)
+    }
+
     /// All groups, by name.
     pub fn groups(&self) -> &BTreeMap<String, Group> {
         &self.groups

@@ -119,8 +119,41 @@ impl Resource {
         self.conversion.is_identity() || form.is_some() && entry.form == form
     }
 
+    /// The error for an object whose record is damaged, if it is. The reason is the one kube-apiserver gives when it
+    /// cannot decode what etcd has.
+    pub fn damage(&self, entry: &Entry) -> Option<Status> {
+        let reason = entry.damage()?;
+        let message = format!(
+            "the stored object {:?} is damaged: {reason}; delete it, or stop the server and restore the store file",
+            entry.key
+        );
+        Some(Status::failure(500, "StorageReadError", &message))
+    }
+
+    /// What is known of a damaged object without its content: the type, and the name in its key. Watchers get it
+    /// when the object is deleted.
+    pub fn husk(&self, entry: &Entry) -> Value {
+        let below = entry.key.strip_prefix(&self.prefix).unwrap_or_default();
+        let mut object = serde_json::json!({
+            "kind": self.info.gvk.kind,
+            "apiVersion": self.api_version(),
+            "metadata": {},
+        });
+        match below.split_once('/').filter(|_| self.info.namespaced) {
+            Some((namespace, name)) => {
+                meta::set(&mut object, "namespace", namespace);
+                meta::set(&mut object, "name", name);
+            }
+            None => meta::set(&mut object, "name", below),
+        }
+        object
+    }
+
     /// The object of an entry in the served version.
     pub fn read(&self, entry: &Entry) -> Result<Value, Status> {
+        if let Some(status) = self.damage(entry) {
+            return Err(status);
+        }
         let object = entry
             .object()
             .map_err(|error| Status::internal(&error.to_string()))?;

@@ -2,12 +2,14 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use http_body::Body as HttpBody;
 use jiff::Timestamp;
@@ -37,6 +39,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 /// Largest object that is stored, as etcd's default request size.
 const OBJECT_LIMIT: usize = 1_572_864;
+
+/// What a request gets that meets a defect, as kube-apiserver has it.
+const PANICKED: &str = "This request caused apiserver to panic. Look in the logs for details.";
 
 /// What all requests share.
 pub struct State {
@@ -138,6 +143,7 @@ impl State {
                 expect,
                 op,
                 form: resource.conversion.form(),
+                encoded: true,
             })
             .await?;
         self.written(resource);
@@ -160,6 +166,7 @@ impl State {
                 expect,
                 op,
                 form: resource.conversion.form(),
+                encoded: true,
             })
             .await?;
         self.written(resource);
@@ -235,6 +242,7 @@ impl ApiServer {
             .map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let query = Query::parse(parts.uri.query());
         let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
+        let limit = request_timeout(info.verb, query.text("timeout"));
         let plain = Form::of(
             &parts.headers,
             query
@@ -258,8 +266,9 @@ impl ApiServer {
             let impersonation = &self.state.impersonation;
             impersonation.resolve(user, &parts.headers, &info, &may)
         });
-        let outcome = match user {
-            Ok(user) => {
+        // A limit that cannot be read is refused first, whoever the user is.
+        let outcome = match limit.and_then(|limit| Ok((user?, limit))) {
+            Ok((user, limit)) => {
                 let media_type = content_type(&parts.headers);
                 let watching = info.verb == Verb::Watch;
                 let context = Context::new(
@@ -269,6 +278,7 @@ impl ApiServer {
                     parts.headers,
                     user,
                     now,
+                    limit,
                 );
                 let work = async {
                     if let Err(status) = context.authorize() {
@@ -282,13 +292,20 @@ impl ApiServer {
                     let content = Content { media_type, bytes };
                     dispatch::dispatch(&context, &parts.method, &content).await
                 };
+                // One request that meets a defect must not end the others on its connection. Nothing is half done
+                // by it: locks are not poisoned, and the store writes all of a transaction or nothing.
+                let work = AssertUnwindSafe(work).catch_unwind();
                 let answer = if watching {
                     work.await
                 } else {
                     tokio::time::timeout_at(context.deadline, work)
                         .await
-                        .unwrap_or_else(|_| Err(timed_out(context.info.verb)))
+                        .unwrap_or_else(|_| Ok(Err(timed_out(context.info.verb))))
                 };
+                let answer = answer.unwrap_or_else(|_| {
+                    tracing::error!(path = context.info.path, audit_id, "a request panicked");
+                    Err(Status::internal(PANICKED))
+                });
                 answer
                     .map(|response| (response, context.take_warnings()))
                     .map_err(|status| (status, context.take_warnings()))
@@ -318,18 +335,25 @@ fn timed_out(verb: Verb) -> Status {
     Status::timeout(why, 0)
 }
 
-/// `?timeout=` lowers the limit, never raises it.
-pub(crate) fn request_timeout(verb: Verb, text: &str) -> Duration {
+/// `?timeout=` lowers the limit, never raises it. A watch has none and is not asked.
+fn request_timeout(verb: Verb, text: &str) -> Result<Duration, Status> {
     let most = if verb.is_write() {
         WRITE_TIMEOUT
     } else {
         REQUEST_TIMEOUT
     };
-    machinery::time::parse_duration(text)
+    if text.is_empty() || verb == Verb::Watch {
+        return Ok(most);
+    }
+    let asked = machinery::time::parse_duration(text).map_err(|error| {
+        Status::bad_request(format!(
+            "invalid timeout specified in the request URL - {error}"
+        ))
+    })?;
+    Ok(Duration::try_from(asked)
         .ok()
-        .and_then(|duration| Duration::try_from(duration).ok())
         .filter(|duration| !duration.is_zero())
-        .map_or(most, |duration| duration.min(most))
+        .map_or(most, |duration| duration.min(most)))
 }
 
 impl<B> tower::Service<Request<B>> for ApiServer

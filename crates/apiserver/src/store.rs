@@ -20,6 +20,8 @@ mod entry;
 mod error;
 mod options;
 mod queue;
+mod quiet;
+mod record;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -185,6 +187,16 @@ impl Store {
     /// watches after it.
     pub fn compacted_revision(&self) -> u64 {
         self.inner.shared.state.read().compacted
+    }
+
+    /// The objects that are known to be damaged: they can be deleted, but not read.
+    pub fn damaged(&self) -> Vec<Arc<Entry>> {
+        self.inner.shared.state.read().damaged()
+    }
+
+    /// How many records of the file are so damaged that not even their keys are known.
+    pub fn lost_records(&self) -> usize {
+        self.inner.shared.state.read().lost
     }
 
     /// How many keys have a prefix.

@@ -343,12 +343,12 @@ async fn other_files_are_refused() {
     transaction
         .open_table(meta)
         .unwrap()
-        .insert("format", 2)
+        .insert("format", 3)
         .unwrap();
     transaction.commit().unwrap();
     drop(db);
     let refused = Store::open(&newer, options()).unwrap_err();
-    assert!(refused.to_string().contains("format 2"), "{refused}");
+    assert!(refused.to_string().contains("format 3"), "{refused}");
 }
 
 #[tokio::test]

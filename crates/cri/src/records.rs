@@ -232,12 +232,14 @@ impl Records {
             images: self.all.clone(),
         };
         let bytes = serde_json::to_vec_pretty(&document)?;
-        let part = self.path.with_extension("json.part");
-        let mut file = File::create(&part)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&part, &self.path)?;
         let folder = self.path.parent().unwrap_or(&self.path);
+        // Where the next start removes what this one leaves if it is killed; else beside it.
+        let scratch = folder.join("unpacking");
+        let scratch = if scratch.is_dir() { &scratch } else { folder };
+        let mut file = tempfile::NamedTempFile::new_in(scratch)?;
+        file.write_all(&bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(&self.path)?;
         File::open(folder)?.sync_all()
     }
 }

@@ -87,17 +87,15 @@ impl Socket {
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
         builder.recursive(true).create(folder).map_err(failed)?;
-        // Short, since addresses of sockets are.
-        let private = folder.join(format!(".{}", std::process::id()));
         let bound = (|| {
-            fs::DirBuilder::new().mode(0o700).create(&private)?;
-            let first = private.join("s");
+            // Short, since addresses of sockets are.
+            let private = tempfile::Builder::new().prefix(".").tempdir_in(folder)?;
+            let first = private.path().join("s");
             let listener = UnixListener::bind(&first)?;
             fs::set_permissions(&first, fs::Permissions::from_mode(0o600))?;
             fs::rename(&first, path)?;
             Ok((inode(path)?, listener))
         })();
-        let _ = fs::remove_dir_all(&private);
         let (inode, listener) = bound.map_err(failed)?;
         let path = path.to_owned();
         Ok((Self { path, inode }, listener))

@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use disk::Checkpoint;
 use platform::Digest;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -108,17 +108,23 @@ impl Target {
             Kind::Device => (path.to_owned(), PathBuf::new()),
         };
         for _ in 0..ATTEMPTS {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create(kind == Kind::File)
-                .truncate(false)
-                .open(&part)
-                .map_err(failed("opening", &part))?;
+            let (file, made) = match open(&part, kind) {
+                Ok(opened) => opened,
+                Err(_) if kind == Kind::File && is_link(&part) => {
+                    fs::remove_file(&part).map_err(failed("removing the link", &part))?;
+                    continue;
+                }
+                Err(source) => return Err(failed("opening", &part)(source)),
+            };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: part }),
                 Err(TryLockError::Error(source)) => return Err(failed("locking", &part)(source)),
+            }
+            if kind == Kind::File && !made && !is_own(&file).map_err(failed("looking at", &part))? {
+                // Nothing of it is used; the import starts over.
+                fs::remove_file(&part).map_err(failed("removing", &part))?;
+                continue;
             }
             // Between opening and locking, another import may have given it its final name.
             if is_at(&file, &part).map_err(failed("looking at", &part))? {
@@ -173,9 +179,11 @@ impl Target {
                 inode: found.ino(),
                 checkpoint,
             };
-            let new = self.state.with_extension("json.new");
-            fs::write(&new, serde_json::to_vec(&state)?)?;
-            fs::rename(&new, &self.state)
+            let folder = self.state.parent().filter(|it| *it != Path::new(""));
+            let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+            new.write_all(&serde_json::to_vec(&state)?)?;
+            new.persist(&self.state)?;
+            Ok::<(), io::Error>(())
         };
         if let Err(error) = written() {
             tracing::debug!(%error, path = %self.state.display(), "no checkpoint was written");
@@ -225,6 +233,37 @@ impl Target {
             Err(errno) => Err(failed(errno.into())),
         }
     }
+}
+
+/// Opens a device, or the unfinished file, and says whether it was made for that.
+///
+/// The name of the unfinished file can be foreseen: by it an import that was stopped is resumed, and the lock on it keeps
+/// two imports apart. So where others may write as well, it may have been planted. A link is not followed.
+fn open(path: &Path, kind: Kind) -> io::Result<(File, bool)> {
+    let mut options = File::options();
+    options.read(true).write(true);
+    if kind == Kind::Device {
+        // Usually found by a link, such as those in /dev/disk.
+        return Ok((options.open(path)?, false));
+    }
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return Ok((made?, true)),
+    }
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    Ok((options.custom_flags(flags).open(path)?, false))
+}
+
+/// Whether what was found under the name of the unfinished file is one that an import of this user left. A file of
+/// another user could be changed after the disk was verified, and one with a second name is in use elsewhere.
+fn is_own(file: &File) -> io::Result<bool> {
+    let found = file.metadata()?;
+    Ok(found.is_file() && found.nlink() == 1 && found.uid() == rustix::process::geteuid().as_raw())
+}
+
+/// Whether this is a link, wherever it leads.
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
 /// Whether a file still has this name.

@@ -270,3 +270,23 @@ async fn what_was_kept_is_gone_on_with() -> anyhow::Result<()> {
 
     Ok(())
 }
+
+#[test]
+fn planted_unfinished_file_is_replaced_and_not_written_through() {
+    let folder = TempDir::new().unwrap();
+    let (target, victim) = (folder.path().join("disk.img"), folder.path().join("victim"));
+    let (part, _) = beside(&target);
+    for plant in [
+        |victim: &Path, part: &Path| std::os::unix::fs::symlink(victim, part),
+        |victim: &Path, part: &Path| fs::hard_link(victim, part),
+    ] {
+        fs::write(&victim, "mine").unwrap();
+        plant(&victim, &part).unwrap();
+        let opened = Target::open(&target, false, true).unwrap();
+        io::Write::write_all(&mut opened.file().unwrap(), b"disk").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        opened.finish().unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "disk");
+        fs::remove_file(&target).unwrap();
+    }
+}

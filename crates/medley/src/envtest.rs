@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -96,16 +96,14 @@ fn quote_text(path: &Path) -> String {
 /// Puts a script in place in one step: a suite may be starting the old one right now.
 fn write_script(path: &Path, script: &[u8]) -> anyhow::Result<()> {
     let context = || format!("writing {}", path.display());
-    let temporary = path.with_extension(format!("{}.new", std::process::id()));
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o755)
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(script))
-        .and_then(|()| fs::rename(&temporary, path))
-        .with_context(context)
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempfile_in(folder)
+        .with_context(context)?;
+    file.write_all(script).with_context(context)?;
+    // A program cannot be started while a file of it is open for writing.
+    file.into_temp_path().persist(path).with_context(context)
 }
 
 /// envtest offers kubectl to its users when it is there; nothing depends on it.

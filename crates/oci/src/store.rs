@@ -131,7 +131,9 @@ impl BlobStore {
         }
         let marker = folder.join("oci-layout");
         if !marker.exists() {
-            let done = fs::write(&marker, MARKER);
+            // Not through a link to a file that is not there.
+            let made = File::create_new(&marker);
+            let done = made.and_then(|mut file| file.write_all(MARKER.as_bytes()));
             done.map_err(|source| failed("writing", &marker, source))?;
         }
         Ok(store)

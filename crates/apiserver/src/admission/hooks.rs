@@ -151,6 +151,9 @@ impl HookSource {
 }
 
 /// All objects of a kind, by name: names are keys, so they are sorted.
+///
+/// A damaged one fails every request that admission has a say in: what it would have refused is not known, so nothing
+/// is let through. It can be deleted, which admission is not asked about.
 fn objects(state: &State, plural: &str) -> Result<Vec<Arc<Value>>, Status> {
     let prefix = format!("/registry/{plural}/");
     let page = state
@@ -158,6 +161,14 @@ fn objects(state: &State, plural: &str) -> Result<Vec<Arc<Value>>, Status> {
         .list(&prefix, Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
     let objects = page.entries.iter().map(|entry| {
+        if let Some(reason) = entry.damage() {
+            return Err(Status::internal(&format!(
+                "admission cannot be decided: the stored object {:?} is damaged: {reason}; delete it with: kubectl \
+                 delete {plural} {}",
+                entry.key,
+                entry.key.strip_prefix(&prefix).unwrap_or_default(),
+            )));
+        }
         entry
             .object()
             .map_err(|error| Status::internal(&error.to_string()))

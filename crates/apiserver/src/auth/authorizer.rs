@@ -84,7 +84,10 @@ impl Followed {
         for kind in Kind::ALL {
             let page = store.list(&prefix(kind), Bound::Unbounded, 0, None)?;
             for entry in &page.entries {
-                policy.put(kind, &*entry.object()?);
+                // A damaged role or binding allows nothing; the others are in force.
+                if entry.damage().is_none() {
+                    policy.put(kind, &*entry.object()?);
+                }
             }
         }
         Ok(Self { policy, watches })
@@ -97,6 +100,9 @@ impl Followed {
     fn catch_up(&mut self) -> Result<(), StoreError> {
         for (kind, watch) in &mut self.watches {
             for event in watch.take_all()? {
+                if event.entry.damage().is_some() {
+                    continue;
+                }
                 let object = event.entry.object()?;
                 if event.is_delete() {
                     self.policy.remove(*kind, &object);

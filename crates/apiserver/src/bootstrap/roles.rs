@@ -13,6 +13,7 @@ use machinery::status::Status;
 use serde_json::Value;
 
 use self::reconcile::{Action, reconcile};
+use super::recreate;
 use crate::kind::Part;
 use crate::resource::Resource;
 use crate::rest::{Changed, Context, UpdateJob, create_internal, record_update, update_object};
@@ -35,6 +36,9 @@ async fn ensure_one(context: &Context, expected: &Value) -> Result<(), Status> {
     let Some(entry) = context.state.store.get(&key) else {
         return create_internal(context, expected.clone()).await.map(|_| ());
     };
+    if entry.damage().is_some() {
+        return recreate(context, resource, &entry, expected).await;
+    }
     let existing = resource.read(&entry)?;
     match reconcile(&existing, expected) {
         Action::Nothing => Ok(()),

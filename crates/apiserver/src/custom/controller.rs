@@ -128,6 +128,8 @@ fn read_all(state: &State, resource: &Resource) -> Result<Vec<Value>, Status> {
     let mut entries = page.entries;
     // Who came first keeps a name.
     entries.sort_by_key(|entry| entry.create_revision);
+    // Without its definition a resource is not served; its objects stay, and are back when it is created again.
+    entries.retain(|entry| entry.damage().is_none());
     entries.iter().map(|entry| resource.read(entry)).collect()
 }
 

@@ -321,6 +321,28 @@ fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     !values.is_empty()
 }
 
+/// A number in a body of options, which is not checked against a schema.
+fn body_integer(body: &Value, field: &str) -> Result<Option<i64>, Status> {
+    match body.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_i64() {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let kind = match value {
+                    Value::Number(number) => format!("number {number}"),
+                    Value::String(_) => "string".to_owned(),
+                    Value::Bool(_) => "bool".to_owned(),
+                    Value::Array(_) => "array".to_owned(),
+                    _ => "object".to_owned(),
+                };
+                Err(Status::bad_request(format!(
+                    "json: cannot unmarshal {kind} into Go struct field DeleteOptions.{field} of type int64"
+                )))
+            }
+        },
+    }
+}
+
 /// What happens to dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Propagation {
@@ -377,7 +399,7 @@ impl DeleteOptions {
                 })
                 .unwrap_or_default();
             let options = Self {
-                grace_period_seconds: body.get("gracePeriodSeconds").and_then(Value::as_i64),
+                grace_period_seconds: body_integer(body, "gracePeriodSeconds")?,
                 preconditions: Preconditions {
                     uid: text("/preconditions/uid"),
                     resource_version: text("/preconditions/resourceVersion"),

@@ -1,6 +1,7 @@
 //! What a handler knows of the request it serves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method};
@@ -15,7 +16,7 @@ use crate::negotiate::{Representation, negotiate};
 use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
 use crate::respond::Form;
-use crate::server::{State, request_timeout};
+use crate::server::State;
 
 /// A request on its way through the server.
 pub(crate) struct Context {
@@ -47,8 +48,8 @@ impl Context {
         headers: HeaderMap,
         user: UserInfo,
         now: Timestamp,
+        limit: Duration,
     ) -> Self {
-        let limit = request_timeout(info.verb, query.text("timeout"));
         Self {
             state,
             info,
@@ -71,7 +72,15 @@ impl Context {
         let user = UserInfo::known("system:apiserver", &[auth::MASTERS]);
         Self {
             internal: true,
-            ..Self::new(state, info, query, headers, user, now)
+            ..Self::new(
+                state,
+                info,
+                query,
+                headers,
+                user,
+                now,
+                Duration::from_mins(1),
+            )
         }
     }
 

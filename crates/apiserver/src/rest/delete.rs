@@ -22,7 +22,7 @@ use crate::request::{DeleteOptions, ListOptions, Preconditions, Propagation};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::server::Refused;
-use crate::store::Expect;
+use crate::store::{Entry, Expect};
 
 /// Finalizer of a delete that waits for dependents.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -92,6 +92,14 @@ pub(crate) async fn delete_collection(
         let asked = Asked::For("");
         match delete_object(context, resource, &namespace, &name, &options, asked).await {
             Ok(_) => items.push(object),
+            Err(status) if status.code == 404 => {}
+            Err(status) => return Err(status),
+        }
+    }
+    // They are not listed, but a collection that was emptied has nothing left.
+    for entry in &page.damaged {
+        match delete_damaged(context, resource, entry, &options).await {
+            Ok(_) => {}
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
@@ -176,6 +184,9 @@ pub(crate) async fn delete_object(
             .store
             .get(&key)
             .ok_or_else(|| resource.not_found(name))?;
+        if entry.damage().is_some() {
+            return delete_damaged(context, resource, &entry, options).await;
+        }
         let live = resource.read(&entry)?;
         check_preconditions(resource, name, &live, &options.preconditions)?;
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
@@ -241,6 +252,60 @@ pub(crate) async fn delete_object(
     }
 }
 
+/// Deletes an object that cannot be read.
+///
+/// Nothing is known of it but its name: no finalizers to wait for, no grace period, nothing that admission could judge.
+/// kube-apiserver does the same with `ignoreStoreReadErrorWithClusterBreakingPotential` (alpha, off by default); the
+/// option is accepted here and not needed, since the damage is in one file on one machine and not in a key that a
+/// restarted KMS plugin brings back.
+async fn delete_damaged(
+    context: &Context,
+    resource: &Resource,
+    entry: &Entry,
+    options: &DeleteOptions,
+) -> Result<Deletion, Status> {
+    let mut husk = resource.husk(entry);
+    let name = meta::name(&husk).to_owned();
+    let conflict = |why: &str| {
+        let gvk = &resource.info.gvk;
+        Status::conflict(&GroupResource::new(&gvk.group, &gvk.kind), &name, why)
+    };
+    if options.preconditions.uid.is_some() {
+        // The garbage collector asks for a uid, so that it deletes no other object of that name.
+        return Err(conflict(
+            "the UID in the precondition cannot be compared: the stored object is damaged",
+        ));
+    }
+    let revision = entry.mod_revision.to_string();
+    if let Some(version) = &options.preconditions.resource_version
+        && *version != revision
+    {
+        return Err(conflict(&format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({revision}). The object might have been modified"
+        )));
+    }
+    meta::set_resource_version(&mut husk, &revision);
+    if options.dry_run {
+        return Ok(Deletion::Done(husk));
+    }
+    tracing::warn!(
+        key = &*entry.key,
+        user = context.user.name,
+        "deleting a damaged object"
+    );
+    match context
+        .state
+        .remove_object(resource, entry, husk.clone())
+        .await
+    {
+        Ok(()) => Ok(Deletion::Done(husk)),
+        // Nothing writes a damaged object but another delete.
+        Err(Refused::Race(_)) => Err(resource.not_found(&name)),
+        Err(Refused::Failed(status)) => Err(*status),
+    }
+}
+
 /// How a delete goes on with an object.
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -262,7 +327,7 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
     if !meta::is_deleting(live) {
         return Step::Grace {
             seconds,
-            ends: now + SignedDuration::from_secs(seconds),
+            ends: after(now, seconds),
         };
     }
     let running = match meta::deletion_grace_period_seconds(live) {
@@ -273,9 +338,8 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
         Some(shorter) if shorter < running => {
             let end = meta::deletion_timestamp(live)
                 .and_then(|text| parse_time(text).ok())
-                .unwrap_or(now)
-                - SignedDuration::from_secs(running)
-                + SignedDuration::from_secs(shorter);
+                .unwrap_or(now);
+            let end = after(end, shorter.saturating_sub(running));
             if end >= now {
                 Step::Grace {
                     seconds: shorter,
@@ -291,6 +355,13 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
         }
         _ => Step::Wait,
     }
+}
+
+/// A time some seconds later. Clients may ask for more seconds than there are until the last time that can be
+/// written, the end of the year 9999.
+fn after(time: Timestamp, seconds: i64) -> Timestamp {
+    time.saturating_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// Kinds from before cascading deletes: nothing said, their pods stay.
@@ -380,7 +451,7 @@ fn set_deletion(object: &mut Value, when: Timestamp, seconds: i64) {
 fn bump_generation(object: &mut Value) {
     let generation = meta::generation(object);
     if generation > 0 {
-        meta::set_generation(object, generation + 1);
+        meta::set_generation(object, generation.saturating_add(1));
     }
 }
 

@@ -22,7 +22,7 @@ use crate::negotiate::Shape;
 use crate::request::{ListOptions, VersionMatch};
 use crate::resource::Resource;
 use crate::respond::{self, Body};
-use crate::store::Entry;
+use crate::store::{Entry, StoreError};
 
 /// As Go's `base64.RawURLEncoding`, which does not mind odd bits at the end.
 const TOKEN: GeneralPurpose =
@@ -35,6 +35,8 @@ const FUTURE_VERSION_WAIT: Duration = Duration::from_secs(3);
 pub(crate) struct Page {
     /// What is on it.
     pub(crate) entries: Vec<Arc<Entry>>,
+    /// What belongs on it and is damaged. Selectors cannot be applied to it, so it matches none.
+    pub(crate) damaged: Vec<Arc<Entry>>,
     /// The revision it shows.
     pub(crate) revision: u64,
     /// Where the next one starts, empty on the last.
@@ -53,6 +55,12 @@ pub(crate) async fn list(
     let selection = Selection::parse(&options, resource)?;
     let representation = context.representation(resource)?;
     let page = page(context, resource, namespace, &options, &selection).await?;
+    for entry in &page.damaged {
+        context.warn(format!(
+            "the stored object {:?} is damaged and left out; it can be deleted",
+            entry.key
+        ));
+    }
     let form = context.form(representation);
     let mut metadata = serde_json::Map::new();
     metadata.insert("resourceVersion".into(), page.revision.to_string().into());
@@ -185,6 +193,7 @@ pub(crate) async fn page(
     };
     let mut page = Page {
         entries: Vec::new(),
+        damaged: Vec::new(),
         revision: 0,
         continue_token: String::new(),
         remaining: None,
@@ -197,16 +206,29 @@ pub(crate) async fn page(
             limit - page.entries.len()
         };
         let from = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let Ok(keys) = store.list(&prefix, from, wanted, at) else {
-            return Err(expired(options, &prefix, start.as_deref()));
+        let keys = match store.list(&prefix, from, wanted, at) {
+            Ok(keys) => keys,
+            // Only a forged token names a revision that is still to come.
+            Err(StoreError::FutureRevision { requested, current }) => {
+                return Err(too_large(requested, current));
+            }
+            Err(_) => return Err(expired(options, &prefix, start.as_deref())),
         };
         page.revision = keys.revision;
         at = Some(keys.revision);
         let last = keys.entries.last().map(|entry| entry.key.clone());
         if selection.is_everything() {
-            page.entries.extend(keys.entries);
+            let (damaged, sound): (Vec<_>, Vec<_>) = keys
+                .entries
+                .into_iter()
+                .partition(|entry| entry.damage().is_some());
+            page.entries.extend(sound);
+            page.damaged.extend(damaged);
         } else {
             for entry in keys.entries {
+                if entry.damage().is_some() {
+                    continue;
+                }
                 let object = entry
                     .object()
                     .map_err(|error| Status::internal(&error.to_string()))?;
@@ -263,14 +285,15 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse().map_err(|_| {
+    text.parse().map_err(|error: std::num::ParseIntError| {
+        let why = match error.kind() {
+            std::num::IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
         let error = FieldError::invalid(
             &Path::new("resourceVersion"),
             text,
-            format!(
-                "strconv.ParseUint: parsing {}: invalid syntax",
-                json::go_quote(text)
-            ),
+            format!("strconv.ParseUint: parsing {}: {why}", json::go_quote(text)),
         );
         Status::bad_request(format!("invalid resource version: {error}"))
     })
@@ -290,15 +313,17 @@ pub(crate) async fn wait_for_version(context: &Context, text: &str) -> Result<()
     {
         return Ok(());
     }
-    let message = format!(
-        "Too large resource version: {version}, current: {}",
-        store.revision()
-    );
-    Err(Status::timeout(&message, 1).with_cause(
+    Err(too_large(version, store.revision()))
+}
+
+/// The error for a version that does not come.
+fn too_large(version: u64, current: u64) -> Status {
+    let message = format!("Too large resource version: {version}, current: {current}");
+    Status::timeout(&message, 1).with_cause(
         "ResourceVersionTooLarge",
         "Too large resource version",
         "",
-    ))
+    )
 }
 
 /// Where a list goes on (`apiserver/pkg/storage/continue.go`).

@@ -135,6 +135,9 @@ pub(crate) fn stored_response(
     entry: &crate::store::Entry,
 ) -> Result<Response<Body>, Status> {
     let representation = context.representation(resource)?;
+    if let Some(status) = resource.damage(entry) {
+        return Err(status);
+    }
     if representation.shape == Shape::Object && resource.is_verbatim(entry) {
         let bytes: Bytes = entry.value.clone();
         return Ok(respond::json_bytes(

@@ -311,7 +311,7 @@ fn checked<'a>(
     let counts = job.part != Part::Other("binding");
     let strategy = &resource.strategy;
     if resource.info.has_generation && counts && strategy.new_generation(&new, live, job.part) {
-        let next = meta::generation(live) + 1;
+        let next = meta::generation(live).saturating_add(1);
         meta::set_generation(&mut new, next);
     }
     type_errors(resource, &new)?;

@@ -32,6 +32,8 @@ const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Shortest default length of a watch; the longest is twice that.
 const DEFAULT_SECONDS: u64 = 1800;
+/// How long a watch lasts that is to last for ever: thirty years, as tokio has it for its own timers.
+const LONGEST: Duration = Duration::from_hours(24 * 365 * 30);
 /// Marks the bookmark behind the initial state.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -118,7 +120,10 @@ pub(crate) async fn watch(
         return Ok(expired_stream(start, store.compacted_revision()));
     };
     let now = Instant::now();
-    let ends = now + Duration::from_secs(seconds);
+    // The clock cannot count up to everything that a client may ask for.
+    let ends = now
+        .checked_add(Duration::from_secs(seconds))
+        .unwrap_or(now + LONGEST);
     let mut watcher = Watcher {
         resource: Arc::clone(resource),
         store,
@@ -232,6 +237,9 @@ impl Watcher {
 
     /// What a change looks like through the selectors; `None` when it cannot be seen.
     fn event_frame(&mut self, event: &Event) -> Option<Bytes> {
+        if event.entry.damage().is_some() {
+            return None;
+        }
         if self.selection.is_everything() {
             let kind = match event.kind {
                 EventKind::Put { created: true } => "ADDED",
@@ -250,9 +258,15 @@ impl Watcher {
             .previous
             .as_ref()
             .and_then(|entry| self.resource.read(entry).ok());
-        let matched = previous
+        // Whether a damaged object has matched cannot be known; a client that never had it ignores its end.
+        let was_damaged = event
+            .previous
             .as_ref()
-            .is_some_and(|old| self.selection.matches(&self.resource, old));
+            .is_some_and(|entry| event.is_delete() && entry.damage().is_some());
+        let matched = was_damaged
+            || previous
+                .as_ref()
+                .is_some_and(|old| self.selection.matches(&self.resource, old));
         match (event.kind, matched, matches) {
             (EventKind::Put { .. }, false, true) => Some(self.frame("ADDED", object)),
             (EventKind::Put { .. }, true, true) => Some(self.frame("MODIFIED", object)),

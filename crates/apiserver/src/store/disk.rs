@@ -1,8 +1,8 @@
 //! The durable log: one redb file.
 //!
 //! ```text
-//!  table "log"   revision -> kind, create revision, key, value     one record per write
-//!  table "meta"  "format" -> 1, "compacted" -> revision
+//!  table "log"   revision -> kind, create revision, key, value     one record per write, see `record`
+//!  table "meta"  "format" -> 2, "compacted" -> revision
 //! ```
 //!
 //! The current state is not stored apart: as in etcd, it is the newest record of every key, and
@@ -10,28 +10,29 @@
 //! appended record. The record of the newest revision is never removed, even when it is a
 //! deletion, because it is also the memory of which revisions have been used.
 
+mod salvage;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition, TableError,
     WriteTransaction,
 };
 
 use super::options::Opener;
-use super::{Entry, Event, StoreError};
+use super::record::{self, Record};
+use super::{Event, StoreError};
+use crate::private;
 
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const FORMAT_KEY: &str = "format";
 const COMPACTED_KEY: &str = "compacted";
-const FORMAT: u64 = 1;
-
-const KIND_PUT: u8 = 0;
-const KIND_DELETE: u8 = 1;
-/// Kind, create revision and length of the key.
-const HEADER: usize = 1 + 8 + 4;
+/// Records have checksums. The format before, without them, is read and becomes this one; servers from before
+/// refuse it by its number rather than by its first record.
+const FORMAT: u64 = 2;
+const UNCHECKED_FORMAT: u64 = 1;
 
 /// How a store file is found and opened, again and again after failures.
 pub(super) struct Disk {
@@ -50,10 +51,12 @@ pub(super) struct Batch<'a> {
     pub(super) compacted: Option<u64>,
 }
 
-/// A record read back: the version and whether it is a deletion.
-pub(super) struct Record {
-    pub(super) entry: Entry,
-    pub(super) delete: bool,
+/// What is read back of one revision.
+pub(super) enum Found {
+    /// A record, marked if it is damaged.
+    Record(Record),
+    /// A record so damaged that its key is unknown.
+    Lost(u64),
 }
 
 impl Disk {
@@ -67,9 +70,11 @@ impl Disk {
 
     /// Opens the file, making it first if it does not exist.
     pub(super) fn open(&self) -> Result<Database, StoreError> {
-        if !self.path.exists() {
+        // Not `exists`, which follows links: a planted one must not decide where the objects go.
+        if self.path.symlink_metadata().is_err() {
             self.make()?;
         }
+        private::narrow(&self.path).map_err(|error| self.cannot_open(redb::Error::Io(error)))?;
         let db = self.reopen()?;
         self.prepare(&db)?;
         Ok(db)
@@ -78,33 +83,39 @@ impl Disk {
     /// Makes the file under another name first: it has its own name only when it is whole, so that
     /// who is killed meanwhile leaves nothing that cannot be opened.
     fn make(&self) -> Result<(), StoreError> {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        let unfinished = Self {
-            path: PathBuf::from(name),
+        self.replace(|db| self.prepare(db), false)
+    }
+
+    /// Fills a new file and gives it the name of this one, in its place or only if there is none.
+    fn replace(
+        &self,
+        fill: impl FnOnce(&Database) -> Result<(), StoreError>,
+        in_place: bool,
+    ) -> Result<(), StoreError> {
+        let io = |error| self.cannot_open(redb::Error::Io(error));
+        let unfinished = private::beside(&self.path).map_err(io)?;
+        let db = Self {
+            path: unfinished.path().to_owned(),
             opener: Arc::clone(&self.opener),
             cache_bytes: self.cache_bytes,
-        };
-        // Of an earlier process with this id; usually there is none.
-        let _ = std::fs::remove_file(&unfinished.path);
-        let db = unfinished.reopen()?;
-        unfinished.prepare(&db)?;
+        }
+        .reopen()?;
+        fill(&db)?;
         drop(db);
-        let named = std::fs::hard_link(&unfinished.path, &self.path);
-        let _ = std::fs::remove_file(&unfinished.path);
+        let named = if in_place {
+            unfinished.persist(&self.path)
+        } else {
+            unfinished.persist_noclobber(&self.path)
+        };
         match named {
-            // Somebody else was faster; opening says whether they still have it.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            other => other.map_err(|error| self.io(redb::Error::Io(error)))?,
+            // Another process was faster; opening says whether it still has the file.
+            Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            other => drop(other.map_err(|error| io(error.error))?),
         }
         // The name of a new file is durable only when its folder is.
-        let folder = self
-            .path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        std::fs::File::open(folder.unwrap_or_else(|| Path::new(".")))
+        std::fs::File::open(private::folder_of(&self.path))
             .and_then(|folder| folder.sync_all())
-            .map_err(|error| self.io(redb::Error::Io(error)))
+            .map_err(io)
     }
 
     /// Opens the file again after a failure, repairing it where needed.
@@ -115,10 +126,7 @@ impl Disk {
             DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
                 path: self.path.clone(),
             },
-            other => StoreError::Open {
-                path: self.path.clone(),
-                source: Arc::new(other.into()),
-            },
+            other => self.cannot_open(other.into()),
         })
     }
 
@@ -127,11 +135,11 @@ impl Disk {
         let found = format_of(db).map_err(|error| self.unusable(error))?;
         match found {
             Some(FORMAT) => Ok(()),
-            Some(other) => Err(StoreError::Format {
+            Some(other) if other != UNCHECKED_FORMAT => Err(StoreError::Format {
                 path: self.path.clone(),
                 reason: format!("it has format {other}, this version reads format {FORMAT}"),
             }),
-            None => {
+            _ => {
                 let write = |db: &Database| -> Result<(), redb::Error> {
                     let transaction = db.begin_write()?;
                     transaction.open_table(LOG)?;
@@ -157,26 +165,21 @@ impl Disk {
         &self,
         db: &Database,
         from: u64,
-        mut each: impl FnMut(Record),
+        mut each: impl FnMut(Found),
     ) -> Result<(), StoreError> {
-        let mut read = || -> Result<Option<u64>, redb::Error> {
+        let mut read = || -> Result<(), redb::Error> {
             let table = db.begin_read()?.open_table(LOG)?;
             for item in table.range(from..)? {
                 let (revision, bytes) = item?;
-                match decode(revision.value(), bytes.value()) {
-                    Some(record) => each(record),
-                    None => return Ok(Some(revision.value())),
-                }
+                let revision = revision.value();
+                each(match record::decode(revision, bytes.value()) {
+                    Some(record) => Found::Record(record),
+                    None => Found::Lost(revision),
+                });
             }
-            Ok(None)
+            Ok(())
         };
-        match read().map_err(|error| self.unusable(error))? {
-            None => Ok(()),
-            Some(revision) => Err(StoreError::Format {
-                path: self.path.clone(),
-                reason: format!("the record of revision {revision} is damaged"),
-            }),
-        }
+        read().map_err(|error| self.unusable(error))
     }
 
     /// Writes a batch; it is on the disk when this returns.
@@ -193,6 +196,13 @@ impl Disk {
         &self.path
     }
 
+    fn cannot_open(&self, error: redb::Error) -> StoreError {
+        StoreError::Open {
+            path: self.path.clone(),
+            source: Arc::new(error),
+        }
+    }
+
     fn io(&self, error: redb::Error) -> StoreError {
         StoreError::Io {
             path: self.path.clone(),
@@ -204,6 +214,10 @@ impl Disk {
     fn unusable(&self, error: redb::Error) -> StoreError {
         match error {
             redb::Error::Io(_) | redb::Error::PreviousIo => self.io(error),
+            redb::Error::Corrupted(reason) => StoreError::Corrupt {
+                path: self.path.clone(),
+                reason,
+            },
             other => StoreError::Format {
                 path: self.path.clone(),
                 reason: other.to_string(),
@@ -224,23 +238,10 @@ fn format_of(db: &Database) -> Result<Option<u64>, redb::Error> {
 fn fill(transaction: &WriteTransaction, batch: &Batch<'_>) -> Result<(), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
     for event in batch.events {
-        let entry = &event.entry;
-        let (key, value) = (entry.key.as_bytes(), &entry.value);
-        let key_length = u32::try_from(key.len())
-            .map_err(|_| StorageError::ValueTooLarge(key.len()))?
-            .to_le_bytes();
-        // Written straight into the page, which spares a copy of every value.
-        let mut space = log.insert_reserve(event.revision, HEADER + key.len() + value.len())?;
-        let space = space.as_mut();
-        space[0] = if event.is_delete() {
-            KIND_DELETE
-        } else {
-            KIND_PUT
-        };
-        space[1..9].copy_from_slice(&entry.create_revision.to_le_bytes());
-        space[9..HEADER].copy_from_slice(&key_length);
-        space[HEADER..HEADER + key.len()].copy_from_slice(key);
-        space[HEADER + key.len()..].copy_from_slice(value);
+        let length = record::length(event)
+            .ok_or_else(|| StorageError::ValueTooLarge(event.entry.key.len()))?;
+        let mut space = log.insert_reserve(event.revision, length)?;
+        record::encode(event, space.as_mut());
     }
     for revision in batch.garbage {
         log.remove(revision)?;
@@ -251,23 +252,4 @@ fn fill(transaction: &WriteTransaction, batch: &Batch<'_>) -> Result<(), redb::E
             .insert(COMPACTED_KEY, compacted)?;
     }
     Ok(())
-}
-
-fn decode(revision: u64, bytes: &[u8]) -> Option<Record> {
-    let (kind, rest) = bytes.split_first()?;
-    let (create, rest) = rest.split_first_chunk::<8>()?;
-    let (key_length, rest) = rest.split_first_chunk::<4>()?;
-    let key_length = usize::try_from(u32::from_le_bytes(*key_length)).ok()?;
-    let (key, value) = rest.split_at_checked(key_length)?;
-    let key = Arc::from(std::str::from_utf8(key).ok()?);
-    let delete = match *kind {
-        KIND_PUT => false,
-        KIND_DELETE => true,
-        _ => return None,
-    };
-    let create = u64::from_le_bytes(*create);
-    Some(Record {
-        entry: Entry::new(key, Bytes::copy_from_slice(value), create, revision, None),
-        delete,
-    })
 }

@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 use redb::Database;
 
-use super::disk::{Batch, Disk};
+use super::disk::{Batch, Disk, Found};
 use super::state::{FIRST_REVISION, State};
-use super::{Event, StoreError};
+use super::{Event, StoreError, quiet};
 
 /// Useless records removed along with a batch of writes: more than a batch makes, so that they
 /// never pile up, but few enough to be hidden by the sync.
 const GARBAGE_WITH_WRITES: usize = 64;
 /// Useless records removed at once when there is nothing else to do.
 const GARBAGE_WHEN_IDLE: usize = 512;
+
+/// Damaged objects that are logged one by one when the file is opened.
+const REPORTED: usize = 20;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
@@ -40,25 +43,18 @@ enum Health {
 }
 
 impl Durable {
-    /// Opens the file and reads what is in it.
+    /// Opens the file and reads what is in it. A file that the database cannot read as a whole is replaced by one
+    /// with what can be read of it, and kept beside it.
     pub(super) fn open(disk: Disk) -> Result<(Self, State), StoreError> {
-        let db = disk.open()?;
-        let mut state = State::new();
-        let mut garbage = VecDeque::new();
-        let compacted = disk.compacted(&db)?;
-        state.compacted = compacted;
-        disk.records(&db, 0, |record| {
-            let revision = record.entry.mod_revision;
-            if revision <= compacted {
-                garbage.extend(state.load(record.entry, record.delete));
-                if record.delete {
-                    garbage.push_back(revision);
-                }
-            } else {
-                let previous = state.get(&record.entry.key).cloned();
-                state.apply(&Arc::new(Event::new(record.entry, record.delete, previous)));
+        let (db, state, garbage) = match guarded(&disk, || read(&disk)) {
+            Err(error) if error.is_corruption() => {
+                disk.salvage(error)?;
+                guarded(&disk, || read(&disk))?
             }
-        })?;
+            other => other?,
+        };
+        report(&disk, &state);
+        let compacted = state.compacted;
         Ok((
             Self {
                 disk,
@@ -112,7 +108,14 @@ impl Durable {
         let mut known = revision == FIRST_REVISION;
         let mut newest = HashMap::new();
         let mut events = Vec::new();
-        self.disk.records(&db, revision, |record| {
+        self.disk.records(&db, revision, |found| {
+            let record = match found {
+                Found::Record(record) => record,
+                Found::Lost(lost) => {
+                    known |= lost == revision;
+                    return;
+                }
+            };
             let key = Arc::clone(&record.entry.key);
             if record.entry.mod_revision == revision {
                 known = true;
@@ -231,5 +234,64 @@ impl Durable {
             retry_at: Instant::now() + backoff,
             backoff,
         };
+    }
+}
+
+/// What a file holds.
+fn read(disk: &Disk) -> Result<(Database, State, VecDeque<u64>), StoreError> {
+    let db = disk.open()?;
+    let mut state = State::new();
+    let mut garbage = VecDeque::new();
+    let compacted = disk.compacted(&db)?;
+    state.compacted = compacted;
+    disk.records(&db, 0, |found| {
+        let record = match found {
+            Found::Record(record) => record,
+            Found::Lost(revision) => return state.skip(revision),
+        };
+        let revision = record.entry.mod_revision;
+        if revision <= compacted {
+            garbage.extend(state.load(record.entry, record.delete));
+            if record.delete {
+                garbage.push_back(revision);
+            }
+        } else {
+            let previous = state.get(&record.entry.key).cloned();
+            state.apply(&Arc::new(Event::new(record.entry, record.delete, previous)));
+        }
+    })?;
+    Ok((db, state, garbage))
+}
+
+/// Runs what reads a file that may be damaged: the database panics on some pages that it did not write.
+fn guarded<T>(disk: &Disk, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    quiet::catch(read).unwrap_or_else(|| {
+        Err(StoreError::Corrupt {
+            path: disk.path().to_owned(),
+            reason: "it has pages that the database did not write".to_owned(),
+        })
+    })
+}
+
+/// Logs what is damaged. Each key is named, up to a number that fits on a screen.
+fn report(disk: &Disk, state: &State) {
+    let path = disk.path().display();
+    let damaged = state.damaged();
+    for entry in damaged.iter().take(REPORTED) {
+        tracing::error!(
+            %path,
+            key = &*entry.key,
+            revision = entry.mod_revision,
+            reason = entry.damage().unwrap_or_default(),
+            "a stored object is damaged: it is left out of lists, and can be deleted"
+        );
+    }
+    if damaged.len() > REPORTED || state.lost > 0 {
+        tracing::error!(
+            %path,
+            damaged = damaged.len(),
+            lost = state.lost,
+            "the store file has damaged records; those that are lost have no key any more and are ignored"
+        );
     }
 }

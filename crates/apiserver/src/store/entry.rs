@@ -1,14 +1,14 @@
 //! What the store holds (entries) and what happened to it (events).
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::StoreError;
+use super::{StoreError, record};
 
 /// One version of one object. Shared as `Arc<Entry>` by readers, lists, history and watchers, so
 /// that the bytes are serialised once and never copied.
@@ -24,6 +24,8 @@ pub struct Entry {
     /// The form that its writer gave it ([`Write::form`](super::Write::form)); none if it was read from
     /// the disk.
     pub form: Option<u64>,
+    /// Why it cannot be served, found out once.
+    damage: OnceLock<Option<Box<str>>>,
     decoded: Mutex<Weak<Value>>,
 }
 
@@ -41,8 +43,40 @@ impl Entry {
             create_revision,
             mod_revision,
             form,
+            damage: OnceLock::new(),
             decoded: Mutex::new(Weak::new()),
         }
+    }
+
+    /// The same, known to be sound: made by the server's own encoder a moment ago.
+    pub(super) fn sound(self) -> Self {
+        // The first finding stays.
+        let _ = self.damage.set(None);
+        self
+    }
+
+    /// The same, known to be damaged.
+    pub(super) fn damaged(self, reason: &str) -> Self {
+        let _ = self.damage.set(Some(reason.into()));
+        self
+    }
+
+    /// Why the content cannot be served, if it cannot: it is not the JSON of the object that the key names, or the
+    /// record does not match its checksum. Bytes that were not encoded by this process are looked through the first
+    /// time, which costs a tenth of parsing them.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage
+            .get_or_init(|| {
+                record::check(&self.key, &self.value)
+                    .err()
+                    .map(String::into_boxed_str)
+            })
+            .as_deref()
+    }
+
+    /// As [`Self::damage`], as far as it is known already.
+    pub(super) fn known_damage(&self) -> Option<&str> {
+        self.damage.get()?.as_deref()
     }
 
     /// The object, parsed when nobody else has it in hand: two hundred watchers with selectors
@@ -52,6 +86,12 @@ impl Entry {
         let mut decoded = self.decoded.lock();
         if let Some(object) = decoded.upgrade() {
             return Ok(object);
+        }
+        if let Some(reason) = self.known_damage() {
+            return Err(StoreError::Damaged {
+                key: Arc::clone(&self.key),
+                reason: reason.to_owned(),
+            });
         }
         let parsed = parse(&self.value).map_err(|source| StoreError::Decode {
             key: Arc::clone(&self.key),

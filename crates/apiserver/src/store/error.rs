@@ -59,6 +59,14 @@ pub enum StoreError {
         #[source]
         source: Arc<serde_json::Error>,
     },
+    /// The record of an entry is damaged.
+    #[error("the record {key:?} is damaged: {reason}")]
+    Damaged {
+        /// The key.
+        key: Arc<str>,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The file is in use by another process (or by another store of this one).
     #[error("the store file {} is already in use by another server", path.display())]
     InUse {
@@ -80,6 +88,14 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// The structure of the file is damaged, not only a record in it.
+    #[error("the store file {} is damaged: {reason}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What the database says of it.
         reason: String,
     },
     /// Writing failed: the disk is full or broken. Reads go on; the next writes try again.
@@ -109,4 +125,15 @@ pub enum StoreError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// Whether the content of the file is at fault, and not the disk, the permissions or another process.
+    pub fn is_corruption(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } => true,
+            Self::Open { source, .. } => matches!(**source, redb::Error::Corrupted(_)),
+            _ => false,
+        }
+    }
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, DatabaseError};
 
+use crate::private;
+
 /// Where the store reads the time that history ages by.
 pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
@@ -44,7 +46,7 @@ impl Default for Options {
             queue: 1024,
             cache_bytes: 8 << 20,
             clock: Arc::new(Instant::now),
-            opener: Arc::new(|path, builder| builder.create(path)),
+            opener: Arc::new(|path, builder| builder.create_file(private::open(path)?)),
         }
     }
 }

@@ -104,6 +104,8 @@ pub(super) struct State {
     pub(super) revision: u64,
     pub(super) compacted: u64,
     pub(super) closed: bool,
+    /// Records whose keys are unknown. They stay in the file.
+    pub(super) lost: usize,
     keys: BTreeMap<Arc<str>, Slot>,
     log: VecDeque<Arc<Event>>,
     history_bytes: usize,
@@ -116,6 +118,7 @@ impl State {
             revision: FIRST_REVISION,
             compacted: 0,
             closed: false,
+            lost: 0,
             keys: BTreeMap::new(),
             log: VecDeque::new(),
             history_bytes: 0,
@@ -197,6 +200,22 @@ impl State {
                 .insert(key, Slot::new((entry.mod_revision, Some(Arc::new(entry)))))
         };
         superseded.and_then(|slot| slot.current().map(|entry| entry.mod_revision))
+    }
+
+    /// Passes over a record whose key is unknown; its revision has been used all the same.
+    pub(super) fn skip(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+        self.lost += 1;
+    }
+
+    /// The current versions that are known to be damaged.
+    pub(super) fn damaged(&self) -> Vec<Arc<Entry>> {
+        self.keys
+            .values()
+            .filter_map(Slot::current)
+            .filter(|entry| entry.known_damage().is_some())
+            .cloned()
+            .collect()
     }
 
     /// Makes an event visible to readers. Watchers are woken by [`Self::wake`] afterwards.

@@ -63,6 +63,9 @@ pub struct Write {
     /// A mark of the form that the content has, for readers who know it. It lasts as long as the
     /// process.
     pub form: Option<u64>,
+    /// Whether the content is what the server's encoder makes: the JSON of the object that the key names. Other
+    /// content is looked through before it is sent anywhere.
+    pub encoded: bool,
 }
 
 impl Write {
@@ -77,6 +80,7 @@ impl Write {
             expect,
             op: Op::Put(Box::new(content)),
             form: None,
+            encoded: false,
         }
     }
 
@@ -91,6 +95,7 @@ impl Write {
             expect,
             op: Op::Delete(Box::new(content)),
             form: None,
+            encoded: false,
         }
     }
 

@@ -210,6 +210,7 @@ impl Writer {
                 None => (write.key, revision),
             };
             let entry = Entry::new(key, value, created, revision, write.form);
+            let entry = if write.encoded { entry.sound() } else { entry };
             events.push(Arc::new(Event::new(entry, delete, current)));
         }
 

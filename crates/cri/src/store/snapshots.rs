@@ -155,11 +155,11 @@ impl Snapshots {
 }
 
 fn write(folder: &Path, about: &About) -> io::Result<()> {
-    let part = folder.join("about.json.part");
-    let mut file = File::create(&part)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&serde_json::to_vec(about)?)?;
-    file.sync_all()?;
-    fs::rename(&part, folder.join("about.json"))
+    file.as_file().sync_all()?;
+    file.persist(folder.join("about.json"))?;
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]

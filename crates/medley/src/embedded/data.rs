@@ -42,6 +42,9 @@ pub(super) fn open(folder: &Path) -> anyhow::Result<(Store, Authority)> {
             StoreError::Format { .. } => {
                 "; choose another folder with --data DIR, or move the file away to start anew"
             }
+            error if error.is_corruption() => {
+                "; restore the file from a copy, or move it away to start anew"
+            }
             _ => "",
         };
         let error = anyhow::Error::new(error);

@@ -1,8 +1,8 @@
 //! Where the bundle is written, and how it becomes an archive.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -21,7 +21,7 @@ pub(super) struct Folder {
 impl Folder {
     /// At a path, which is made if it is not there.
     pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(path).with_context(|| {
+        make_folder(path).with_context(|| {
             format!(
                 "making the folder {}; --dest-dir DIR names another",
                 path.display()
@@ -56,35 +56,32 @@ impl Folder {
         ensure!(inside, "{name:?} is no place in a bundle");
         let path = self.path.join(below);
         let what = || format!("writing {}", path.display());
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).with_context(what)?;
-        }
-        fs::write(&path, text).with_context(what)
+        let parent = path.parent().unwrap_or(&self.path);
+        make_folder(parent).with_context(what)?;
+        // The folder may be one where others write: a link of that name is replaced, not followed.
+        let mut file = tempfile::NamedTempFile::new_in(parent).with_context(what)?;
+        file.write_all(text.as_bytes()).with_context(what)?;
+        file.persist(&path).with_context(what)?;
+        Ok(())
     }
 
     /// Puts all of it into an archive, which appears only when it is whole.
     pub(super) fn pack(&self, archive: &Path) -> anyhow::Result<()> {
         let what = || format!("writing the archive {}", archive.display());
-        let mut partial = archive.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let packed = self.pack_into(archive, &partial).with_context(what);
-        if packed.is_err() {
-            // It says nothing that could be used; the error counts.
-            let _ = fs::remove_file(&partial);
-        }
-        packed?;
-        fs::rename(&partial, archive).with_context(what)
+        let beside = archive.parent().filter(|it| *it != Path::new(""));
+        // A bundle tells a lot about a cluster: for the eyes of its owner alone, and under a name that nobody could
+        // have put a link at. What is unfinished goes with an error.
+        let partial = tempfile::Builder::new()
+            .prefix(".medley-gather-")
+            .tempfile_in(beside.unwrap_or(Path::new(".")))
+            .with_context(what)?;
+        self.pack_into(archive, partial.as_file())
+            .with_context(what)?;
+        partial.persist(archive).with_context(what)?;
+        Ok(())
     }
 
-    fn pack_into(&self, archive: &Path, partial: &Path) -> anyhow::Result<()> {
-        // A bundle tells a lot about a cluster: for the eyes of its owner alone.
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(partial)?;
+    fn pack_into(&self, archive: &Path, file: &File) -> anyhow::Result<()> {
         let name = archive.file_name().unwrap_or_default().to_string_lossy();
         let name = name.trim_end_matches(".gz").trim_end_matches(".tgz");
         let mut tar = tar::Builder::new(GzEncoder::new(file, Compression::default()));
@@ -94,9 +91,37 @@ impl Folder {
     }
 }
 
+/// Makes a folder for its owner alone, with those above it; one that is there stays as it is.
+fn make_folder(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use super::*;
+
+    #[test]
+    fn bundle_is_readable_by_its_owner_alone_and_follows_no_link() {
+        let outside = TempDir::new().unwrap();
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        let folder = Folder::at(&outside.path().join("bundle")).unwrap();
+        symlink(&victim, folder.path().join("nodes.yaml")).unwrap();
+        folder.write("nodes.yaml", "secret").unwrap();
+        folder.write("pods/a.yaml", "secret").unwrap();
+        let archive = outside.path().join("bundle.tar.gz");
+        symlink(&victim, &archive).unwrap();
+        folder.pack(&archive).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(folder.path()), 0o700);
+        assert_eq!(mode(&folder.path().join("pods")), 0o700);
+        assert_eq!(mode(&folder.path().join("nodes.yaml")), 0o600);
+        assert_eq!(mode(&archive), 0o600);
+    }
 
     #[test]
     fn nothing_is_written_elsewhere() {

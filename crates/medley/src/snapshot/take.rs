@@ -1,9 +1,8 @@
 //! Reading a cluster into a file.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -45,35 +44,32 @@ impl fmt::Display for Taken {
 /// Reads all there is into a file, which appears only when it is whole.
 pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> {
     let what = || format!("writing the snapshot {}", path.display());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let footer = write(client, path, &partial).await.inspect_err(|_| {
-        // It says nothing that could be used; the error counts.
-        let _ = fs::remove_file(&partial);
-    })?;
-    fs::rename(&partial, path).with_context(what)?;
+    // Snapshots tell a lot about a cluster: for the eyes of their owner alone, and under a name that nobody could have
+    // put a link at. What is unfinished goes with an error.
+    let partial = tempfile::Builder::new()
+        .prefix(".medley-snapshot-")
+        .tempfile_in(
+            path.parent()
+                .filter(|it| *it != Path::new(""))
+                .unwrap_or(Path::new(".")),
+        )
+        .with_context(what)?;
+    let file = partial.as_file().try_clone().with_context(what)?;
+    let footer = write(client, path, file).await?;
+    partial.persist(path).with_context(what)?;
     Ok(Taken {
         path: path.to_owned(),
         footer,
     })
 }
 
-async fn write(client: &Client, path: &Path, partial: &Path) -> anyhow::Result<Footer> {
+async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Footer> {
     let what = || format!("writing the snapshot {}", path.display());
     let kubernetes = client
         .apiserver_version()
         .await
         .context("asking the cluster for its version")?
         .git_version;
-    // Snapshots tell a lot about a cluster: for the eyes of their owner alone.
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(partial)
-        .with_context(what)?;
     let file = BufWriter::new(file);
     let mut out: Box<dyn Write> = if is_compressed(path) {
         Box::new(GzEncoder::new(file, Compression::default()))

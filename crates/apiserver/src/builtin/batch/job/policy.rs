@@ -297,7 +297,11 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
             Some(last) if last >= from => return order(last, from),
             _ => last = Some(to),
         }
-        total += to - from + 1;
+        // Indexes are of any size here; whether they fit is for the caller to say.
+        total = to
+            .saturating_sub(from)
+            .saturating_add(1)
+            .saturating_add(total);
     }
     Ok(total)
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -170,7 +171,11 @@ impl Shared {
             let message = format!("making {}: {error}", folder.display());
             Failure::new(Reason::of_message(&message), message)
         };
-        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(failed)?;
         let reached = self.registries.reach(&task.origin.question).await?;
         let asked = task.origin.architecture.clone();
         let architecture = if let Some(architecture) = &asked {

@@ -1,0 +1,106 @@
+//! What can still be read of a file that the database refuses.
+//!
+//! After a crash the database compares all its checksums and gives up at the first difference: a power cut and one
+//! bad sector would cost the whole cluster. So its pages are read here without it, around those that are damaged;
+//! records have checksums of their own. What was found goes to a new file, and the damaged one is kept beside it.
+//!
+//! The file remembers its last two commits, and both are read, since a crash may have torn the newest. That brings
+//! nothing back that was deleted: the record of a deletion is removed after those of the versions before it.
+
+mod pages;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use redb::Database;
+
+use self::pages::Pages;
+use super::{COMPACTED_KEY, Disk, FORMAT, FORMAT_KEY, LOG, META};
+use crate::private;
+use crate::store::StoreError;
+
+/// Everything found.
+#[derive(Debug, Default)]
+struct Found {
+    records: BTreeMap<u64, Vec<u8>>,
+    compacted: u64,
+    /// Pages that could not be read, in the commit with fewer of them.
+    unreadable: usize,
+}
+
+impl Disk {
+    /// Replaces the file by one with all that can be read of it. Fails with `cause` if that is nothing.
+    pub(in crate::store) fn salvage(&self, cause: StoreError) -> Result<(), StoreError> {
+        let io = |error| self.io(redb::Error::Io(error));
+        let Some(found) = self.find().map_err(io)? else {
+            return Err(cause);
+        };
+        let kept = self.keep().map_err(io)?;
+        self.replace(|db| self.fill_with(db, &found), true)?;
+        tracing::error!(
+            path = %self.path.display(),
+            error = &cause as &dyn std::error::Error,
+            kept = %kept.display(),
+            records = found.records.len(),
+            unreadable_pages = found.unreadable,
+            "the store file was damaged and has been replaced by what can be read of it; the damaged file is kept"
+        );
+        Ok(())
+    }
+
+    fn find(&self) -> std::io::Result<Option<Found>> {
+        let mut found = Found {
+            unreadable: usize::MAX,
+            ..Found::default()
+        };
+        let file = private::open(&self.path)?;
+        for commit in Pages::commits(&file)? {
+            let mut pages = Pages::new(&file, *commit)?;
+            pages.numbers(META, |name, value| {
+                if name == COMPACTED_KEY {
+                    found.compacted = found.compacted.max(value);
+                }
+            });
+            pages.records(LOG, |revision, bytes| {
+                found
+                    .records
+                    .entry(revision)
+                    .or_insert_with(|| bytes.to_vec());
+            });
+            found.unreadable = found.unreadable.min(pages.unreadable());
+        }
+        Ok(Some(found).filter(|found| !found.records.is_empty()))
+    }
+
+    /// Gives the damaged file a second name; the first one is there until it is replaced, so that a crash in between
+    /// leaves everything to be done again.
+    fn keep(&self) -> std::io::Result<PathBuf> {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".damaged-");
+        tempfile::Builder::new()
+            .prefix(&name)
+            .make_in(private::folder_of(&self.path), |path| {
+                std::fs::hard_link(&self.path, path)
+            })?
+            .into_temp_path()
+            .keep()
+            .map_err(|error| error.error)
+    }
+
+    fn fill_with(&self, db: &Database, found: &Found) -> Result<(), StoreError> {
+        let write = || -> Result<(), redb::Error> {
+            let transaction = db.begin_write()?;
+            let mut log = transaction.open_table(LOG)?;
+            for (revision, record) in &found.records {
+                log.insert(revision, record.as_slice())?;
+            }
+            drop(log);
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(FORMAT_KEY, FORMAT)?;
+            meta.insert(COMPACTED_KEY, found.compacted)?;
+            drop(meta);
+            Ok(transaction.commit()?)
+        };
+        write().map_err(|error| self.io(error))
+    }
+}
