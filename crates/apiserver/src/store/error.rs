@@ -132,7 +132,15 @@ impl StoreError {
     pub fn is_corruption(&self) -> bool {
         match self {
             Self::Corrupt { .. } => true,
-            Self::Open { source, .. } => matches!(**source, redb::Error::Corrupted(_)),
+            Self::Open { source, .. } => match &**source {
+                redb::Error::Corrupted(_) => true,
+                // What the database says of a file that does not begin as its own do.
+                redb::Error::Io(error) => matches!(
+                    error.kind(),
+                    std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
+                ),
+                _ => false,
+            },
             _ => false,
         }
     }
