@@ -173,7 +173,7 @@ async fn a_bundle_has_what_helps_and_no_secret() -> anyhow::Result<()> {
         .gather(&["--dest-dir", &folder.display().to_string()])
         .await?;
     is_clean("what it says", &format!("{}{}", said.out, said.err));
-    has(&said.ok()?, &["bundle: ", "values taken out"]);
+    has(&said.ok()?, &["bundle: ", "values redacted"]);
     let files = files(&folder)?;
     for (name, text) in &files {
         is_clean(name, text);

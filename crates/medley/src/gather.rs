@@ -1,4 +1,4 @@
-//! `medley gather`: what somebody needs to help, in a file, without secrets.
+//! `medley gather`: a support bundle, without secrets ([`crate::redact`]).
 //!
 //! The folders are those of `oc adm must-gather`, so that the tools that read its bundles read ours. Under
 //! the name `gather` the binary keeps that contract by itself: no arguments, all of it in `/must-gather`, as
@@ -7,7 +7,6 @@
 mod collect;
 mod folder;
 mod logs;
-mod redact;
 mod wanted;
 
 use std::ffi::OsString;
@@ -27,12 +26,13 @@ use crate::{args, exit, runtime};
 /// Where `oc adm must-gather` looks.
 const MUST_GATHER: &str = "/must-gather";
 
-/// Collect what somebody needs to help: objects, events, logs and conditions, without secrets.
+/// Collect a support bundle: objects, events, logs and conditions, without secrets.
 ///
 /// Collected are our objects, the objects of others that each job looks at, their events, the logs of the
-/// operator, versions, and what `medley status` says. Secrets are not read. Values of environment variables,
-/// passwords, tokens, keys and the user data of virtual machines are taken out of everything else before it
-/// is written. What cannot be read is noted in gather.json and does not stop the rest.
+/// operator, versions, and what `medley status` says. Secrets are not read. Values of ConfigMaps and environment
+/// variables, passwords, tokens, keys, last-applied configurations and the user data of virtual machines are
+/// redacted before anything is written; gather.json counts them by kind and rule. What cannot be read is noted
+/// there, too, and does not stop the rest.
 ///
 /// Called by the name `gather` it does what `oc adm must-gather --image` expects of /usr/bin/gather.
 #[derive(Debug, Args)]
@@ -117,6 +117,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for missing in &index.missing {
         remark(&format!("not read: {}: {}", missing.what, missing.reason));
     }
+    for line in index.removed.to_string().lines() {
+        remark(line);
+    }
     let place = match archive {
         Some(path) => {
             folder.pack(&path)?;
@@ -125,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => folder.path().to_owned(),
     };
     exit::print(&format!(
-        "{}: {} objects, {} events, {} logs; {} values taken out\n",
+        "{}: {} objects, {} events, {} logs; {} values redacted\n",
         place.display(),
         index.objects,
         index.events,

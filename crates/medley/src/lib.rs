@@ -31,6 +31,7 @@ mod metrics;
 mod node_config;
 mod otlp;
 mod place;
+mod redact;
 mod reference;
 mod release;
 mod run;

@@ -1,7 +1,7 @@
 //! `medley snapshot`: a cluster in a file, and a copy of it from there.
 //!
 //! The file is lines of JSON: first a [header](format::Header), then one object a line, definitions
-//! of custom kinds first. It is compressed if its name ends in `.gz`.
+//! of custom kinds first. It is compressed if its name ends in `.gz`. Objects are [redacted](crate::redact).
 
 mod copy;
 mod filter;
@@ -14,15 +14,16 @@ use anyhow::Context as _;
 use clap::Args;
 
 pub(crate) use copy::Copy;
-pub(crate) use filter::LAST_APPLIED;
 
 use crate::cluster::ClusterArguments;
 use crate::{exit, runtime};
 
 /// Read a cluster, real or embedded, into a file that `medley up --from` starts a copy of.
 ///
-/// Reads all that the user of the kubeconfig may list, except events, leases and what is in Secrets.
-/// What could not be read is said and noted in the file.
+/// Reads all that the user of the kubeconfig may list, except events, leases and what is in Secrets. Values of
+/// ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations and the user data of
+/// virtual machines are redacted as in `medley gather`. What was redacted and what could not be read is printed and
+/// noted in the file.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The file to write; `.gz` at its end compresses it.

@@ -15,9 +15,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::folder::Folder;
+use super::logs;
 use super::wanted::{Extent, wanted};
-use super::{logs, redact};
 use crate::governance::output::Data;
+use crate::redact::{self, Removal, Removed};
 use crate::{status, version};
 
 /// Objects a page.
@@ -50,8 +51,13 @@ pub(super) struct Index {
     pub(super) objects: usize,
     pub(super) events: usize,
     pub(super) logs: usize,
-    /// How many values were taken out.
+    /// How many values were redacted.
     pub(super) redacted: usize,
+    /// The same by kind and rule.
+    redactions: Vec<Removal>,
+    /// Kept until the last file but this one is written.
+    #[serde(skip)]
+    pub(super) removed: Removed,
     /// What could not be read, and why.
     pub(super) missing: Vec<Missing>,
 }
@@ -90,6 +96,8 @@ pub(super) async fn collect(
             events: 0,
             logs: 0,
             redacted: 0,
+            redactions: Vec::new(),
+            removed: Removed::default(),
             missing: Vec::new(),
         },
     };
@@ -99,7 +107,9 @@ pub(super) async fn collect(
     gathering.objects().await?;
     gathering.events().await?;
     gathering.logs().await?;
-    let index = gathering.index;
+    let mut index = gathering.index;
+    index.redacted = index.removed.total();
+    index.redactions = index.removed.list();
     folder.write("gather.json", &Data::Json.write(&json!(index))?)?;
     Ok(index)
 }
@@ -132,7 +142,7 @@ impl Gathering<'_> {
         };
         self.index.missing.push(Missing {
             what: what.to_owned(),
-            reason: redact::text(&reason, &mut self.index.redacted),
+            reason: redact::text("message", &reason, &mut self.index.removed),
         });
         None
     }
@@ -145,10 +155,10 @@ impl Gathering<'_> {
             return Ok(());
         };
         let mut data = status::data(&jobs);
-        redact::object(&mut data, &mut self.index.redacted);
+        redact::object(&mut data, "status", &mut self.index.removed);
         self.folder
             .write("status.json", &Data::Json.write(&data)?)?;
-        let text = redact::text(&status::text(&jobs), &mut self.index.redacted);
+        let text = redact::text("status", &status::text(&jobs), &mut self.index.removed);
         self.folder.write("status.txt", &text)
     }
 
@@ -287,7 +297,7 @@ impl Gathering<'_> {
             for mut object in items {
                 object["apiVersion"] = resource.api_version.clone().into();
                 object["kind"] = resource.kind.clone().into();
-                redact::object(&mut object, &mut self.index.redacted);
+                redact::object(&mut object, &resource.kind, &mut self.index.removed);
                 found.push(object);
             }
             match next.filter(|it| !it.is_empty()) {
@@ -322,7 +332,7 @@ impl Gathering<'_> {
             let client = self.client.clone();
             let read = log.read(&client, self.limits.since);
             if let Some(text) = self.try_for(&what, limit, read).await {
-                let text = redact::text(&text, &mut self.index.redacted);
+                let text = redact::text("log", &text, &mut self.index.removed);
                 self.folder.write(&log.path(), &text)?;
                 self.index.logs += 1;
             }

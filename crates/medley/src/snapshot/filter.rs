@@ -2,53 +2,21 @@
 
 use serde_json::{Map, Value};
 
-/// kubectl keeps what was applied here, the data of Secrets included.
-pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+use crate::redact::is_credential;
 
 /// Whether objects of a resource are worth keeping: not what is only ever news (events, leases),
-/// nor what the server computes when asked (metrics, component statuses).
+/// nor what the server computes when asked (metrics, component statuses), nor what is a credential as a whole.
 pub(super) fn is_kept(group: &str, plural: &str) -> bool {
     let is_news = matches!(plural, "events" | "leases" | "leasecandidates");
     let is_computed = plural == "componentstatuses"
         || group == "packages.operators.coreos.com"
         || group.ends_with("metrics.k8s.io");
-    !(is_computed || (is_news && is_of_kubernetes(group)))
+    !(is_computed || is_credential(group, plural) || (is_news && is_of_kubernetes(group)))
 }
 
 /// Whether a group is one of Kubernetes' own, as opposed to somebody's whose plural is the same.
 fn is_of_kubernetes(group: &str) -> bool {
     group.is_empty() || group.ends_with(".k8s.io")
-}
-
-/// Takes out what must not leave the cluster: everything a Secret holds, wherever it is held.
-pub(super) fn strip(mut object: Value) -> Value {
-    let is_secret = object["apiVersion"] == "v1" && object["kind"] == "Secret";
-    let Some(fields) = object.as_object_mut() else {
-        return object;
-    };
-    if is_secret {
-        fields.remove("data");
-        fields.remove("stringData");
-    }
-    if let Some(meta) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        // Who set which field of a Secret names its keys.
-        if is_secret {
-            meta.remove("managedFields");
-            without(meta, "annotations", LAST_APPLIED);
-        }
-        meta.remove("selfLink");
-    }
-    object
-}
-
-fn without(meta: &mut Map<String, Value>, field: &str, key: &str) {
-    let Some(entries) = meta.get_mut(field).and_then(Value::as_object_mut) else {
-        return;
-    };
-    entries.remove(key);
-    if entries.is_empty() {
-        meta.remove(field);
-    }
 }
 
 /// What becomes of an object in a copy.
@@ -123,31 +91,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_what_a_secret_holds_is_kept() {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-            "metadata": {
-                "name": "s",
-                "annotations": { LAST_APPLIED: r#"{"data":{"password":"aHVudGVyMg=="}}"#, "kept": "yes" },
-                "managedFields": [{ "fieldsV1": { "f:data": { "f:password": {} } } }],
-            },
-            "data": { "password": "aHVudGVyMg==" },
-            "stringData": { "password": "hunter2" },
-        });
-        let kept = strip(secret);
-        assert_eq!(
-            kept,
-            json!({
-                "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-                "metadata": { "name": "s", "annotations": { "kept": "yes" } },
-            })
-        );
-    }
-
-    #[test]
-    fn other_objects_stay_as_they_are() {
-        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c", "annotations": { LAST_APPLIED: "{}" } }, "data": { "a": "b" } });
-        assert_eq!(strip(map.clone()), map);
+    fn tokens_are_not_kept_and_other_objects_stay_as_they_are_in_a_copy() {
+        assert!(is_kept("", "configmaps"));
+        assert!(!is_kept("oauth.openshift.io", "oauthaccesstokens"));
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": { "a": "b" } });
         assert_eq!(fate(map.clone()), Fate::Kept(map));
     }
 

@@ -3,6 +3,8 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::redact::Removal;
+
 /// What the first line says the file is.
 pub(super) const FORMAT: &str = "medley-snapshot";
 /// The version of the format that is written, and the only one read.
@@ -28,6 +30,9 @@ pub(super) struct Footer {
     pub(super) objects: usize,
     /// What could not be read, and why.
     pub(super) missing: Vec<Missing>,
+    /// How many values were redacted, by kind and rule. Snapshots of older versions do not have it.
+    #[serde(default)]
+    pub(super) redactions: Vec<Removal>,
 }
 
 /// A resource that could not be read.

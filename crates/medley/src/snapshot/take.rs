@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::format::{FORMAT, Footer, Header, Line, Missing, VERSION};
 use super::{filter, is_compressed};
+use crate::redact::{self, Removed};
 
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -25,6 +26,7 @@ const PAGE: u32 = 500;
 pub(super) struct Taken {
     path: PathBuf,
     footer: Footer,
+    removed: Removed,
 }
 
 impl fmt::Display for Taken {
@@ -32,11 +34,13 @@ impl fmt::Display for Taken {
         for missing in &self.footer.missing {
             writeln!(f, "not read: {}: {}", missing.resource, missing.reason)?;
         }
+        write!(f, "{}", self.removed)?;
         writeln!(
             f,
-            "{} objects in {}; start a copy with: medley up --from {0}",
+            "{} objects in {path}, {} values redacted; start a copy with: medley up --from {path}",
             self.footer.objects,
-            self.path.display(),
+            self.removed.total(),
+            path = self.path.display(),
         )
     }
 }
@@ -44,26 +48,22 @@ impl fmt::Display for Taken {
 /// Reads all there is into a file, which appears only when it is whole.
 pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> {
     let what = || format!("writing the snapshot {}", path.display());
-    // Snapshots tell a lot about a cluster: for the eyes of their owner alone, and under a name that nobody could have
-    // put a link at. What is unfinished goes with an error.
-    let partial = tempfile::Builder::new()
-        .prefix(".medley-snapshot-")
-        .tempfile_in(
-            path.parent()
-                .filter(|it| *it != Path::new(""))
-                .unwrap_or(Path::new(".")),
-        )
-        .with_context(what)?;
-    let file = partial.as_file().try_clone().with_context(what)?;
-    let footer = write(client, path, file).await?;
-    partial.persist(path).with_context(what)?;
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let (footer, removed) = write(client, path, &partial).await.inspect_err(|_| {
+        // It says nothing that could be used; the error counts.
+        let _ = fs::remove_file(&partial);
+    })?;
+    fs::rename(&partial, path).with_context(what)?;
     Ok(Taken {
         path: path.to_owned(),
         footer,
+        removed,
     })
 }
 
-async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Footer> {
+async fn write(client: &Client, path: &Path, partial: &Path) -> anyhow::Result<(Footer, Removed)> {
     let what = || format!("writing the snapshot {}", path.display());
     let kubernetes = client
         .apiserver_version()
@@ -84,6 +84,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Foote
     };
     line(&mut out, &header).with_context(what)?;
     let mut footer = Footer::default();
+    let mut removed = Removed::default();
     for resource in resources(client).await? {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         let mut params = ListParams::default().limit(PAGE);
@@ -93,7 +94,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Foote
                 Err(error) => {
                     footer.missing.push(Missing {
                         resource: name(&resource),
-                        reason: reason(error)?,
+                        reason: redact::text("message", &reason(error)?, &mut removed),
                     });
                     break;
                 }
@@ -103,8 +104,9 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Foote
                     api_version: resource.api_version.clone(),
                     kind: resource.kind.clone(),
                 });
-                let object = serde_json::to_value(object).with_context(what)?;
-                line(&mut out, &Line::Object(filter::strip(object))).with_context(what)?;
+                let mut object = serde_json::to_value(object).with_context(what)?;
+                redact::object(&mut object, &resource.kind, &mut removed);
+                line(&mut out, &Line::Object(object)).with_context(what)?;
                 footer.objects += 1;
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -113,6 +115,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Foote
             }
         }
     }
+    footer.redactions = removed.list();
     let end = Line::End(footer);
     line(&mut out, &end).with_context(what)?;
     out.flush().with_context(what)?;
@@ -120,7 +123,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<Foote
     let Line::End(footer) = end else {
         anyhow::bail!("the last line of a snapshot is its end");
     };
-    Ok(footer)
+    Ok((footer, removed))
 }
 
 /// Every resource that can be listed and is worth it; definitions and namespaces first, as a copy
