@@ -14,8 +14,8 @@ mod tests;
 
 pub use definition::definition;
 pub use spec::{
-    Emulation, FailurePolicy, Mode, OnMiss, OnNoMatch, PlacementPolicy, PlacementPolicySpec,
-    Timeouts, Weight,
+    Emulation, FailurePolicy, Mode, NamedSecret, OnMiss, OnNoMatch, PlacementPolicy,
+    PlacementPolicySpec, PullSecrets, PullSecretsMode, Timeouts, Weight,
 };
 pub use status::{PlacementPolicyStatus, Pods};
 

@@ -46,10 +46,13 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &["get", "update", "patch"],
         ),
         see_definitions(),
-        rule(
-            "admissionregistration.k8s.io",
-            &["mutatingwebhookconfigurations"],
-            &READ,
+        only(
+            WEBHOOK,
+            rule(
+                "admissionregistration.k8s.io",
+                &["mutatingwebhookconfigurations"],
+                &READ,
+            ),
         ),
         rule(api::approval::GROUP, &[api::approval::PLURAL], &READ),
         tell_events(),

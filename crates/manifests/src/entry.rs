@@ -1,5 +1,6 @@
 //! What an installation is made of: objects, and when they are there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -90,6 +91,10 @@ pub(crate) enum When {
     /// When any profile is switched on.
     Profiles,
     ReleaseOwner,
+    /// When releases are kept as ConfigMaps.
+    ReleasePayloads,
+    /// When placement reads the pull secrets of pods.
+    PullSecrets,
     Console,
     /// When browsers reach the console by names of their own.
     ConsoleHosts,
@@ -140,6 +145,10 @@ pub(crate) trait Fill {
     fn profiles(&self) -> String;
     /// Names with commas in between.
     fn console_hosts(&self) -> String;
+    /// Pull secrets that policies name, by namespace. A template has none: it cannot repeat objects.
+    fn named_secrets(&self) -> BTreeMap<String, BTreeSet<String>> {
+        BTreeMap::new()
+    }
     /// An argument of a program that is not always there.
     fn argument(&self, when: When, text: String) -> Option<String>;
 }

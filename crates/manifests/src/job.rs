@@ -97,6 +97,25 @@ impl Job {
             Self::RuntimeClasses => placement::runtime_classes::roles::operator_rules(),
         }
     }
+
+    /// What it may do in namespaces other than that of the installation, which a Role there grants.
+    pub fn namespaced_rules(self) -> Vec<(&'static str, Vec<PolicyRule>)> {
+        match self {
+            Self::Release => vec![(
+                api::openshift::payloads::NAMESPACE,
+                release::roles::payload_rules(),
+            )],
+            _ => Vec::new(),
+        }
+    }
+
+    /// What it may do in the whole cluster where the installation does not leave it out: reading pull secrets.
+    pub fn pull_secret_rules(self) -> Vec<PolicyRule> {
+        match self {
+            Self::Placement => placement::roles::pull_secret_rules(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for Job {

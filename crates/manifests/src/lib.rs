@@ -29,8 +29,8 @@ pub use dashboards::DASHBOARDS;
 pub use entry::{Object, Part};
 pub use files::{BEGIN as FILE, files};
 pub use job::Job;
-pub use options::{Error, Options};
-pub use rbac::{job_role, profile_role, user_roles, webhook_role};
+pub use options::{Error, Options, PullSecrets};
+pub use rbac::{job_role, profile_role, pull_secret_role, user_roles, webhook_role};
 
 use entry::{Entry, Fill, When};
 
@@ -48,6 +48,10 @@ pub const CONSOLE: &str = "medley-console";
 pub const LEASE: &str = "medley";
 /// The role of the controllers where they keep the ClusterVersion.
 pub const RELEASE_OWNER: &str = "medley-operator-release-owner";
+/// The role of the controllers where releases are kept as ConfigMaps, in that namespace.
+pub const RELEASE_PAYLOADS: &str = "medley-operator-release-payloads";
+/// The role of the controllers and the checks in a namespace of pull secrets that policies name.
+pub const NAMED_SECRETS: &str = "medley-pull-secrets";
 /// The version of Medley.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Where images of Medley are.

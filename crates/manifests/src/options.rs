@@ -1,10 +1,11 @@
 //! What can be chosen of an installation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use governance::Registry;
 use governance::profile::UnknownProfile;
-use machinery::names::is_dns1123_label;
+use machinery::names::{is_dns1123_label, is_dns1123_subdomain};
 use serde_json::Value;
 
 use crate::entry::{Fill, When};
@@ -25,12 +26,52 @@ pub struct Options {
     pub profiles: BTreeSet<String>,
     /// Whether the operator may keep the ClusterVersion.
     pub release_owner: bool,
+    /// Whether the operator may read releases that are kept as ConfigMaps; their namespace has to be there.
+    pub release_payloads: bool,
+    /// Which pull secrets placement may read.
+    pub pull_secrets: PullSecrets,
     /// Whether the operator serves the console.
     pub console: bool,
     /// Names that browsers reach the console by, over TLS that somebody else ends.
     pub console_hosts: Vec<String>,
     /// Whether the operator of Prometheus is told of metrics and alerts; its kinds have to be there.
     pub monitoring: bool,
+}
+
+/// Which pull secrets placement may read. Policies that ask for more say so in a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PullSecrets {
+    /// Those that pods and their service accounts name: `get` on all Secrets.
+    Pods,
+    /// Those that policies name, by namespace.
+    Named(BTreeMap<String, BTreeSet<String>>),
+    /// None.
+    None,
+}
+
+impl FromStr for PullSecrets {
+    type Err = String;
+
+    /// `pods`, `none`, or names with commas in between: `NAMESPACE/NAME`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "pods" => return Ok(Self::Pods),
+            "none" => return Ok(Self::None),
+            _ => {}
+        }
+        let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for word in text.split(',') {
+            let (namespace, name) = word
+                .split_once('/')
+                .filter(|(namespace, name)| {
+                    is_dns1123_label(namespace).is_empty() && is_dns1123_subdomain(name).is_empty()
+                })
+                .ok_or_else(|| format!("{word:?} is neither pods, none, nor NAMESPACE/NAME"))?;
+            let names = named.entry(namespace.to_owned()).or_default();
+            names.insert(name.to_owned());
+        }
+        Ok(Self::Named(named))
+    }
 }
 
 impl Default for Options {
@@ -42,6 +83,8 @@ impl Default for Options {
             jobs: Job::STANDARD.iter().copied().collect(),
             profiles: BTreeSet::new(),
             release_owner: false,
+            release_payloads: false,
+            pull_secrets: PullSecrets::Pods,
             console: false,
             console_hosts: Vec::new(),
             monitoring: false,
@@ -117,6 +160,10 @@ impl Options {
             }
             When::Profiles => self.jobs.contains(&Job::Governance) && !self.profiles.is_empty(),
             When::ReleaseOwner => self.jobs.contains(&Job::Release) && self.release_owner,
+            When::ReleasePayloads => self.jobs.contains(&Job::Release) && self.release_payloads,
+            When::PullSecrets => {
+                self.jobs.contains(&Job::Placement) && self.pull_secrets == PullSecrets::Pods
+            }
             When::Console => self.console,
             When::ConsoleHosts => self.console && !self.console_hosts.is_empty(),
             When::Replicated => self.replicas > 1,
@@ -149,6 +196,13 @@ impl Fill for Options {
 
     fn console_hosts(&self) -> String {
         self.console_hosts.join(",")
+    }
+
+    fn named_secrets(&self) -> BTreeMap<String, BTreeSet<String>> {
+        match &self.pull_secrets {
+            PullSecrets::Named(named) => named.clone(),
+            PullSecrets::Pods | PullSecrets::None => BTreeMap::new(),
+        }
     }
 
     fn argument(&self, when: When, text: String) -> Option<String> {

@@ -8,7 +8,9 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
-use crate::{ACCOUNT, AUTHORITY, Error, Job, RELEASE_OWNER, WEBHOOK};
+use crate::{
+    ACCOUNT, AUTHORITY, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
+};
 
 /// Profiles that an installation has to switch on.
 pub(crate) const SWITCHED_ON: [&str; 1] = ["node-health-remediation"];
@@ -52,6 +54,12 @@ pub fn webhook_role(job: Job) -> Option<ClusterRole> {
         Job::Release | Job::RuntimeClasses => return None,
     };
     Some(cluster_role(&format!("{WEBHOOK}-{name}"), rules))
+}
+
+/// The role with which an account, that of the controllers or of the checks, reads the pull secrets of pods.
+pub fn pull_secret_role(account: &str) -> ClusterRole {
+    let rules = Job::Placement.pull_secret_rules();
+    cluster_role(&format!("{account}-placement-pull-secrets"), rules)
 }
 
 /// The roles of people in the whole cluster.
@@ -117,6 +125,22 @@ fn operator(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     let owner = cluster_role(RELEASE_OWNER, release::roles::owner_rules());
     let file = "optional/release-owner.yaml".to_owned();
     entries.push(granted(fill, When::ReleaseOwner, file, owner, ACCOUNT)?);
+    for (namespace, rules) in Job::Release.namespaced_rules() {
+        let objects = elsewhere(fill, namespace, RELEASE_PAYLOADS, &rules, &[ACCOUNT]);
+        let file = "optional/release-payloads.yaml";
+        entries.push(Entry::new(Part::Rbac, When::ReleasePayloads, file, objects));
+    }
+    let file = "optional/placement.yaml".to_owned();
+    let role = pull_secret_role(ACCOUNT);
+    entries.push(granted(fill, When::PullSecrets, file, role, ACCOUNT)?);
+    for (namespace, names) in fill.named_secrets() {
+        let names: Vec<String> = names.into_iter().collect();
+        let rules = placement::roles::named_secret_rules(&names);
+        let objects = elsewhere(fill, &namespace, NAMED_SECRETS, &rules, &[ACCOUNT, WEBHOOK]);
+        let when = When::Any(&[Job::Placement]);
+        let file = "optional/placement.yaml";
+        entries.push(Entry::new(Part::Rbac, when, file, objects));
+    }
     Ok(entries)
 }
 
@@ -140,6 +164,9 @@ fn webhook(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
             entries.push(granted(fill, When::Any(jobs), file, role, WEBHOOK)?);
         }
     }
+    let file = "optional/placement-webhook.yaml".to_owned();
+    let role = pull_secret_role(WEBHOOK);
+    entries.push(granted(fill, When::PullSecrets, file, role, WEBHOOK)?);
     Ok(entries)
 }
 
@@ -152,6 +179,29 @@ fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
         "rules": rules,
     });
     vec![account(fill, name), role, binding(fill, "Role", name, name)]
+}
+
+/// What accounts of the installation may do in a namespace of others.
+fn elsewhere(
+    fill: &dyn Fill,
+    namespace: &str,
+    name: &str,
+    rules: &[PolicyRule],
+    accounts: &[&str],
+) -> Vec<Value> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": name, "namespace": namespace },
+        "rules": rules,
+    });
+    let mut bound = binding(fill, "Role", name, name);
+    bound["metadata"]["namespace"] = namespace.into();
+    let accounts = accounts.iter().map(|account| {
+        json!({ "kind": "ServiceAccount", "name": account, "namespace": fill.namespace() })
+    });
+    bound["subjects"] = accounts.collect();
+    vec![role, bound]
 }
 
 /// A role in the whole cluster, and an account that has it.

@@ -20,6 +20,7 @@ fn everything() -> Options {
         jobs: Job::ALL.iter().copied().collect(),
         profiles: ["node-health-remediation".to_owned()].into(),
         release_owner: true,
+        release_payloads: true,
         console: true,
         console_hosts: vec!["medley.example.com".to_owned()],
         monitoring: true,
@@ -119,6 +120,16 @@ fn rights_are_those_of_what_runs() {
     assert_eq!(
         roles(&[Job::RuntimeClasses]),
         ["medley-operator-runtime-classes"]
+    );
+    // Pull secrets are a role of their own.
+    assert_eq!(
+        roles(&[Job::Placement]),
+        [
+            "medley-operator-placement",
+            "medley-operator-placement-pull-secrets",
+            "medley-webhook-placement",
+            "medley-webhook-placement-pull-secrets",
+        ]
     );
     // Nobody is asked, so nobody answers.
     let options = Options {
@@ -231,4 +242,101 @@ fn every_dashboard_has_a_name_of_its_own() {
         .map(|dashboard| dashboard.config_map("here")["metadata"]["name"].to_string())
         .collect();
     assert_eq!(names.len(), DASHBOARDS.len());
+}
+
+/// Rules of ClusterRoles that the accounts of an installation have.
+fn cluster_wide(options: &Options) -> Vec<Value> {
+    let people = user_roles();
+    let people: BTreeSet<String> = people.filter_map(|it| it.metadata.name).collect();
+    let objects = printed(options).into_iter().map(|it| it.value);
+    let roles = objects.filter(|it| it["kind"] == "ClusterRole");
+    let roles = roles.filter(|it| !people.contains(it["metadata"]["name"].as_str().unwrap()));
+    roles
+        .flat_map(|it| it["rules"].as_array().cloned().unwrap_or_default())
+        .collect()
+}
+
+fn about<'a>(rules: &'a [Value], resource: &str) -> Vec<&'a Value> {
+    let named = |it: &&Value| {
+        let resources = it["resources"].as_array();
+        resources.is_some_and(|all| all.iter().any(|it| it == resource))
+    };
+    rules.iter().filter(named).collect()
+}
+
+#[test]
+fn no_account_lists_config_maps_or_secrets_of_the_whole_cluster() {
+    let rules = cluster_wide(&everything());
+    for resource in ["configmaps", "secrets"] {
+        for rule in about(&rules, resource) {
+            let named = rule["resourceNames"].is_array();
+            assert!(
+                named || rule["verbs"] == serde_json::json!(["get"]),
+                "{rule}"
+            );
+        }
+    }
+    let standard = cluster_wide(&Options::default());
+    assert_eq!(about(&standard, "configmaps"), Vec::<&Value>::new());
+    assert_eq!(about(&standard, "secrets"), Vec::<&Value>::new());
+}
+
+#[test]
+fn releases_are_read_by_a_role_in_their_namespace() {
+    let place = |options: &Options| -> Vec<String> {
+        let objects = printed(options).into_iter().map(|it| it.value);
+        let there = objects.filter(|it| it["metadata"]["namespace"] == "openshift-cluster-version");
+        there
+            .map(|it| format!("{} {}", it["kind"], it["metadata"]["name"]))
+            .collect()
+    };
+    // It is in no other cluster than OpenShift's, and an object in a namespace that is not there stops Helm.
+    assert_eq!(place(&Options::default()), Vec::<String>::new());
+    let options = Options {
+        release_payloads: true,
+        ..Options::default()
+    };
+    assert_eq!(
+        place(&options),
+        [
+            r#""Role" "medley-operator-release-payloads""#,
+            r#""RoleBinding" "medley-operator-release-payloads""#,
+        ]
+    );
+}
+
+#[test]
+fn pull_secrets_can_be_left_out_or_named() {
+    let with = |pull_secrets: &str| {
+        let options = Options {
+            jobs: [Job::Placement].into(),
+            pull_secrets: pull_secrets.parse().unwrap(),
+            ..Options::default()
+        };
+        let rules = cluster_wide(&options);
+        let objects = printed(&options).into_iter().map(|it| it.value);
+        let named: Vec<Value> = objects
+            .filter(|it| it["metadata"]["name"] == NAMED_SECRETS)
+            .collect();
+        (about(&rules, "secrets").len(), named)
+    };
+    assert_eq!(with("pods"), (2, Vec::new()));
+    assert_eq!(with("none"), (0, Vec::new()));
+    let (rules, named) = with("vault/b,vault/a,other/c");
+    assert_eq!((rules, named.len()), (0, 4));
+    let vault: Vec<&Value> = named
+        .iter()
+        .filter(|it| it["metadata"]["namespace"] == "vault")
+        .collect();
+    assert_eq!(
+        vault[0]["rules"],
+        serde_json::json!([{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"] }])
+    );
+    let subjects = vault[1]["subjects"].as_array().unwrap();
+    let subjects: Vec<&Value> = subjects.iter().map(|it| &it["name"]).collect();
+    assert_eq!(subjects, [ACCOUNT, WEBHOOK]);
+    for wrong in ["", "all", "a", "A/b", "a/b,", "a/b/c"] {
+        let refused = wrong.parse::<PullSecrets>().unwrap_err();
+        assert!(refused.contains("NAMESPACE/NAME"), "{refused}");
+    }
 }

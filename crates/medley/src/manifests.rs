@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ::manifests::{IMAGE, NAMESPACE, Object, Options, Part, objects};
+use ::manifests::{IMAGE, NAMESPACE, Object, Options, Part, PullSecrets, objects};
 use anyhow::Context as _;
 use clap::Args;
 use operator::Job;
@@ -59,6 +59,16 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     release_owner: bool,
 
+    /// Let the operator read releases that are kept as ConfigMaps in openshift-cluster-version, by a Role there. The
+    /// namespace has to exist.
+    #[arg(long)]
+    release_payloads: bool,
+
+    /// Pull secrets that placement may read: those that pods and their service accounts name (pods), none, or those that
+    /// policies name, as NAMESPACE/NAME separated by commas. Only pods needs get on all Secrets.
+    #[arg(long, value_name = "SECRETS", default_value = "pods")]
+    pull_secrets: PullSecrets,
+
     /// Serve the web console, behind the Service medley-console.
     #[arg(long)]
     console: bool,
@@ -89,6 +99,8 @@ impl InstallArguments {
             jobs: self.controllers.as_ref().map_or_else(standard, named),
             profiles: self.enable_profile.iter().cloned().collect(),
             release_owner: self.release_owner,
+            release_payloads: self.release_payloads,
+            pull_secrets: self.pull_secrets.clone(),
             console: self.console,
             console_hosts: self.console_host.clone(),
             monitoring: self.monitoring,

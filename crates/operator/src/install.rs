@@ -75,7 +75,10 @@ pub async fn grant(
             "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
         })
     };
-    let rules: Vec<_> = jobs.iter().flat_map(|job| job.rules(registry)).collect();
+    let rules: Vec<_> = jobs
+        .iter()
+        .flat_map(|job| [job.rules(registry), job.pull_secret_rules()].concat())
+        .collect();
     let everywhere = json!({ "rules": rules });
     apply::<ClusterRole>(&Api::all(client.clone()), ACCOUNT, everywhere).await?;
     apply::<ClusterRoleBinding>(&Api::all(client.clone()), ACCOUNT, bound("ClusterRole")).await?;
@@ -87,6 +90,14 @@ pub async fn grant(
         bound("Role"),
     )
     .await?;
+    for (elsewhere, rules) in jobs.iter().flat_map(|job| job.namespaced_rules()) {
+        // Its objects may come later, but the right to read them has to be there when the operator starts.
+        apply::<Namespace>(&Api::all(client.clone()), elsewhere, json!({})).await?;
+        let rules = json!({ "rules": rules });
+        apply(&namespaced::<Role>(client, elsewhere), ACCOUNT, rules).await?;
+        let api = namespaced::<RoleBinding>(client, elsewhere);
+        apply(&api, ACCOUNT, bound("Role")).await?;
+    }
     for role in user_roles() {
         let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
         apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;

@@ -248,7 +248,12 @@ impl Placing {
         policy: &Policy,
         settings: &Settings,
     ) -> Result<(Settled, Option<Duration>), Error> {
-        let keyring = self.pulls.keyring(&key.namespace, object).await?;
+        let pulls = &self.pulls;
+        let keyring = pulls
+            .keyring(&key.namespace, object, &policy.pull_secrets)
+            .await?;
+        // What was forbidden just now is part of the status.
+        self.queue.add_after(Work::Status, SETTLE);
         let used = images(&object["spec"]);
         let mut known = self.known(key, &used, &keyring, policy);
         let settled = self.settled(object, Some(policy), settings, &known);

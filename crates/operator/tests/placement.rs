@@ -18,3 +18,5 @@ mod owners;
 mod places;
 #[path = "placement/policies.rs"]
 mod policies;
+#[path = "placement/secrets.rs"]
+mod secrets;

@@ -6,7 +6,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::placement::{FailurePolicy, Mode, NAME, OnMiss, OnNoMatch, PlacementPolicySpec};
+use api::placement::{
+    FailurePolicy, Mode, NAME, OnMiss, OnNoMatch, PlacementPolicySpec, PullSecrets,
+};
 use machinery::selector::LabelSelector;
 use serde_json::{Value, json};
 
@@ -29,6 +31,8 @@ pub struct Policy {
     pub on_miss: OnMiss,
     /// What becomes of a pod whose images run on no node.
     pub on_no_match: OnNoMatch,
+    /// Which pull secrets images are inspected with.
+    pub pull_secrets: PullSecrets,
     /// How pods are placed as they are made.
     pub settings: Settings,
     /// How pods are placed that exist: a class cannot be set on them any more.
@@ -84,6 +88,7 @@ impl Policy {
             mode: spec.mode,
             on_miss: spec.on_miss,
             on_no_match: spec.on_no_match,
+            pull_secrets: spec.pull_secrets.clone(),
             settings: Settings {
                 offered,
                 ..later.clone()

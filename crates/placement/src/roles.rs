@@ -38,12 +38,27 @@ pub fn webhook_rules() -> Vec<PolicyRule> {
     rules
 }
 
-/// What both look at. Pull secrets are read by the names that pods give, and never listed.
+/// What both may read where policies inspect images with the pull secrets of pods (`spec.pullSecrets.mode: Pods`): the
+/// `imagePullSecrets` of a pod that is being decided on, else those of its service account. By name, in the namespace of the
+/// pod, and never listed. RBAC cannot say "named by a pod", so that the rule covers every Secret: it is a role of its own
+/// that an installation can leave out.
+pub fn pull_secret_rules() -> Vec<PolicyRule> {
+    vec![rule("", &["secrets", "serviceaccounts"], &["get"])]
+}
+
+/// What both may read in a namespace where policies name pull secrets (`spec.pullSecrets.mode: Named`).
+pub fn named_secret_rules(names: &[String]) -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        resource_names: Some(names.to_vec()),
+        ..rule("", &["secrets"], &["get"])
+    }]
+}
+
+/// What both look at.
 fn followed() -> Vec<PolicyRule> {
     vec![
         see_definitions(),
         rule("", &["nodes", "namespaces"], &READ),
-        rule("", &["secrets", "serviceaccounts"], &["get"]),
         rule("node.k8s.io", &["runtimeclasses"], &READ),
         rule(GROUP, &[PLURAL], &READ),
     ]

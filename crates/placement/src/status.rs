@@ -4,7 +4,9 @@
 mod tests;
 
 use api::condition::Said;
-use api::placement::{Mode, PlacementPolicy, PlacementPolicyStatus, Pods, WEBHOOK};
+use api::placement::{
+    Mode, PlacementPolicy, PlacementPolicyStatus, Pods, PullSecretsMode, WEBHOOK,
+};
 use jiff::Timestamp;
 
 use crate::words::CONDITIONS;
@@ -18,6 +20,8 @@ pub struct Facts<'a> {
     pub object: &'a PlacementPolicy,
     /// What in it makes no sense.
     pub complaints: &'a [String],
+    /// Pull secrets and service accounts that RBAC keeps the operator from, as the API server says it.
+    pub forbidden: &'a [String],
     /// Whether the API server asks before pods are made.
     pub admission_registered: bool,
     /// How many pods of it wait for somebody to look at their images.
@@ -35,7 +39,12 @@ pub fn status(facts: &Facts<'_>) -> PlacementPolicyStatus {
         .map(|it| it.conditions.as_slice())
         .unwrap_or_default();
     let generation = facts.object.metadata.generation;
-    let conditions = [ready(facts), admission(facts), held(facts)];
+    let conditions = [
+        ready(facts),
+        admission(facts),
+        held(facts),
+        pull_secrets(facts),
+    ];
     debug_assert!(
         conditions.iter().all(|said| said.is_among(CONDITIONS)),
         "{conditions:?}: not explained in words.rs"
@@ -79,6 +88,43 @@ fn admission(facts: &Facts<'_>) -> Said {
         "there is no MutatingWebhookConfiguration {WEBHOOK}: pods go to any node; `medley webhook --register` makes it"
     );
     Said::new(kind, false, "NotRegistered", message)
+}
+
+fn pull_secrets(facts: &Facts<'_>) -> Said {
+    let kind = "PullSecretsReadable";
+    let mode = facts.object.spec.pull_secrets.mode;
+    let Some(first) = facts.forbidden.first() else {
+        return match mode {
+            PullSecretsMode::Pods => {
+                let message =
+                    "images are inspected with the pull secrets of pods and their service accounts";
+                Said::new(kind, true, "Readable", message)
+            }
+            PullSecretsMode::Named => {
+                let message = "images are inspected with the pull secrets that the policy names";
+                Said::new(kind, true, "Readable", message)
+            }
+            PullSecretsMode::None => {
+                let message = "images are inspected without pull secrets";
+                Said::new(kind, true, "NotRead", message)
+            }
+        };
+    };
+    let more = match facts.forbidden.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let remedy = match mode {
+        PullSecretsMode::Named => {
+            "grant them by Roles (`medley manifests --only rbac --pull-secrets NAMESPACE/NAME`)"
+        }
+        PullSecretsMode::Pods | PullSecretsMode::None => {
+            "grant get on Secrets and ServiceAccounts (`medley manifests --pull-secrets pods`), or set spec.pullSecrets.mode to Named or None"
+        }
+    };
+    let message =
+        format!("private images are inspected without their pull secrets: {first}{more}; {remedy}");
+    Said::new(kind, false, "Forbidden", message)
 }
 
 fn held(facts: &Facts<'_>) -> Said {

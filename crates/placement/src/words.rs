@@ -87,6 +87,27 @@ pub const CONDITIONS: &[Conditions] = &[
     Conditions {
         of: POLICY,
         types: &[(
+            "PullSecretsReadable",
+            "The pull secrets that images are inspected with can be read.",
+        )],
+        reasons: &[&[
+            fine("True", "Readable", "None was refused."),
+            fine(
+                "True",
+                "NotRead",
+                "The policy inspects images without pull secrets.",
+            ),
+            reason(
+                "False",
+                "Forbidden",
+                "RBAC keeps the operator from pull secrets: private images cannot be inspected.",
+                "Grant what the message names, or set spec.pullSecrets.mode to Named or None.",
+            ),
+        ]],
+    },
+    Conditions {
+        of: POLICY,
+        types: &[(
             "AdmissionReady",
             "The API server asks before pods are made.",
         )],

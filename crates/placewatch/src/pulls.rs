@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::placement::{PullSecrets, PullSecretsMode};
 use chassis::Error;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
 use oci::Keyring;
+use parking_lot::Mutex;
 use serde_json::Value;
-use tracing::debug;
+use tokio::time::Instant;
+use tracing::{debug, warn};
 
 use crate::read::read;
 use crate::registries::Registries;
-use crate::remembered::Remembered;
+use crate::remembered::{Key, Remembered};
 
 /// How long a secret or an account is believed to be what it was. A secret that is taken away counts for that long.
 const LIFE: Duration = Duration::from_secs(10);
@@ -22,10 +25,19 @@ const MOST: u64 = 2_000;
 /// The most pull secrets of a pod that are read; a kubelet reads all, one after the other.
 const SECRETS: usize = 32;
 
-/// Reads the credentials of pods; clones share what they remember.
+/// How long it counts that something was forbidden that was not asked for again.
+const FORBIDDEN: Duration = Duration::from_mins(10);
+/// The most refusals that are remembered: one missing rule makes as many as there are pull secrets.
+const REFUSALS: usize = 64;
+
+/// Reads the credentials that images of pods are inspected with; clones share what they remember.
 ///
-/// A pod brings its own pull secrets, or those of its service account if it has none, and nodes have
-/// theirs: in that order, as for a kubelet. Nothing of another namespace is ever looked at.
+/// What the policy says counts ([`PullSecrets`]). In the mode `Pods`, a pod brings its own pull secrets, or those of its
+/// service account if it has none, and nodes have theirs: in that order, as for a kubelet. Nothing of another namespace is
+/// looked at then. In the mode `Named`, the secrets of the policy are read and those of pods are not.
+///
+/// A Secret that RBAC keeps from us counts as one that is not there, and is [noted](Self::forbidden): an error would have
+/// pods wait for a right that an administrator may never grant.
 #[derive(Clone)]
 pub struct Pulls {
     client: Client,
@@ -36,6 +48,7 @@ pub struct Pulls {
     accounts: Remembered<Arc<[String]>>,
     /// What pods have that bring nothing along.
     usual: Arc<Keyring>,
+    forbidden: Refusals,
 }
 
 impl Pulls {
@@ -47,24 +60,60 @@ impl Pulls {
             registries,
             secrets: Remembered::new(MOST, LIFE),
             accounts: Remembered::new(MOST, LIFE),
+            forbidden: Refusals::default(),
         }
     }
 
-    /// The credentials of a pod. A secret that cannot be read does not count: a kubelet says so when it
+    /// The credentials for a pod, as its policy says. A secret that cannot be read does not count: a kubelet says so when it
     /// pulls.
-    pub async fn keyring(&self, namespace: &str, pod: &Value) -> Result<Arc<Keyring>, Error> {
-        let names = self.secrets_of(namespace, pod).await?;
+    pub async fn keyring(
+        &self,
+        namespace: &str,
+        pod: &Value,
+        policy: &PullSecrets,
+    ) -> Result<Arc<Keyring>, Error> {
+        let names: Vec<(String, String)> = match policy.mode {
+            PullSecretsMode::None => Vec::new(),
+            PullSecretsMode::Named => named(policy),
+            PullSecretsMode::Pods => {
+                let names = self.secrets_of(namespace, pod).await?;
+                let names = names.iter().take(SECRETS);
+                names
+                    .map(|name| (namespace.to_owned(), name.clone()))
+                    .collect()
+            }
+        };
         if names.is_empty() {
             return Ok(Arc::clone(&self.usual));
         }
         let mut keyring = Keyring::anonymous();
-        for name in names.iter().take(SECRETS) {
-            let reading = || secret(self.client.clone(), namespace.to_owned(), name.clone());
-            let key = (namespace.to_owned(), name.clone());
-            keyring.add_keyring(&*self.secrets.get(key, reading).await?);
+        for key in names {
+            keyring.add_keyring(&*self.read(key).await?);
         }
         keyring.add_keyring(self.registries.nodes());
         Ok(Arc::new(keyring))
+    }
+
+    /// What RBAC keeps from us of what a policy inspects images with, as the API server says it. Secrets that a policy names
+    /// are tried; those of pods are known as pods come.
+    pub async fn forbidden(&self, policy: &PullSecrets) -> Result<Vec<String>, Error> {
+        match policy.mode {
+            PullSecretsMode::None => Ok(Vec::new()),
+            PullSecretsMode::Pods => Ok(self.forbidden.all(|_| true)),
+            PullSecretsMode::Named => {
+                let names = named(policy);
+                for key in &names {
+                    self.read(key.clone()).await?;
+                }
+                Ok(self.forbidden.all(|key| names.contains(key)))
+            }
+        }
+    }
+
+    async fn read(&self, key: Key) -> Result<Arc<Keyring>, Error> {
+        let (namespace, name) = key.clone();
+        let reading = || secret(self.client.clone(), namespace, name, self.forbidden.clone());
+        self.secrets.get(key, reading).await
     }
 
     /// The names of the pull secrets of a pod.
@@ -85,10 +134,69 @@ impl Pulls {
         let account = account.and_then(Value::as_str).unwrap_or("default");
         let reading = || {
             let client = self.client.clone();
-            account_secrets(client, namespace.to_owned(), account.to_owned())
+            let forbidden = self.forbidden.clone();
+            account_secrets(client, namespace.to_owned(), account.to_owned(), forbidden)
         };
         let key = (namespace.to_owned(), account.to_owned());
         self.accounts.get(key, reading).await
+    }
+}
+
+/// The secrets that a policy names.
+fn named(policy: &PullSecrets) -> Vec<Key> {
+    let named = policy.named.iter().take(SECRETS);
+    named
+        .map(|it| (it.namespace.clone(), it.name.clone()))
+        .collect()
+}
+
+/// What RBAC kept from us, by what was asked for; clones share it.
+#[derive(Clone, Default)]
+struct Refusals(Arc<Mutex<BTreeMap<(Key, &'static str), (Instant, String)>>>);
+
+impl Refusals {
+    /// Reads an object, or notes that it may not be read.
+    async fn read<K>(&self, api: &Api<K>, kind: &'static str, key: Key) -> Result<Option<K>, Error>
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let (namespace, name) = key.clone();
+        match read(api, &name).await {
+            Ok(found) => {
+                self.0.lock().remove(&(key, kind));
+                Ok(found)
+            }
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                self.note((key, kind), status.message.clone());
+                Ok(None)
+            }
+            Err(error) => {
+                let doing = format!("reading {kind} {namespace}/{name}");
+                Err(Error::api(doing)(error))
+            }
+        }
+    }
+
+    fn note(&self, what: (Key, &'static str), message: String) {
+        let mut all = self.0.lock();
+        all.retain(|_, (at, _)| at.elapsed() < FORBIDDEN);
+        if all.len() >= REFUSALS && !all.contains_key(&what) {
+            return;
+        }
+        if all.is_empty() {
+            warn!(
+                message,
+                "pull secrets cannot be read; images are inspected without them"
+            );
+        }
+        all.insert(what, (Instant::now(), message));
+    }
+
+    fn all(&self, of: impl Fn(&Key) -> bool) -> Vec<String> {
+        let all = self.0.lock();
+        let all = all.iter().filter(|((key, _), _)| of(key));
+        let recent = all.filter(|(_, (at, _))| at.elapsed() < FORBIDDEN);
+        recent.map(|(_, (_, message))| message.clone()).collect()
     }
 }
 
@@ -97,22 +205,27 @@ async fn account_secrets(
     client: Client,
     namespace: String,
     name: String,
+    forbidden: Refusals,
 ) -> Result<Arc<[String]>, Error> {
     let api: Api<ServiceAccount> = Api::namespaced(client, &namespace);
-    let found = read(&api, &name).await.map_err(Error::api(format!(
-        "reading service account {namespace}/{name}"
-    )))?;
+    let found = forbidden
+        .read(&api, "service account", (namespace, name))
+        .await?;
     let secrets = found.and_then(|account| account.image_pull_secrets);
     let secrets = secrets.into_iter().flatten().map(|secret| secret.name);
     Ok(secrets.filter(|name| !name.is_empty()).collect())
 }
 
 /// What a secret holds for registries.
-async fn secret(client: Client, namespace: String, name: String) -> Result<Arc<Keyring>, Error> {
+async fn secret(
+    client: Client,
+    namespace: String,
+    name: String,
+    forbidden: Refusals,
+) -> Result<Arc<Keyring>, Error> {
     let api: Api<Secret> = Api::namespaced(client, &namespace);
-    let found = read(&api, &name)
-        .await
-        .map_err(Error::api(format!("reading secret {namespace}/{name}")))?;
+    let key = (namespace.clone(), name.clone());
+    let found = forbidden.read(&api, "secret", key).await?;
     let mut keyring = Keyring::anonymous();
     let kind = found.as_ref().and_then(|secret| secret.type_.as_deref());
     let kind = kind.filter(|kind| kind.starts_with("kubernetes.io/dockerc"));

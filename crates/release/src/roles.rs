@@ -28,12 +28,16 @@ pub fn operator_rules() -> Vec<PolicyRule> {
             &["machineconfigpools"],
             &READ,
         ),
-        // Releases that the cluster keeps, under any name.
-        rule("", &["configmaps"], &READ),
         // Where there is no policy one is made, for the verdict to be seen.
         rule(GROUP, &[PLURAL], &and_read(&["create"])),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
     ]
+}
+
+/// What the controller may do in [`openshift::payloads::NAMESPACE`]: read the releases that are kept there as ConfigMaps,
+/// under any name. A Role, since ConfigMaps of other namespaces hold the configuration of others.
+pub fn payload_rules() -> Vec<PolicyRule> {
+    vec![rule("", &["configmaps"], &READ)]
 }
 
 /// What it may do besides where it keeps the ClusterVersion: write its status.

@@ -260,7 +260,8 @@ impl World {
             Answer::Ask(used) => used,
             answer => return Ok(answer),
         };
-        let keyring = self.pulls.keyring(namespace, pod).await.map_err(later)?;
+        let keyring = self.pulls.keyring(namespace, pod, &policy.pull_secrets);
+        let keyring = keyring.await.map_err(later)?;
         known = self.known(&used, &keyring, policy);
         let mut unknown = match decided(&known) {
             Answer::Ask(unknown) => unknown,

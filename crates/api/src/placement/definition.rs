@@ -12,7 +12,9 @@ const WORD: &str = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
 const KEY: &str = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
 /// The name of a kind.
 const KIND: &str = "^[A-Z][A-Za-z0-9]*$";
-/// The name of a RuntimeClass.
+/// The name of a namespace.
+const LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// The name of a RuntimeClass or a Secret.
 const CLASS: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// The definition of the kind.
@@ -126,6 +128,35 @@ fn spec() -> Value {
                         "type": "integer", "format": "int32", "minimum": 10, "maximum": 8000, "default": 2000,
                     },
                 },
+            },
+            "pullSecrets": {
+                "description": "Which pull secrets images are inspected with. Credentials that the operator and the admission check are given by file count in every mode.",
+                "type": "object",
+                "properties": {
+                    "mode": {
+                        "description": "Where the names of pull secrets are from: the pod, or its service account if it names none (Pods; takes get on all Secrets), this policy (Named), or nowhere (None). Images that cannot be inspected without a secret are treated as those of a registry that refuses access.",
+                        "type": "string", "enum": ["Pods", "Named", "None"], "default": "Pods",
+                    },
+                    "named": {
+                        "description": "The secrets of the mode Named. They are used for the images of all pods that the policy is for.",
+                        "type": "array",
+                        "maxItems": 32,
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["namespace", "name"],
+                        "items": {
+                            "type": "object",
+                            "required": ["namespace", "name"],
+                            "properties": {
+                                "namespace": { "description": "Its namespace.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": LABEL },
+                                "name": { "description": "Its name.", "type": "string", "minLength": 1, "maxLength": 253, "pattern": CLASS },
+                            },
+                        },
+                    },
+                },
+                "x-kubernetes-validations": [{
+                    "rule": "has(self.named) && size(self.named) > 0 ? has(self.mode) && self.mode == 'Named' : !has(self.mode) || self.mode != 'Named'",
+                    "message": "named goes with the mode Named, which needs at least one secret",
+                }],
             },
             "failurePolicy": {
                 "description": "What the API server does with pods while nobody answers: they are made and go anywhere (Ignore), or they are refused (Fail). Only the policy called default can say it; Ignore if nobody does.",

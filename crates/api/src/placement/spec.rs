@@ -62,6 +62,9 @@ pub struct PlacementPolicySpec {
     /// How long is waited.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Which pull secrets images are inspected with (`Pods`).
+    #[serde(default, skip_serializing_if = "PullSecrets::is_default")]
+    pub pull_secrets: PullSecrets,
     /// What the API server does with pods while nobody answers (`Ignore`). Only `default` can say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
@@ -111,6 +114,47 @@ pub enum FailurePolicy {
     Ignore,
     /// They are refused.
     Fail,
+}
+
+/// Which pull secrets images are inspected with. Credentials of nodes (`--authfile`) count in every mode.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PullSecrets {
+    /// Where their names are from.
+    #[serde(default)]
+    pub mode: PullSecretsMode,
+    /// The secrets of the mode `Named`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<NamedSecret>,
+}
+
+impl PullSecrets {
+    /// Whether it need not be written.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where the names of pull secrets are from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PullSecretsMode {
+    /// From the pod, or from its service account if it names none, as for a kubelet. Takes `get` on all Secrets.
+    #[default]
+    Pods,
+    /// From the policy: those of pods are not read. The same for all pods of the policy.
+    Named,
+    /// From nowhere: images are inspected without any Secret.
+    None,
+}
+
+/// A Secret that a policy names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedSecret {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// How much pods should prefer an architecture.

@@ -134,6 +134,10 @@ fn condition(when: When) -> Option<String> {
         ),
         When::Profiles => format!("and ({}) .Values.profiles", runs(&Job::Governance)),
         When::ReleaseOwner => format!("and ({}) .Values.releaseOwner", runs(&Job::Release)),
+        When::ReleasePayloads => {
+            format!("and ({}) .Values.releasePayloads", runs(&Job::Release))
+        }
+        When::PullSecrets => format!("and ({}) .Values.pullSecrets", runs(&Job::Placement)),
         When::Console => ".Values.console.enabled".to_owned(),
         When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
         When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
@@ -251,6 +255,13 @@ profiles: []
 # Let the operator keep the ClusterVersion: only where no cluster version operator does.
 releaseOwner: false
 
+# Let the operator read releases that are kept as ConfigMaps in openshift-cluster-version. The namespace has to exist.
+releasePayloads: false
+
+# Let placement read the pull secrets of pods and their service accounts: get on all Secrets. Without it, policies
+# say in spec.pullSecrets which secrets are read (Named, with a Role in each namespace) or that none is (None).
+pullSecrets: true
+
 console:
   # Serve the web console. Users sign in with their own tokens; it has no rights of its own.
   enabled: false
@@ -294,6 +305,8 @@ fn schema() -> Result<Value, Error> {
             "description": "Profiles of governance that are off otherwise.",
         },
         "releaseOwner": boolean("Let the operator keep the ClusterVersion."),
+        "releasePayloads": boolean("Let the operator read releases that are kept as ConfigMaps."),
+        "pullSecrets": boolean("Let placement read the pull secrets of pods."),
         "console": only(json!({
             "enabled": boolean("Serve the web console."),
             "hosts": {

@@ -69,6 +69,9 @@ impl Report {
     }
 }
 
+/// How soon it is tried again to read pull secrets that were forbidden.
+const FORBIDDEN_RECHECK: Duration = Duration::from_mins(1);
+
 /// What is counted of a policy.
 #[derive(Default)]
 struct Tally {
@@ -99,13 +102,20 @@ impl Placing {
             return Ok(Next::Wait);
         };
         let settings = self.watch.settings();
+        let mut next = Next::Wait;
         for object in cache.list() {
             let object: PlacementPolicy = crate::status::typed(&object)?;
             let name = object.metadata.name.clone().unwrap_or_default();
             let tally = tallies.remove(&name).unwrap_or_default();
+            let forbidden = self.pulls.forbidden(&object.spec.pull_secrets).await?;
+            if !forbidden.is_empty() {
+                // A right that is granted is no change that is watched.
+                next = Next::After(FORBIDDEN_RECHECK);
+            }
             let wanted = status(&Facts {
                 object: &object,
                 complaints: settings.policies.complaints(&name),
+                forbidden: &forbidden,
                 admission_registered: registered,
                 gated: tally.gated,
                 held: &tally.held,
@@ -116,7 +126,7 @@ impl Placing {
                 crate::status::write(&self.foreign, &kind, of, &wanted, COMPONENT).await?;
             }
         }
-        Ok(Next::Wait)
+        Ok(next)
     }
 
     fn count(&self, gated: usize, reasons: &BTreeMap<&'static str, usize>, registered: bool) {

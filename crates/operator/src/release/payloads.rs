@@ -10,7 +10,9 @@ use ::release::control::{Kept, Loaded, Trouble, TroubleKind};
 use ::release::payload::{METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept};
 use api::openshift::payloads as kept;
 use api::release::{PayloadSource, ReleasePolicySpec};
+use chassis::access::self_may;
 use chassis::{Cache, Key, Manager, Queue};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use oci::{Keyring, Origin, Roots, Routes, Settings};
@@ -50,6 +52,18 @@ struct Read {
     loaded: Option<(String, Selection, Arc<Loaded>)>,
 }
 
+/// The ConfigMaps where releases usually are, once the Role that allows to read them is there.
+#[derive(Default)]
+struct Usual {
+    cache: Option<Cache<ConfigMap>>,
+    /// When it was last asked whether they may be read.
+    asked: Option<Instant>,
+    /// Whether a release was looked for there in vain.
+    missed: bool,
+    /// Follows them until this is dropped.
+    following: JoinSet<()>,
+}
+
 /// A ConfigMap that somebody named, outside of where they usually are.
 struct Named {
     key: Key,
@@ -62,32 +76,55 @@ struct Named {
 pub(super) struct Payloads {
     client: Client,
     queue: Queue<Key>,
-    maps: Cache<ConfigMap>,
+    maps: Mutex<Usual>,
     named: Mutex<Option<Named>>,
     read: Mutex<HashMap<Place, Read>>,
 }
 
 impl Payloads {
-    /// Follows the releases that the cluster keeps.
+    /// Follows the releases that the cluster keeps, if they may be read.
     pub(super) async fn follow(manager: &Manager, queue: &Queue<Key>) -> Self {
-        let client = manager.client();
-        let api: Api<ConfigMap> = Api::namespaced(client.clone(), kept::NAMESPACE);
-        let (maps, following) = Cache::follow(api);
-        manager.spawn(following);
-        maps.synced().await;
-        wake(&maps, queue);
-        Self {
-            client,
+        let payloads = Self {
+            client: manager.client(),
             queue: queue.clone(),
-            maps,
+            maps: Mutex::default(),
             named: Mutex::default(),
             read: Mutex::default(),
+        };
+        payloads.maps().await;
+        payloads
+    }
+
+    /// The ConfigMaps where releases usually are; nothing while they may not be read. It is asked first whether they may: a
+    /// watch without the right would be refused again and again, and most clusters keep no releases and grant none.
+    async fn maps(&self) -> Option<Cache<ConfigMap>> {
+        {
+            let mut maps = self.maps.lock();
+            if let Some(cache) = &maps.cache {
+                return Some(cache.clone());
+            }
+            if maps.asked.is_some_and(|at| at.elapsed() < AGAIN) {
+                return None;
+            }
+            maps.asked = Some(Instant::now());
         }
+        if !may_read(&self.client, &Key::new(kept::NAMESPACE, "")).await {
+            return None;
+        }
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), kept::NAMESPACE);
+        let (cache, following) = Cache::follow(api);
+        self.maps.lock().following.spawn(following);
+        cache.synced().await;
+        wake(&cache, &self.queue);
+        self.maps.lock().cache = Some(cache.clone());
+        Some(cache)
     }
 
     /// What the releases are that the cluster keeps. What is none is told by whoever wants it.
     pub(super) fn kept(&self) -> Vec<Kept> {
-        let maps = self.maps.list().into_iter().filter(|it| is_kept(it));
+        let cache = self.maps.lock().cache.clone();
+        let maps = cache.map(|it| it.list()).unwrap_or_default();
+        let maps = maps.into_iter().filter(|it| is_kept(it));
         maps.filter_map(|map| {
             let text = map.data.as_ref()?.get(METADATA)?;
             let (metadata, _) = Metadata::read(text).ok()?;
@@ -107,7 +144,7 @@ impl Payloads {
         image: &str,
         selection: &Selection,
     ) -> Result<Arc<Loaded>, Trouble> {
-        let place = self.place(spec.payload.as_ref(), image)?;
+        let place = self.place(spec.payload.as_ref(), image).await?;
         let map = match &place {
             Place::Map(key) => Some(self.map(key, image).await?),
             Place::Folder(_) | Place::Image(_) => None,
@@ -179,17 +216,18 @@ impl Payloads {
     pub(super) fn settle(&self) -> Option<Duration> {
         let mut all = self.read.lock();
         all.retain(|_, read| std::mem::take(&mut read.asked));
+        let missed = std::mem::take(&mut self.maps.lock().missed);
         let waits = all.iter().filter_map(|(place, read)| match place {
             Place::Map(_) => None,
             _ if read.outcome.is_err() => Some(AGAIN),
             Place::Folder(_) => Some(FOLDER),
             Place::Image(image) => (!is_fixed(image)).then_some(TAG),
         });
-        waits.min()
+        waits.chain(missed.then_some(AGAIN)).min()
     }
 
     /// Where the release with an image is.
-    fn place(&self, source: Option<&PayloadSource>, image: &str) -> Result<Place, Trouble> {
+    async fn place(&self, source: Option<&PayloadSource>, image: &str) -> Result<Place, Trouble> {
         let source = source.cloned().unwrap_or_default();
         if let Some(map) = source.config_map {
             return Ok(Place::Map(Key::new(&map.namespace, &map.name)));
@@ -215,7 +253,17 @@ impl Payloads {
             Some(fixed) => return Ok(Place::Image(fixed)),
             None => {}
         }
-        let maps = self.maps.list();
+        let Some(maps) = self.maps().await else {
+            self.maps.lock().missed = true;
+            return Err(Trouble {
+                kind: TroubleKind::Missing,
+                message: format!(
+                    "the operator may not list ConfigMaps in namespace {}: apply deploy/optional/release-payloads.yaml (`medley manifests --release-payloads`), or say in spec.payload where the files of the release are",
+                    kept::NAMESPACE
+                ),
+            });
+        };
+        let maps = maps.list();
         let mut maps = maps.iter().filter(|it| is_kept(it));
         let found = maps.find(|it| image_of(it) == Some(image));
         let found = found.map(|it| Place::Map(Key::of(&it.metadata)));
@@ -233,12 +281,28 @@ impl Payloads {
 
     /// The ConfigMap of a release.
     async fn map(&self, key: &Key, image: &str) -> Result<Arc<ConfigMap>, Trouble> {
-        let cache = if key.namespace == kept::NAMESPACE {
-            self.maps.clone()
+        let usual = if key.namespace == kept::NAMESPACE {
+            self.maps().await
         } else {
-            let cache = self.follow_named(key);
-            cache.synced().await;
-            cache
+            None
+        };
+        let cache = match usual {
+            Some(cache) => cache,
+            None if may_read(&self.client, key).await => {
+                let cache = self.follow_named(key);
+                cache.synced().await;
+                cache
+            }
+            None => {
+                self.maps.lock().missed = true;
+                return Err(Trouble {
+                    kind: TroubleKind::Missing,
+                    message: format!(
+                        "the operator may not read ConfigMap {key}: grant its service account get, list and watch on it by a Role in namespace {}",
+                        key.namespace
+                    ),
+                });
+            }
         };
         let map = cache.find(key).ok_or_else(|| Trouble {
             kind: TroubleKind::Missing,
@@ -273,6 +337,23 @@ impl Payloads {
         });
         cache
     }
+}
+
+/// Whether a ConfigMap, or all of a namespace, may be listed and watched. If that cannot be asked, it is tried.
+async fn may_read(client: &Client, key: &Key) -> bool {
+    for verb in ["list", "watch"] {
+        let what = ResourceAttributes {
+            verb: Some(verb.to_owned()),
+            resource: Some("configmaps".to_owned()),
+            namespace: Some(key.namespace.clone()),
+            name: (!key.name.is_empty()).then(|| key.name.clone()),
+            ..ResourceAttributes::default()
+        };
+        if matches!(self_may(client, what).await, Ok(false)) {
+            return false;
+        }
+    }
+    true
 }
 
 fn wake(maps: &Cache<ConfigMap>, queue: &Queue<Key>) {

@@ -30,15 +30,30 @@ impl Ours {
     ) -> anyhow::Result<Manager> {
         self.stop().await;
         operator::grant(&cluster.client(), NAMESPACE, registry, jobs).await?;
-        let everywhere: Vec<_> = jobs.iter().flat_map(|job| job.rules(registry)).collect();
+        let everywhere: Vec<_> = jobs
+            .iter()
+            .flat_map(|job| [job.rules(registry), job.pull_secret_rules()].concat())
+            .collect();
         let at_home = roles::operator_namespace_rules();
         let client = self
             .forbidden
             .client(cluster, (NAMESPACE, ACCOUNT), &everywhere, &at_home)
             .await?;
+        Ok(self.begin(client))
+    }
+
+    /// The manager of one that has the rights of this client, whatever they are.
+    fn begin(&self, client: kube::Client) -> Manager {
         let manager = Manager::new(client);
         *self.running.lock() = Some(manager.clone());
-        Ok(manager)
+        manager
+    }
+
+    /// Stops the one before, and makes ready for another that has the rights of this client.
+    #[allow(dead_code, reason = "not all suites use it")]
+    pub(crate) async fn next_as(&self, client: kube::Client) -> Manager {
+        self.stop().await;
+        self.begin(client)
     }
 
     /// Stops it.

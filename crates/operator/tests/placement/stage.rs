@@ -13,7 +13,7 @@ use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::core::NamespaceResourceScope;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use oci::{Keyring, Roots, Routes};
 use operator::images::cdi::Imports;
@@ -124,6 +124,11 @@ impl Stage {
         let jobs = BTreeSet::from([Job::Placement]);
         let profiles = Registry::new(Vec::new());
         let manager = self.ours.next(&self.cluster, &jobs, &profiles).await?;
+        self.run(&manager).await
+    }
+
+    async fn run(&self, manager: &Manager) -> anyhow::Result<()> {
+        let jobs = BTreeSet::from([Job::Placement]);
         let options = operator::Options {
             jobs,
             namespace: NAMESPACE.to_owned(),
@@ -134,7 +139,68 @@ impl Stage {
             },
             registries: self.registries(),
         };
-        operator::start(&manager, &options).await?;
+        operator::start(manager, &options).await?;
+        Ok(())
+    }
+
+    /// Has our controller and the check work with the RBAC that an installation with these options has, and no other.
+    /// Unless something is meant to be forbidden, nothing may be.
+    pub(crate) async fn work_as_installed(
+        &self,
+        pull_secrets: manifests::PullSecrets,
+        is_forbidden: bool,
+    ) -> anyhow::Result<()> {
+        let options = manifests::Options {
+            namespace: NAMESPACE.to_owned(),
+            // The check of approvals is always served.
+            jobs: BTreeSet::from([Job::Governance, Job::Placement]),
+            pull_secrets,
+            ..manifests::Options::default()
+        };
+        for object in manifests::objects(&options)? {
+            if object.part == manifests::Part::Rbac {
+                self.install(object.value).await?;
+            }
+        }
+        let mut clients = Vec::new();
+        for account in [operator::ACCOUNT, CHECK] {
+            let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+            let groups = ["system:serviceaccounts", "system:authenticated"];
+            clients.push(if is_forbidden {
+                self.cluster.client_as(&user, &groups)?
+            } else {
+                let rules = match account {
+                    CHECK => [
+                        governance::roles::webhook_rules(),
+                        placement::roles::webhook_rules(),
+                    ]
+                    .concat(),
+                    _ => placement::roles::operator_rules(),
+                };
+                let account = (NAMESPACE, account);
+                self.forbidden
+                    .client(&self.cluster, account, &rules, &[])
+                    .await?
+            });
+        }
+        let [controller, check] = <[Client; 2]>::try_from(clients)
+            .map_err(|_| anyhow::anyhow!("there are two accounts"))?;
+        self.run(&self.ours.next_as(controller).await).await?;
+        self.check_as(check).await
+    }
+
+    /// Applies an object of an installation.
+    async fn install(&self, object: Value) -> anyhow::Result<()> {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.clone().unwrap_or_default();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+        let api: Api<DynamicObject> = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(self.client(), &namespace, &resource),
+            None => Api::all_with(self.client(), &resource),
+        };
+        let params = PatchParams::apply("tests").force();
+        api.patch(&object.name_any(), &params, &Patch::Apply(&object))
+            .await?;
         Ok(())
     }
 
@@ -152,6 +218,7 @@ impl Stage {
     pub(crate) async fn start_check(&self) -> anyhow::Result<()> {
         let mut rules = governance::roles::webhook_rules();
         rules.extend(placement::roles::webhook_rules());
+        rules.extend(placement::roles::pull_secret_rules());
         let admin = self.client();
         let role = api::rbac::cluster_role(CHECK, rules.clone());
         apply::<ClusterRole>(&Api::all(admin.clone()), json!(role)).await?;
@@ -166,6 +233,10 @@ impl Stage {
             .forbidden
             .client(&self.cluster, account, &rules, &[])
             .await?;
+        self.check_as(client).await
+    }
+
+    async fn check_as(&self, client: Client) -> anyhow::Result<()> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let checks = Checks {
             placement: Some(self.registries()),

@@ -75,6 +75,8 @@ fn the_chart_is_what_is_printed_when_everything_is_on() {
         "controllers": Job::ALL.iter().map(|job| job.name()).collect::<Vec<_>>(),
         "profiles": ["example-profile", "node-health-remediation"],
         "releaseOwner": true,
+        "releasePayloads": true,
+        "pullSecrets": true,
         "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
         "monitoring": { "enabled": true },
         "crds": { "install": true },
@@ -88,6 +90,8 @@ fn the_chart_is_what_is_printed_when_everything_is_on() {
             .map(str::to_owned)
             .into(),
         release_owner: true,
+        release_payloads: true,
+        pull_secrets: crate::PullSecrets::Pods,
         console: true,
         console_hosts: vec![
             "medley.example.com".to_owned(),
@@ -111,6 +115,21 @@ fn the_chart_is_what_is_printed_when_little_is_on() {
         ..Options::default()
     };
     assert_same(&values, &options);
+}
+
+#[test]
+fn pull_secrets_can_be_left_out() {
+    let mut values = default_values();
+    values["controllers"] = json!(["placement"]);
+    values["pullSecrets"] = json!(false);
+    let options = Options {
+        jobs: [Job::Placement].into(),
+        pull_secrets: crate::PullSecrets::None,
+        ..Options::default()
+    };
+    assert_same(&values, &options);
+    let all = serde_json::to_string(&rendered(&values, NAMESPACE)).unwrap();
+    assert!(!all.contains("pull-secrets"), "{all}");
 }
 
 #[test]

@@ -16,8 +16,10 @@ use k8s_openapi::api::rbac::v1::{
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use manifests::{
-    ACCOUNT, Options, RELEASE_OWNER, WEBHOOK, job_role, objects, profile_role, webhook_role,
+    ACCOUNT, Job, NAMED_SECRETS, Options, PullSecrets, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
+    job_role, objects, profile_role, pull_secret_role, webhook_role,
 };
+use placement::roles::named_secret_rules;
 use serde::de::DeserializeOwned;
 
 use super::super::facts::{Account, Seen};
@@ -97,17 +99,41 @@ pub(super) async fn of_accounts(
     for profile in &options.profiles {
         roles.extend(profile_role(profile)?);
     }
-    let operator = account(client, options, ACCOUNT, roles, operator_namespace_rules()).await;
-    let mut accounts = vec![operator];
-    let checks: Vec<_> = options
+    let mut checks: Vec<_> = options
         .jobs
         .iter()
         .filter_map(|it| webhook_role(*it))
         .collect();
+    if options.jobs.contains(&Job::Placement) && options.pull_secrets == PullSecrets::Pods {
+        roles.push(pull_secret_role(ACCOUNT));
+        checks.push(pull_secret_role(WEBHOOK));
+    }
+    let home = options.namespace.as_str();
+    let mut places = vec![(home.to_owned(), operator_namespace_rules())];
+    if options.release_payloads {
+        let jobs = options.jobs.iter();
+        let rules = jobs.flat_map(|job| job.namespaced_rules());
+        places.extend(rules.map(|(namespace, rules)| (namespace.to_owned(), rules)));
+    }
+    let named = named_secrets(options);
+    places.extend(named.iter().cloned());
+    let mut accounts = vec![account(client, options, ACCOUNT, roles, places).await];
     if !checks.is_empty() {
-        accounts.push(account(client, options, WEBHOOK, checks, Vec::new()).await);
+        accounts.push(account(client, options, WEBHOOK, checks, named).await);
     }
     Ok(accounts)
+}
+
+/// What both accounts may read of pull secrets that policies name, by namespace.
+fn named_secrets(options: &Options) -> Vec<(String, Vec<PolicyRule>)> {
+    let PullSecrets::Named(named) = &options.pull_secrets else {
+        return Vec::new();
+    };
+    let places = named.iter().map(|(namespace, names)| {
+        let names: Vec<String> = names.iter().cloned().collect();
+        (namespace.clone(), named_secret_rules(&names))
+    });
+    places.collect()
 }
 
 async fn account(
@@ -115,7 +141,7 @@ async fn account(
     options: &Options,
     name: &'static str,
     roles: Vec<ClusterRole>,
-    at_home: Vec<PolicyRule>,
+    places: Vec<(String, Vec<PolicyRule>)>,
 ) -> Account {
     let namespace = options.namespace.as_str();
     let who = SubjectAccessReviewSpec {
@@ -132,6 +158,8 @@ async fn account(
     expected.extend([
         name.to_owned(),
         RELEASE_OWNER.to_owned(),
+        RELEASE_PAYLOADS.to_owned(),
+        NAMED_SECRETS.to_owned(),
         format!("{ACCOUNT}-cluster-operator"),
     ]);
     let everywhere: Vec<PolicyRule> = roles
@@ -140,7 +168,9 @@ async fn account(
         .flatten()
         .collect();
     let mut wanted: Vec<ResourceAttributes> = Vec::new();
-    let all = questions(&everywhere, None).chain(questions(&at_home, Some(namespace)));
+    let there = places.iter();
+    let there = there.flat_map(|(namespace, rules)| questions(rules, Some(namespace.as_str())));
+    let all = questions(&everywhere, None).chain(there);
     for question in all {
         if !wanted.contains(&question) {
             wanted.push(question);
