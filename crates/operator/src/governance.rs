@@ -80,9 +80,6 @@ impl Options {
 /// Starts to govern; returns when everything there is has been seen.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let configs = manager.cache::<VirtPlatformConfig>();
-    let registrations: Api<MutatingWebhookConfiguration> = Api::all(manager.client());
-    let (webhooks, following) = Cache::follow_named(registrations, WEBHOOK);
-    manager.spawn(following);
     let foreign = manager.foreign();
     let history = History::follow(manager, &options.namespace);
     let approvals = Approvals::follow(manager, &options.namespace);

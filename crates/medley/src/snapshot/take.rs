@@ -48,14 +48,19 @@ impl fmt::Display for Taken {
 /// Reads all there is into a file, which appears only when it is whole.
 pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> {
     let what = || format!("writing the snapshot {}", path.display());
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let (footer, removed) = write(client, path, &partial).await.inspect_err(|_| {
-        // It says nothing that could be used; the error counts.
-        let _ = fs::remove_file(&partial);
-    })?;
-    fs::rename(&partial, path).with_context(what)?;
+    // Snapshots tell a lot about a cluster: for the eyes of their owner alone, and under a name that nobody could have
+    // put a link at. What is unfinished goes with an error.
+    let partial = tempfile::Builder::new()
+        .prefix(".medley-snapshot-")
+        .tempfile_in(
+            path.parent()
+                .filter(|it| *it != Path::new(""))
+                .unwrap_or(Path::new(".")),
+        )
+        .with_context(what)?;
+    let file = partial.as_file().try_clone().with_context(what)?;
+    let (footer, removed) = write(client, path, file).await?;
+    partial.persist(path).with_context(what)?;
     Ok(Taken {
         path: path.to_owned(),
         footer,
@@ -63,7 +68,7 @@ pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> 
     })
 }
 
-async fn write(client: &Client, path: &Path, partial: &Path) -> anyhow::Result<(Footer, Removed)> {
+async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<(Footer, Removed)> {
     let what = || format!("writing the snapshot {}", path.display());
     let kubernetes = client
         .apiserver_version()

@@ -23,9 +23,12 @@ impl Approvals {
         let api: Api<ConfigMap> = Api::namespaced(manager.client(), namespace);
         let (authorities, running) = Cache::follow_named(api, AUTHORITY);
         manager.spawn(running);
+        let registrations: Api<MutatingWebhookConfiguration> = Api::all(manager.client());
+        let (webhooks, running) = Cache::follow_named(registrations, WEBHOOK);
+        manager.spawn(running);
         Self {
             policies: manager.cache(),
-            webhooks: manager.cache(),
+            webhooks,
             authorities,
             namespace: namespace.to_owned(),
         }
@@ -44,11 +47,7 @@ impl Approvals {
         self.policies.on_change(move |_| call());
         let call = notify.clone();
         self.authorities.on_change(move |_| call());
-        self.webhooks.on_change(move |change| {
-            if change.object().is_some_and(|one| one.name_any() == WEBHOOK) {
-                notify();
-            }
-        });
+        self.webhooks.on_change(move |_| notify());
     }
 
     /// All policies.
