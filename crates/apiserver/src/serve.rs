@@ -19,6 +19,7 @@ use crate::server::ApiServer;
 /// Whoever is let in may ask: priority and fairness are about requests, not about connections.
 const LIMITS: Limits = Limits {
     clients: usize::MAX,
+    per_address: usize::MAX,
     streams: Some(1000),
     drain: Duration::from_secs(2),
 };

@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use http_body::Body as HttpBody;
 use jiff::Timestamp;
-use listener::PeerCertificate;
+use listener::PeerCertificates;
 use machinery::gvk::split_api_version;
 use machinery::meta;
 use machinery::status::Status;
@@ -26,6 +26,7 @@ use crate::allocate::{self, Allocations, Reservation};
 use crate::auth::{Attributes, Authenticator, Authorizer, Impersonation, UserInfo};
 use crate::dispatch;
 use crate::negotiate::{Encoding, content_type};
+use crate::pki::Identity;
 use crate::registry::Registry;
 use crate::request::{Query, RequestInfo, Verb};
 use crate::resource::Resource;
@@ -217,6 +218,12 @@ impl ApiServer {
         }
     }
 
+    /// Has webhooks shown this client certificate when they ask for one, so that they can tell this server from
+    /// other callers. None is shown before, as by a kube-apiserver without an AdmissionConfiguration.
+    pub fn present_to_webhooks(&self, identity: Identity) -> Result<(), String> {
+        self.state.hooks.clients.present(identity)
+    }
+
     /// What all requests share.
     pub fn state(&self) -> &Arc<State> {
         &self.state
@@ -250,7 +257,7 @@ impl ApiServer {
                 .map(|value| !matches!(value, "false" | "0")),
             Encoding::Json,
         );
-        let peer = parts.extensions.get::<PeerCertificate>();
+        let peer = parts.extensions.get::<PeerCertificates>();
         let user = match &self.user {
             Some(user) => Ok(user.clone()),
             None => {

@@ -63,6 +63,17 @@ impl Authority {
         })
     }
 
+    /// A certificate that a client shows to servers; the common name says who it is.
+    pub fn issue_client(
+        &self,
+        common_name: &str,
+        now: Timestamp,
+        expires: Timestamp,
+    ) -> Result<Pair, Error> {
+        let purpose = ExtendedKeyUsagePurpose::ClientAuth;
+        self.sign(common_name, &[], purpose, now, expires)
+    }
+
     /// A certificate for these names and addresses.
     pub fn issue(
         &self,
@@ -71,11 +82,23 @@ impl Authority {
         now: Timestamp,
         expires: Timestamp,
     ) -> Result<Pair, Error> {
+        let purpose = ExtendedKeyUsagePurpose::ServerAuth;
+        self.sign(called, names, purpose, now, expires)
+    }
+
+    fn sign(
+        &self,
+        called: &str,
+        names: &[String],
+        purpose: ExtendedKeyUsagePurpose,
+        now: Timestamp,
+        expires: Timestamp,
+    ) -> Result<Pair, Error> {
         let issued = || {
             let mut params = CertificateParams::new(names.to_vec())?;
             params.distinguished_name.push(DnType::CommonName, called);
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            params.extended_key_usages = vec![purpose.clone()];
             params.use_authority_key_identifier_extension = true;
             (params.not_before, params.not_after) = validity(now, expires);
             let signer = KeyPair::from_pem(&self.key)?;
@@ -88,7 +111,10 @@ impl Authority {
             })
         };
         issued().map_err(|source| Error::Make {
-            names: names.join(", "),
+            names: match names {
+                [] => called.to_owned(),
+                names => names.join(", "),
+            },
             source,
         })
     }

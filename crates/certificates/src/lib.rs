@@ -6,6 +6,7 @@
 //! ```
 
 mod authority;
+mod clients;
 mod files;
 mod tls;
 
@@ -13,6 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use authority::{Authority, SelfMade};
+pub use clients::{ClientAuthorities, Rejection};
 pub use files::Files;
 pub use tls::{Renewal, Tls};
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use tracing::{info, warn};
 
+use crate::clients::AnyCertificate;
 use crate::{Error, Pair};
 
 /// Where another certificate comes from, once in a while.
@@ -27,6 +29,7 @@ pub trait Renewal: Send {
 #[derive(Clone)]
 pub struct Tls {
     current: Arc<ArcSwap<ServerConfig>>,
+    clients: Arc<dyn ClientCertVerifier>,
 }
 
 impl fmt::Debug for Tls {
@@ -38,8 +41,20 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Settings with a certificate that can be used.
     pub fn new(pair: &Pair) -> Result<Self, Error> {
-        let current = Arc::new(ArcSwap::from_pointee(settings(pair)?));
-        Ok(Self { current })
+        Self::with_clients(pair, WebPkiClientVerifier::no_client_auth())
+    }
+
+    /// The same, for a server that wants to see the certificates of its clients and verifies them itself, with
+    /// [`ClientAuthorities`](crate::ClientAuthorities). A client without one, or with one of another authority, can
+    /// still connect.
+    pub fn asking_clients(pair: &Pair) -> Result<Self, Error> {
+        Self::with_clients(pair, Arc::new(AnyCertificate::new()))
+    }
+
+    fn with_clients(pair: &Pair, clients: Arc<dyn ClientCertVerifier>) -> Result<Self, Error> {
+        let settings = settings(pair, Arc::clone(&clients))?;
+        let current = Arc::new(ArcSwap::from_pointee(settings));
+        Ok(Self { current, clients })
     }
 
     /// What new connections of a listener get, now and later.
@@ -55,7 +70,7 @@ impl Tls {
             tokio::time::sleep(renewal.every()).await;
             match renewal.next().await {
                 Ok(None) => {}
-                Ok(Some(pair)) => match settings(&pair) {
+                Ok(Some(pair)) => match settings(&pair, Arc::clone(&self.clients)) {
                     Ok(settings) => {
                         info!("using a new certificate");
                         self.current.store(Arc::new(settings));
@@ -68,9 +83,8 @@ impl Tls {
     }
 }
 
-fn settings(pair: &Pair) -> Result<ServerConfig, Error> {
-    let anybody = WebPkiClientVerifier::no_client_auth();
-    listener::tls_settings(&pair.certificate, &pair.key, anybody).map_err(|error| Error::Tls {
+fn settings(pair: &Pair, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, Error> {
+    listener::tls_settings(&pair.certificate, &pair.key, clients).map_err(|error| Error::Tls {
         what: error.what.to_owned(),
         why: error.why,
     })

@@ -66,6 +66,8 @@ pub const MANAGER: &str = "medley-console";
 /// How clients are kept in bounds.
 const LIMITS: listener::Limits = listener::Limits {
     clients: 1000,
+    // All users may come from the address of one ingress.
+    per_address: 500,
     // Browsers speak HTTP/2 over TLS only.
     streams: Some(100),
     drain: Duration::from_secs(1),

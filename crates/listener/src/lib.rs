@@ -4,6 +4,9 @@
 //! What is common to them is how clients are kept in bounds: how many there may be, how long they may
 //! take before they ask, and how long they get when the server stops. What is answered is a function.
 
+pub mod checks;
+mod connections;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -14,12 +17,11 @@ use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -27,7 +29,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
+use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,6 +39,9 @@ use tracing::{debug, warn};
 pub use hyper::body::Incoming;
 pub use tls::{TlsError, tls_settings};
 
+use connections::{Connections, Seat, Tracked};
+use stream::{Stream, Watched};
+
 /// How long a client may take to shake hands, to ask for something, or to send its headers.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -44,11 +49,19 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// connections, and lose what they send while one is closed.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// How long an idle connection that makes room for another may take to say goodbye: enough for HTTP/2 to send
+/// GOAWAY, which has clients repeat elsewhere what they sent meanwhile.
+const EVICTION_GRACE: Duration = Duration::from_millis(200);
+
 /// How clients are kept in bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many are listened to at once; the others wait to be accepted.
+    /// How many are listened to at once. Beyond it the longest idle connection is closed for a new one; where none
+    /// is idle, new ones wait to be accepted.
     pub clients: usize,
+    /// How many of them may come from one address (of IPv6, from one /64). Beyond it the longest idle one of that
+    /// address is closed for a new one; where none is idle, the new one is closed.
+    pub per_address: usize,
     /// How many requests one of them may have under way over HTTP/2. `None`: HTTP/1.1 only.
     pub streams: Option<u32>,
     /// How long answers that are under way get when the server stops.
@@ -59,10 +72,10 @@ pub struct Limits {
 /// be renewed.
 pub type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 
-/// The certificate that a client has shown and that TLS has verified, in DER: an extension of its
-/// requests.
+/// The certificates that a client has shown, its own first: an extension of its requests. TLS has verified that the
+/// client has the key of the first, and as much of the chain as the verifier of [`tls_settings`] checks.
 #[derive(Debug, Clone)]
-pub struct PeerCertificate(pub Vec<u8>);
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 
 /// Where a client is: an extension of its requests.
 #[derive(Debug, Clone, Copy)]
@@ -73,10 +86,6 @@ type Answering = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
 type AnyBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 /// What answers one client.
 type Answer = Box<dyn Fn(Request<Incoming>) -> Answering + Send>;
-/// What a client speaks through.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Answers until `stop` is ready, then lets running answers end. When it is dropped instead, all
 /// connections end with it.
@@ -121,11 +130,15 @@ async fn accept(
     mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
 ) {
     let (stopping, stopped) = watch::channel(false);
+    let connections = Connections::new(limits);
+    // Connections that make room are given a moment; however fast others come, those are not more than this.
+    let most = limits.clients.saturating_mul(2);
     let mut clients = JoinSet::new();
     loop {
+        let has_room = connections.has_room();
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
-            accepted = listener.accept(), if clients.len() < limits.clients => match accepted {
+            accepted = listener.accept(), if has_room && clients.len() < most => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file handles, most likely; they come back.
@@ -135,6 +148,11 @@ async fn accept(
                 }
             },
             Some(_) = clients.join_next() => continue,
+            () = connections.freed(), if !has_room => continue,
+        };
+        let Some(seat) = connections.admit(peer.ip()) else {
+            debug!(%peer, limit = limits.per_address, "closed a connection: its address has too many requests under way");
+            continue;
         };
         let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
         let stopped = stopped.clone();
@@ -143,7 +161,7 @@ async fn accept(
             request.extensions_mut().insert(PeerAddress(peer));
             answer(request)
         });
-        clients.spawn(client(stream, tls, limits.streams, answer, stopped));
+        clients.spawn(client(stream, seat, tls, limits.streams, answer, stopped));
     }
     drop(listener);
     stopping.send_replace(true);
@@ -169,6 +187,7 @@ pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
 
 async fn client(
     stream: TcpStream,
+    seat: Seat,
     tls: Option<TlsAcceptor>,
     streams: Option<u32>,
     answer: Answer,
@@ -179,9 +198,13 @@ async fn client(
         debug!(%error, "setting TCP_NODELAY failed");
     }
     let Some(tls) = tls else {
-        return converse(Box::new(stream), streams, answer, stopped, PATIENCE).await;
+        return converse(Box::new(stream), &seat, streams, answer, stopped, PATIENCE).await;
     };
-    let stream = match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(PATIENCE, tls.accept(stream)) => shaken,
+        () = seat.connection().evicted() => return,
+    };
+    let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             // A client that does not trust the certificate, most likely.
@@ -191,20 +214,22 @@ async fn client(
         Err(_) => return,
     };
     let shown = stream.get_ref().1.peer_certificates();
-    let peer = shown
-        .and_then(|chain| chain.first())
-        .map(|certificate| PeerCertificate(certificate.to_vec()));
+    let shown = shown.map(|chain| {
+        let chain = chain.iter().map(|it| it.clone().into_owned());
+        PeerCertificates(chain.collect())
+    });
     let answer = Box::new(move |mut request: Request<Incoming>| {
-        if let Some(peer) = &peer {
-            request.extensions_mut().insert(peer.clone());
+        if let Some(shown) = &shown {
+            request.extensions_mut().insert(shown.clone());
         }
         answer(request)
     });
-    converse(Box::new(stream), streams, answer, stopped, PATIENCE).await;
+    converse(Box::new(stream), &seat, streams, answer, stopped, PATIENCE).await;
 }
 
 async fn converse(
     stream: Box<dyn Stream>,
+    seat: &Seat,
     streams: Option<u32>,
     answer: Answer,
     mut stopped: watch::Receiver<bool>,
@@ -223,18 +248,24 @@ async fn converse(
         .timer(TokioTimer::new())
         .max_concurrent_streams(streams)
         .keep_alive_interval(Some(Duration::from_secs(30)));
-    let asked = Arc::new(AtomicBool::new(false));
-    let asks = Arc::clone(&asked);
-    let service = service_fn(move |request| {
-        asks.store(true, Ordering::Relaxed);
-        let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
-    });
+    let connection = seat.connection();
+    let service = {
+        let connection = Arc::clone(connection);
+        service_fn(move |request: Request<Incoming>| {
+            let under_way = connection.begin(request.version() == Version::HTTP_2);
+            let answered = answer(request);
+            async move {
+                let answer = answered.await;
+                Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, under_way)))
+            }
+        })
+    };
+    let stream = Watched::new(stream, Arc::clone(connection), patience);
     let conversation = builder.serve_connection(TokioIo::new(stream), service);
     // Nothing else looks after those who have not asked yet, or do not even say which HTTP they speak.
     let silent = async {
         tokio::time::sleep(patience).await;
-        if asked.load(Ordering::Relaxed) {
+        if connection.has_asked() {
             pending::<()>().await;
         }
     };
@@ -245,12 +276,20 @@ async fn converse(
             conversation.as_mut().graceful_shutdown();
             conversation.await
         }
+        () = connection.evicted() => {
+            debug!("closing an idle connection in favour of another");
+            conversation.as_mut().graceful_shutdown();
+            match tokio::time::timeout(EVICTION_GRACE, conversation.as_mut()).await {
+                Ok(outcome) => outcome,
+                Err(_) => return,
+            }
+        }
         () = silent => {
             conversation.as_mut().graceful_shutdown();
             match tokio::time::timeout(patience, conversation.as_mut()).await {
                 Ok(outcome) => outcome,
                 // It asked in the last moment.
-                Err(_) if asked.load(Ordering::Relaxed) => conversation.await,
+                Err(_) if connection.has_asked() => conversation.await,
                 // HTTP/2 would wait for an answer to the farewell for most of a minute.
                 Err(_) => return,
             }

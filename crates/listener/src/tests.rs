@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::ensure;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -9,6 +9,7 @@ use super::*;
 
 const LIMITS: Limits = Limits {
     clients: 16,
+    per_address: 16,
     streams: Some(10),
     drain: Duration::from_mins(1),
 };
@@ -72,6 +73,7 @@ impl Held {
     }
 }
 
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
 
 fn is_answered(answer: &[u8]) -> bool {
@@ -156,7 +158,9 @@ fn spoken_to(patience: Duration) -> (DuplexStream, JoinHandle<()>) {
     let answer = any(async |_| text(StatusCode::OK, "here"));
     let conversation = tokio::spawn(async move {
         let (_stopping, stopped) = watch::channel(false);
-        converse(Box::new(ours), Some(10), answer, stopped, patience).await;
+        let seat = Connections::new(LIMITS).admit(HERE);
+        let seat = seat.expect("the first client has room");
+        converse(Box::new(ours), &seat, Some(10), answer, stopped, patience).await;
     });
     (theirs, conversation)
 }
@@ -191,5 +195,138 @@ async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
     theirs.read_to_end(&mut second).await?;
     assert!(is_answered(&second), "{second:?}");
     conversation.await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn idle_connections_make_room_for_new_ones() -> anyhow::Result<()> {
+    for limits in [
+        Limits {
+            clients: 4,
+            ..LIMITS
+        },
+        Limits {
+            per_address: 4,
+            ..LIMITS
+        },
+    ] {
+        let server = Held::start(limits).await?;
+        let mut idle = Vec::new();
+        for _ in 0..40 {
+            idle.push(TcpStream::connect(server.address).await?);
+        }
+        server.permits.add_permits(1);
+        assert!(is_answered(&server.ask(GET).await??));
+        // The longest idle one went first.
+        let mut first = idle.remove(0);
+        let closed = tokio::time::timeout(PATIENCE / 2, first.read_to_end(&mut Vec::new()));
+        let _ = closed.await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_under_way_are_never_closed_for_new_connections() -> anyhow::Result<()> {
+    let few = Limits {
+        per_address: 2,
+        ..LIMITS
+    };
+    let server = Held::start(few).await?;
+    let answers = [server.ask(GET), server.ask(GET)];
+    server.is_asked().await?;
+    server.is_asked().await?;
+    // The address has its share, and none of it is idle.
+    let refused = server.ask(GET).await?.unwrap_or_default();
+    assert!(refused.is_empty(), "{refused:?}");
+    server.permits.add_permits(2);
+    for answer in answers {
+        assert!(is_answered(&answer.await??));
+    }
+    server.permits.add_permits(1);
+    assert!(is_answered(&server.ask(GET).await??));
+    Ok(())
+}
+
+async fn is_evicted(seat: &Seat) -> bool {
+    let evicted = seat.connection().evicted();
+    let evicted = tokio::time::timeout(Duration::from_millis(10), evicted);
+    evicted.await.is_ok()
+}
+
+#[tokio::test]
+async fn address_with_its_share_displaces_only_its_own_connections() -> anyhow::Result<()> {
+    let limits = Limits {
+        clients: 8,
+        per_address: 4,
+        ..LIMITS
+    };
+    let connections = Connections::new(limits);
+    let [flood, other]: [IpAddr; 2] = ["10.0.0.1".parse()?, "10.0.0.2".parse()?];
+    let kept: Vec<Seat> = (0..4).filter_map(|_| connections.admit(other)).collect();
+    assert_eq!(kept.len(), 4);
+    let seats: Vec<Seat> = (0..100).filter_map(|_| connections.admit(flood)).collect();
+    assert_eq!(seats.len(), 100);
+    for seat in &kept {
+        assert!(!is_evicted(seat).await);
+    }
+    for (index, seat) in seats.iter().enumerate() {
+        assert_eq!(is_evicted(seat).await, index < 96, "{index}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn connections_without_a_request_go_before_those_that_had_one() -> anyhow::Result<()> {
+    let limits = Limits {
+        clients: 2,
+        ..LIMITS
+    };
+    let connections = Connections::new(limits);
+    let [used, silent]: [IpAddr; 2] = ["10.0.0.1".parse()?, "10.0.0.2".parse()?];
+    let used = connections.admit(used).expect("room for one");
+    drop(used.connection().begin(false));
+    let silent = connections.admit(silent).expect("room for two");
+    let _third = connections
+        .admit("10.0.0.3".parse()?)
+        .expect("room is made");
+    assert!(is_evicted(&silent).await);
+    assert!(!is_evicted(&used).await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn addresses_of_one_ipv6_prefix_are_one_client() -> anyhow::Result<()> {
+    let one = Limits {
+        per_address: 1,
+        ..LIMITS
+    };
+    for (first, second, same) in [
+        ("2001:db8::1", "2001:db8::2:3:4:5", true),
+        ("2001:db8::1", "2001:db8:0:1::1", false),
+        ("::ffff:10.0.0.1", "10.0.0.1", true),
+        ("10.0.0.1", "10.0.0.2", false),
+    ] {
+        let connections = Connections::new(one);
+        let first_seat = connections.admit(first.parse()?).expect("room");
+        let _under_way = first_seat.connection().begin(false);
+        let second_seat = connections.admit(second.parse()?);
+        assert_eq!(second_seat.is_none(), same, "{first} {second}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn slow_head_of_a_later_request_ends_the_connection() -> anyhow::Result<()> {
+    let (mut theirs, conversation) = spoken_to(Duration::from_millis(50));
+    theirs
+        .write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        .await?;
+    let mut first = Vec::new();
+    while !is_answered(&first) {
+        ensure!(theirs.read_buf(&mut first).await? > 0, "{first:?}");
+    }
+    theirs.write_all(b"GET / HTTP/1.1\r\nhost:").await?;
+    // hyper itself would wait for as long as it keeps idle connections.
+    tokio::time::timeout(IDLE / 4, conversation).await??;
     Ok(())
 }

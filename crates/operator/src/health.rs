@@ -10,7 +10,6 @@
 //! Probes come over plain HTTP and without tokens. Where metrics are for those only who have one, they can be
 //! given a socket of their own, so that no token is sent in the clear.
 
-mod checks;
 #[cfg(test)]
 mod tests;
 
@@ -26,16 +25,16 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
+use listener::checks::{self, Check};
 use listener::{Incoming, Limits, PeerAddress, Tls, text};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-
-use checks::Check;
 
 /// A kubelet and a few Prometheus are not more, and speak no HTTP/2 without TLS. It never stops by
 /// itself.
 const LIMITS: Limits = Limits {
     clients: 64,
+    per_address: 32,
     streams: None,
     drain: Duration::ZERO,
 };

@@ -19,6 +19,7 @@ use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+use crate::pki::Identity;
 use crate::server::State;
 use connect::{Connected, Dialer};
 use pool::Pool;
@@ -80,11 +81,28 @@ impl CallError {
 
 /// Clients by endpoint; connections are used again.
 #[derive(Default)]
-pub(super) struct Clients {
-    known: Mutex<HashMap<Endpoint, Arc<Client>>>,
+pub(crate) struct Clients {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    clients: HashMap<Endpoint, Arc<Client>>,
+    /// What all of them show to webhooks that ask for a certificate.
+    identity: Option<Identity>,
 }
 
 impl Clients {
+    /// Shows this certificate to every webhook that asks for one, from the next call on. A genuine server does so for
+    /// the webhooks that the `kubeConfigFile` of its AdmissionConfiguration names.
+    pub(crate) fn present(&self, identity: Identity) -> Result<(), String> {
+        connect::client_certificate(&identity)?;
+        let mut known = self.known.lock();
+        known.identity = Some(identity);
+        known.clients.clear();
+        Ok(())
+    }
+
     /// Posts a review and reads the answer.
     pub(super) async fn post(
         &self,
@@ -102,14 +120,14 @@ impl Clients {
 
     fn client(&self, endpoint: &Endpoint) -> Result<Arc<Client>, String> {
         let mut known = self.known.lock();
-        if let Some(client) = known.get(endpoint) {
+        if let Some(client) = known.clients.get(endpoint) {
             return Ok(Arc::clone(client));
         }
-        let client = Arc::new(Client::new(endpoint)?);
-        if known.len() >= KEPT_CLIENTS {
-            known.clear();
+        let client = Arc::new(Client::new(endpoint, known.identity.as_ref())?);
+        if known.clients.len() >= KEPT_CLIENTS {
+            known.clients.clear();
         }
-        known.insert(endpoint.clone(), Arc::clone(&client));
+        known.clients.insert(endpoint.clone(), Arc::clone(&client));
         Ok(client)
     }
 }
@@ -125,7 +143,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(endpoint: &Endpoint) -> Result<Self, String> {
+    fn new(endpoint: &Endpoint, identity: Option<&Identity>) -> Result<Self, String> {
         let (text, path, service) = match &endpoint.place {
             Place::Url(url) => (url.clone(), None, None),
             Place::Service {
@@ -145,7 +163,7 @@ impl Client {
         // Connections that carry one request at a time spread over all endpoints.
         let many = service.is_none() && connect::is_loopback(&url);
         Ok(Self {
-            tls: Arc::new(connect::tls(&endpoint.authorities, many)?),
+            tls: Arc::new(connect::tls(&endpoint.authorities, many, identity)?),
             url,
             service,
             pool: Pool::default(),

@@ -112,7 +112,7 @@ pub(crate) struct HookSource {
     /// What was read last, and after how many writes.
     current: ArcSwap<(u64, Arc<Hooks>)>,
     /// Connections.
-    pub(super) clients: Clients,
+    pub(crate) clients: Clients,
 }
 
 impl Default for HookSource {

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
-use listener::PeerCertificate;
+use listener::PeerCertificates;
 use machinery::status::Status;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -39,7 +39,7 @@ impl Authenticator {
         &self,
         store: &Store,
         headers: &HeaderMap,
-        peer: Option<&PeerCertificate>,
+        peer: Option<&PeerCertificates>,
         now: Timestamp,
     ) -> Result<UserInfo, Status> {
         if let Some(user) = peer.and_then(by_certificate) {
@@ -109,8 +109,8 @@ impl Authenticator {
 }
 
 /// Common name and organisations of a certificate.
-fn by_certificate(peer: &PeerCertificate) -> Option<UserInfo> {
-    let (_, certificate) = X509Certificate::from_der(&peer.0).ok()?;
+fn by_certificate(peer: &PeerCertificates) -> Option<UserInfo> {
+    let (_, certificate) = X509Certificate::from_der(peer.0.first()?).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
     let mut groups: Vec<String> = subject

@@ -14,6 +14,7 @@ use super::library::Library;
 /// Enough for the importers of a simulated fleet. It never stops by itself.
 const LIMITS: Limits = Limits {
     clients: 256,
+    per_address: 256,
     streams: Some(100),
     drain: Duration::ZERO,
 };

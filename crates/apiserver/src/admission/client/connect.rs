@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
@@ -18,6 +18,7 @@ use url::{Host, Url};
 
 use super::words;
 use crate::admission::service;
+use crate::pki::Identity;
 use crate::server::State;
 
 /// A connection, ready for a request.
@@ -70,8 +71,12 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// TLS settings: authorities in PEM, or those of the system.
-pub(super) fn tls(authorities: &[u8], multiplexed: bool) -> Result<ClientConfig, String> {
+/// TLS settings: authorities in PEM, or those of the system, and what the client shows of itself.
+pub(super) fn tls(
+    authorities: &[u8],
+    multiplexed: bool,
+    identity: Option<&Identity>,
+) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     if authorities.is_empty() {
         roots.extend(system_roots().roots.iter().cloned());
@@ -85,15 +90,39 @@ pub(super) fn tls(authorities: &[u8], multiplexed: bool) -> Result<ClientConfig,
             return Err(unusable.to_owned());
         }
     }
-    let mut config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            let (chain, key) = client_certificate(identity)?;
+            config
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| unusable(&error))?
+        }
+    };
     config.alpn_protocols = if multiplexed {
         vec![b"h2".to_vec(), b"http/1.1".to_vec()]
     } else {
         vec![b"http/1.1".to_vec()]
     };
     Ok(config)
+}
+
+/// A client certificate with those it depends on, and its key.
+pub(super) fn client_certificate(
+    identity: &Identity,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes());
+    Ok((
+        chain.map_err(|error| unusable(&error))?,
+        key.map_err(|error| unusable(&error))?,
+    ))
+}
+
+fn unusable(error: &dyn std::fmt::Display) -> String {
+    format!("using the client certificate: {error}")
 }
 
 /// The authorities the system trusts, read once.

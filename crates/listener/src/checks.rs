@@ -1,32 +1,30 @@
-//! Checks and how they are told, as the API server tells its own.
+//! Health checks, and how probes are answered: in the form of kube-apiserver's `/readyz?verbose`.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use listener::text;
 
-/// One thing that was looked at.
-pub(super) struct Check {
+use crate::text;
+
+/// The outcome of one named check.
+#[derive(Debug, Clone)]
+pub struct Check {
     name: &'static str,
     /// A word about it if it is well, or what is wrong.
     found: Result<&'static str, String>,
 }
 
 impl Check {
-    pub(super) fn new(name: &'static str, found: Result<&'static str, String>) -> Self {
+    /// `found` is a word about it if it passed, which may be empty, or why it failed.
+    pub fn new(name: &'static str, found: Result<&'static str, String>) -> Self {
         Self { name, found }
     }
 }
 
-/// 200 if all is well, else 503. Those who ask for `?verbose` are told of every check; the others of what
-/// is wrong.
-pub(super) fn answer<B>(
-    request: &Request<B>,
-    name: &str,
-    checks: &[Check],
-) -> Response<Full<Bytes>> {
+/// 200 if all checks pass, else 503. With `?verbose` every check is listed; without, those that fail.
+pub fn answer<B>(request: &Request<B>, name: &str, checks: &[Check]) -> Response<Full<Bytes>> {
     let query = request.uri().query().unwrap_or_default();
     let verbose = query
         .split('&')
