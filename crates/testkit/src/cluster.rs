@@ -20,6 +20,9 @@ use crate::genuine::{self, Fsync, Genuine};
 use crate::lines::Lines;
 use crate::served::ServedCluster;
 
+/// The common name under which a server presents itself to webhooks.
+pub const WEBHOOK_CALLER: &str = "kube-apiserver";
+
 /// An API server of one's own, gone when dropped.
 pub struct TestCluster {
     backend: Backend,
@@ -97,6 +100,27 @@ impl TestCluster {
             Backend::Embedded(embedded) => embedded.root_ca(),
             Backend::Genuine(genuine) => genuine.root_ca(),
         }
+    }
+
+    /// Has the server present a client certificate to webhooks, as [`WEBHOOK_CALLER`] and of its own
+    /// [authority](Self::root_ca).
+    pub fn present_to_webhooks(&self) -> anyhow::Result<()> {
+        match &self.backend {
+            Backend::Embedded(embedded) => embedded.present_to_webhooks(),
+            // Its AdmissionConfiguration says so from the beginning.
+            Backend::Genuine(_) => Ok(()),
+        }
+    }
+
+    /// A client certificate of the cluster for a user, and its key, in PEM.
+    pub fn client_certificate(&self, user: &str) -> anyhow::Result<(String, String)> {
+        let authority = match &self.backend {
+            Backend::Embedded(embedded) => embedded.authority(),
+            Backend::Genuine(genuine) => genuine.authority(),
+        };
+        let identity = authority.client(user, "tests");
+        let identity = identity.context("making a certificate")?;
+        Ok((identity.certificate, identity.key))
     }
 
     /// The store of an embedded server.

@@ -10,6 +10,7 @@ use apiserver::{ApiServer, Options, kubeconfig, serve};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
+use crate::cluster::WEBHOOK_CALLER;
 use crate::served::ServedCluster;
 
 pub(crate) struct Embedded {
@@ -40,6 +41,17 @@ impl Embedded {
             store,
             authority,
         })
+    }
+
+    pub(crate) fn present_to_webhooks(&self) -> anyhow::Result<()> {
+        let identity = self.authority.client(WEBHOOK_CALLER, "tests");
+        let identity = identity.context("making a certificate")?;
+        let presented = self.server.present_to_webhooks(identity);
+        presented.map_err(anyhow::Error::msg)
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
     }
 
     pub(crate) fn root_ca(&self) -> &str {

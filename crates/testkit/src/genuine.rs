@@ -8,12 +8,15 @@ use anyhow::Context as _;
 use apiserver::auth::MASTERS;
 use apiserver::kubeconfig;
 use apiserver::pki::Authority;
+use base64::Engine as _;
 use http::Request;
 use kube::client::Body;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
+use crate::cluster::WEBHOOK_CALLER;
 use crate::process::{Process, free_port};
 use crate::remote::Remote;
 use crate::served::ServedCluster;
@@ -38,7 +41,7 @@ pub(crate) struct Genuine {
     pub(crate) remote: Remote,
     url: String,
     kubeconfig: String,
-    root_ca: String,
+    authority: Authority,
     controllers: Option<Process>,
     server: Process,
     etcd: Process,
@@ -67,6 +70,7 @@ impl Genuine {
         let port = free_port()?;
         let url = format!("https://127.0.0.1:{port}");
         let authority = write_keys(folder.path())?;
+        write_admission_configuration(folder.path(), &authority)?;
         let arguments = server_arguments(&etcd_url, port, controlled);
         let mut server = Process::start(&assets.join("kube-apiserver"), arguments, folder.path())?;
         let admin = authority
@@ -102,7 +106,7 @@ impl Genuine {
             remote,
             url,
             kubeconfig,
-            root_ca: authority.certificate().to_owned(),
+            authority,
             controllers,
             server,
             etcd,
@@ -122,7 +126,11 @@ impl Genuine {
     }
 
     pub(crate) fn root_ca(&self) -> &str {
-        &self.root_ca
+        self.authority.certificate()
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
     }
 
     pub(crate) fn serve(&self) -> anyhow::Result<ServedCluster> {
@@ -186,6 +194,48 @@ fn write_keys(folder: &Path) -> anyhow::Result<Authority> {
     Ok(authority)
 }
 
+/// Has the server present a client certificate to every webhook that asks for one.
+fn write_admission_configuration(folder: &Path, authority: &Authority) -> anyhow::Result<()> {
+    let identity = authority.client(WEBHOOK_CALLER, "tests");
+    let identity = identity.context("making a certificate")?;
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let kubeconfig = folder.join("webhooks.kubeconfig");
+    let plugins = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"].map(|name| {
+        json!({
+            "name": name,
+            "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "WebhookAdmissionConfiguration",
+                "kubeConfigFile": kubeconfig,
+            },
+        })
+    });
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": plugins,
+    });
+    let users = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "users": [{
+            "name": "*",
+            "user": {
+                "client-certificate-data": encoded(&identity.certificate),
+                "client-key-data": encoded(&identity.key),
+            },
+        }],
+    });
+    for (path, content) in [
+        (folder.join("admission.json"), configuration),
+        (kubeconfig, users),
+    ] {
+        std::fs::write(&path, content.to_string())
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// kube-controller-manager with nothing but what it cannot do without.
 fn start_controllers(program: &Path, kubeconfig: &str, folder: &Path) -> anyhow::Result<Process> {
     let path = folder.join("kubeconfig");
@@ -215,6 +265,7 @@ fn server_arguments(etcd: &str, port: u16, controlled: bool) -> Vec<OsString> {
         "--authorization-mode=RBAC".to_owned(),
         "--allow-privileged=true".to_owned(),
         "--cert-dir=.".to_owned(),
+        "--admission-control-config-file=admission.json".to_owned(),
     ];
     if !controlled {
         // Without its controller pods would wait for their account.

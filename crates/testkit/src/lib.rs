@@ -46,6 +46,8 @@ mod said;
 #[cfg(feature = "cluster")]
 mod served;
 mod tar;
+#[cfg(feature = "cluster")]
+mod tls_client;
 mod wait;
 mod web;
 #[cfg(feature = "cluster")]
@@ -54,7 +56,7 @@ mod webhook;
 #[cfg(feature = "cluster")]
 pub use certificate::certificate;
 #[cfg(feature = "cluster")]
-pub use cluster::TestCluster;
+pub use cluster::{TestCluster, WEBHOOK_CALLER};
 pub use container_disk::{ContainerDisk, same_bytes};
 #[cfg(feature = "cri")]
 pub use cri::CriClient;
@@ -75,6 +77,8 @@ pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use tar::Tar;
+#[cfg(feature = "cluster")]
+pub use tls_client::TlsClient;
 pub use wait::wait_until;
 pub use web::WebFile;
 #[cfg(feature = "cluster")]

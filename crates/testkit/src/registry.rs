@@ -168,14 +168,21 @@ impl Registry {
 
     /// The requests that it has answered, as `GET /v2/...`, in order. Those of pushes are among them.
     pub fn requests(&self) -> Vec<String> {
+        let answers = self.answers().into_iter();
+        answers.map(|(request, _)| request).collect()
+    }
+
+    /// The same, with the status of each answer: 401 to those who have shown no password that is right.
+    pub fn answers(&self) -> Vec<(String, u16)> {
         self.process
             .output()
             .lines()
             .filter_map(|line| {
                 // The access log: address, names, time, then the request in quotes.
-                let request = line.split_once("] \"")?.1.split_once('"')?.0;
+                let (request, rest) = line.split_once("] \"")?.1.split_once('"')?;
                 let (request, _) = request.rsplit_once(" HTTP/")?;
-                Some(request.to_owned())
+                let status = rest.split_whitespace().next()?.parse().ok()?;
+                Some((request.to_owned(), status))
             })
             .collect()
     }

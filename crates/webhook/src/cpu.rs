@@ -16,6 +16,7 @@ mod hand_off;
 mod machine;
 mod pod;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub(crate) struct CpuModels {
 struct World {
     watch: Watch,
     /// Keeps what the watch rests on running.
-    _manager: Manager,
+    manager: Manager,
 }
 
 impl CpuModels {
@@ -61,13 +62,19 @@ impl CpuModels {
         }
     }
 
+    /// The kinds that have not been listed yet, of those that have been asked for.
+    pub(crate) fn unsynced(&self) -> BTreeSet<String> {
+        let world = self.world.get();
+        world.map(|it| it.manager.unsynced()).unwrap_or_default()
+    }
+
     /// The nodes and the settings, when all of them have been seen.
     pub(crate) async fn watch(&self) -> Result<&Watch, Refusal> {
         let start = || async {
             let manager = Manager::new(self.client.clone());
             World {
                 watch: Watch::start(&manager),
-                _manager: manager,
+                manager,
             }
         };
         let watch = &self.world.get_or_init(start).await.watch;

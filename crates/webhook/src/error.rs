@@ -17,6 +17,9 @@ pub enum Error {
     /// The certificate cannot be made or used.
     #[error(transparent)]
     Certificate(#[from] certificates::Error),
+    /// What a ConfigMap says of client certificates makes no sense.
+    #[error("reading the client CA of ConfigMap {0}: {1}")]
+    ClientCa(String, String),
     /// Nobody can sign certificates.
     #[error("making a certificate: there is no authority")]
     NoAuthority,

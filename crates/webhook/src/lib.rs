@@ -15,8 +15,10 @@
 
 mod access;
 mod authority;
+mod callers;
 mod cpu;
 mod error;
+mod health;
 mod images;
 mod placement;
 mod publish;
@@ -39,14 +41,18 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 pub use authority::Authorities;
+pub use callers::{Caller, ClientCa, ClientVerification};
 pub use error::Error;
+pub use health::Health;
 pub use images::Layer;
 pub use register::{Reach, register};
 pub use review::answer;
 pub use trust::{Certificates, Trust};
 
+use callers::Callers;
+use health::Registration;
 use publish::Publisher;
-use register::{register_cpu_models, register_images};
+use register::{register_cpu_models, register_images, registered};
 use review::Reviewer;
 use trust::Loaded;
 
@@ -54,12 +60,15 @@ use trust::Loaded;
 pub const PATH: &str = "/admit";
 /// How long to wait before a registration that did not pass is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How often to look whether the registration is still ours.
+const VERIFY_REGISTRATION: Duration = Duration::from_secs(15);
 
 /// A check that runs; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
     reviewer: Reviewer,
+    health: Health,
     trust: Option<Trust>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -106,8 +115,9 @@ impl Running {
         let _ = self.reviewer.keeper.set(keeper);
     }
 
-    /// Takes no more questions, and answers those that were asked.
+    /// Takes no more questions, and answers those that were asked. It is not ready from here on.
     pub async fn stop(mut self) {
+        self.health.drain();
         // Nobody listens any more: then it has stopped already.
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
@@ -119,37 +129,92 @@ pub fn metrics() -> Vec<Described> {
     placement::described()
 }
 
-/// Answers reviews on a socket.
+/// What a webhook is made of.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where metrics are, besides there.
+    pub metrics: Option<SocketAddr>,
+    /// What it serves with.
+    pub certificates: Certificates,
+    /// How it tells the API server from other callers.
+    pub callers: ClientVerification,
+    /// What probes are answered from, on this socket and others.
+    pub health: Health,
+}
+
+/// Answers reviews on a socket, without verifying callers.
 pub async fn serve(
     client: Client,
     address: SocketAddr,
     certificates: Certificates,
 ) -> Result<Running, Error> {
+    let settings = Settings {
+        address,
+        metrics: None,
+        certificates,
+        callers: ClientVerification::default(),
+        health: Health::default(),
+    };
+    serve_with(client, settings).await
+}
+
+/// Answers reviews on a socket.
+pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, Error> {
+    let Settings {
+        address,
+        metrics,
+        certificates,
+        callers,
+        health,
+    } = settings;
     let Loaded {
         tls,
         renewing,
         trust,
     } = certificates.load()?;
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|source| Error::Listen { address, source })?;
+    let callers = Callers::new(callers);
+    callers.load(&client).await?;
+    let bind = async |address: SocketAddr| {
+        let bound = TcpListener::bind(address).await;
+        bound.map_err(|source| Error::Listen { address, source })
+    };
+    let listener = bind(address).await?;
+    let metrics = match metrics {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
     let address = listener
         .local_addr()
         .map_err(|source| Error::Listen { address, source })?;
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
     let mut over = stopping.clone();
+    let following = callers.clone().follow(client.clone());
     tasks.spawn(async move {
         tokio::select! {
             () = stopped(&mut over) => {}
-            () = renewing => {}
+            ((), ()) = futures::future::join(renewing, following) => {}
         }
     });
-    let reviewer = Reviewer::new(client);
-    tasks.spawn(serve::listen(listener, tls, reviewer.clone(), stopping));
+    let reviewer = Reviewer::new(client, callers);
+    health.serving(reviewer.clone());
+    if let Some(listener) = metrics {
+        let (tls, reviewer) = (tls.clone(), reviewer.clone());
+        tasks.spawn(serve::listen_metrics(
+            listener,
+            tls,
+            reviewer,
+            stopping.clone(),
+        ));
+    }
+    let listening = serve::listen(listener, tls, reviewer.clone(), health.clone(), stopping);
+    tasks.spawn(listening);
     Ok(Running {
         address,
         reviewer,
+        health,
         trust,
         stop,
         tasks,
@@ -165,6 +230,7 @@ pub async fn register_checks(
     checks: &Checks,
     running: &mut Running,
 ) -> Result<(), Error> {
+    running.health.expect_registration();
     let mut trust = trust.clone();
     if checks.cpu_models {
         running.follow_nodes().await;
@@ -175,8 +241,16 @@ pub async fn register_checks(
         placements.use_registries(registries.clone());
         placements.register(client, &trust, reach).await?;
     }
+    running.health.register(Registration::Current);
     let (client, reach, checks) = (client.clone(), reach.clone(), checks.clone());
     let mut stopping = running.stop.subscribe();
+    let verifying = verify_registration(
+        client.clone(),
+        trust.clone(),
+        reach.clone(),
+        checks.registrations(),
+        running.health.clone(),
+    );
     let telling = async move {
         loop {
             trust.changed().await;
@@ -190,9 +264,38 @@ pub async fn register_checks(
         tokio::select! {
             () = stopped(&mut stopping) => {}
             () = telling => {}
+            () = verifying => {}
         }
     });
     Ok(())
+}
+
+/// Keeps the health informed of whether the API server asks here and trusts the certificate, for as long as it is
+/// polled. A difference counts when it is seen twice: a registration that is being renewed differs for a moment.
+async fn verify_registration(
+    client: Client,
+    trust: Trust,
+    reach: Reach,
+    names: Vec<&'static str>,
+    health: Health,
+) {
+    let mut before = None;
+    loop {
+        tokio::time::sleep(VERIFY_REGISTRATION).await;
+        match registered(&client, &names, &trust.peek(), &reach).await {
+            Ok(None) => {
+                before = None;
+                health.register(Registration::Current);
+            }
+            Ok(Some(wrong)) if before.as_ref() == Some(&wrong) => {
+                warn!(wrong, "the API server does not ask here; not ready");
+                health.register(Registration::Wrong(wrong));
+            }
+            Ok(wrong) => before = wrong,
+            // The API server cannot be asked: nothing is known to be wrong.
+            Err(error) => warn!(%error, "the registration cannot be verified"),
+        }
+    }
 }
 
 /// Registers what depends on nothing but whom to trust.
@@ -230,15 +333,46 @@ pub struct Checks {
     pub placement: Option<Registries>,
 }
 
+impl Checks {
+    /// The names of what is registered for them.
+    fn registrations(&self) -> Vec<&'static str> {
+        let names = [
+            (self.approvals, api::advisor::WEBHOOK),
+            (!self.layers.is_empty(), api::golden::WEBHOOK),
+            (self.cpu_models, api::cpu::WEBHOOK),
+            (self.placement.is_some(), api::placement::WEBHOOK),
+        ];
+        let names = names.into_iter().filter(|(is, _)| *is);
+        names.map(|(_, name)| name).collect()
+    }
+}
+
 /// Answers reviews of a cluster that runs on this machine, and has it ask: serves with certificates of
-/// its own, and registers the URL. `127.0.0.1:0` takes any port.
+/// its own, and registers the URL. `127.0.0.1:0` takes any port. No caller is verified.
+pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
+    start_verifying(client, address, checks, ClientVerification::default()).await
+}
+
+/// The same, with callers verified.
 ///
 /// The registration outlives the process, and until the next start nobody can change a
 /// VirtPlatformConfig: start this before anything that does.
-pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
+pub async fn start_verifying(
+    client: Client,
+    address: SocketAddr,
+    checks: &Checks,
+    callers: ClientVerification,
+) -> Result<Running, Error> {
     let names = vec!["localhost".to_owned(), address.ip().to_string()];
     let certificates = Certificates::self_made(&names)?;
-    let mut running = serve(client.clone(), address, certificates).await?;
+    let settings = Settings {
+        address,
+        metrics: None,
+        certificates,
+        callers,
+        health: Health::default(),
+    };
+    let mut running = serve_with(client.clone(), settings).await?;
     let trust = running.trust.clone().ok_or(Error::NoAuthority)?;
     let reach = Reach::Url(running.url());
     let checks = Checks {

@@ -11,7 +11,7 @@
 
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
+use crate::callers::Caller;
 use crate::error::Error;
 use crate::register::{Check, Reach, register_placement};
 use crate::review::{Question, Refusal, allowed, denied};
@@ -54,6 +55,10 @@ struct World {
     pulls: Pulls,
     registries: Registries,
     looks: Arc<Semaphore>,
+    /// The same for callers that are not verified, so that those cannot keep the others from looking.
+    anonymous_looks: Arc<Semaphore>,
+    /// What is shown to registries for those: nothing.
+    nothing: Arc<Keyring>,
     report: Report,
     /// Keeps what the watch rests on running.
     manager: Manager,
@@ -81,6 +86,12 @@ impl Placements {
         })
     }
 
+    /// The kinds that have not been listed yet, of those that have been asked for.
+    pub(crate) fn unsynced(&self) -> BTreeSet<String> {
+        let world = self.world.get();
+        world.map(|it| it.manager.unsynced()).unwrap_or_default()
+    }
+
     /// What decisions rest on, when all of it has been seen.
     async fn world(&self) -> Result<&World, Refusal> {
         let start = || async {
@@ -91,6 +102,8 @@ impl Placements {
                 pulls: Pulls::new(self.client.clone(), registries.clone()),
                 registries,
                 looks: Arc::new(Semaphore::new(LOOKS)),
+                anonymous_looks: Arc::new(Semaphore::new(LOOKS)),
+                nothing: Arc::new(Keyring::anonymous()),
                 report: Report::new(manager.metrics()),
                 manager,
             }
@@ -214,7 +227,9 @@ pub(crate) async fn review(
     }
     let world = placements.world().await?;
     let namespace = question.namespace.as_deref().unwrap_or_default();
-    let answer = world.consider(namespace, &question.object).await?;
+    let answer = world
+        .consider(namespace, &question.object, question.caller)
+        .await?;
     let (word, response) = match answer {
         Answer::Pass(pass) => (pass.word, passed(&question.object, pass)),
         Answer::Refuse { reason, message } => {
@@ -242,7 +257,17 @@ fn passed(pod: &Value, pass: Pass) -> Value {
 }
 
 impl World {
-    async fn consider(&self, namespace: &str, pod: &Value) -> Result<Answer, Refusal> {
+    /// Decides on a pod.
+    ///
+    /// For a caller that may not be the API server, nothing is read with credentials, and nothing that is known by
+    /// them is used: it named the namespace, and would learn what its secrets open. Images that cannot be inspected
+    /// without are not known yet, and the pod waits at the gate for the operator, which sees the pod itself.
+    async fn consider(
+        &self,
+        namespace: &str,
+        pod: &Value,
+        caller: Caller,
+    ) -> Result<Answer, Refusal> {
         let later = |error: chassis::Error| Refusal::later(error.to_string());
         let settings = self.watch.settings();
         let labels = self.watch.labels(namespace).await.map_err(later)?;
@@ -260,14 +285,20 @@ impl World {
             Answer::Ask(used) => used,
             answer => return Ok(answer),
         };
-        let keyring = self.pulls.keyring(namespace, pod, &policy.pull_secrets);
-        let keyring = keyring.await.map_err(later)?;
-        known = self.known(&used, &keyring, policy);
+        let access = match caller {
+            Caller::Verified => {
+                let keyring = self.pulls.keyring(namespace, pod, &policy.pull_secrets);
+                let keyring = keyring.await;
+                Access::Credentials(keyring.map_err(later)?)
+            }
+            Caller::Unverified => Access::Anonymous(Arc::clone(&self.nothing)),
+        };
+        known = self.known(&used, &access, policy);
         let mut unknown = match decided(&known) {
             Answer::Ask(unknown) => unknown,
             answer => return Ok(answer),
         };
-        let looking = self.look(&unknown, &keyring);
+        let looking = self.look(&unknown, &access);
         if policy.waits() {
             let looked = tokio::time::timeout(policy.sync, join_all(looking)).await;
             let looked = looked.unwrap_or_default().into_iter().flatten().flatten();
@@ -293,16 +324,20 @@ impl World {
     fn known(
         &self,
         used: &[Used],
-        keyring: &Arc<Keyring>,
+        access: &Access,
         policy: &Policy,
     ) -> BTreeMap<String, Knowledge> {
         let mut known = BTreeMap::new();
         for used in used {
-            let found = self.registries.known(used, keyring);
+            let found = self.registries.known(used, access.keyring());
             self.report.looked(found.is_some());
             let found = found.or_else(|| {
+                // What a registry said last may be about an image of somebody else.
+                let Access::Credentials(_) = access else {
+                    return None;
+                };
                 let given_up = self.registries.given_up(used, policy.gate)?;
-                self.look(std::slice::from_ref(used), keyring);
+                self.look(std::slice::from_ref(used), access);
                 Some(given_up)
             });
             known.extend(found.map(|found| (used.image.clone(), found)));
@@ -311,27 +346,46 @@ impl World {
     }
 
     /// Looks at images, whoever waits for it.
-    fn look(
-        &self,
-        used: &[Used],
-        keyring: &Arc<Keyring>,
-    ) -> Vec<JoinHandle<Option<(String, Knowledge)>>> {
+    fn look(&self, used: &[Used], access: &Access) -> Vec<JoinHandle<Option<(String, Knowledge)>>> {
+        let looks = match access {
+            Access::Credentials(_) => &self.looks,
+            Access::Anonymous(_) => &self.anonymous_looks,
+        };
         let looks = used.iter().filter_map(|used| {
-            let turn = Arc::clone(&self.looks).try_acquire_owned().ok()?;
-            let (used, keyring) = (used.clone(), Arc::clone(keyring));
+            let turn = Arc::clone(looks).try_acquire_owned().ok()?;
+            let (used, access) = (used.clone(), access.clone());
             let registries = self.registries.clone();
             Some(tokio::spawn(async move {
                 let _turn = turn;
-                let known = match registries.look(&used, &keyring).await {
+                let known = match registries.look(&used, access.keyring()).await {
                     Ok(known) => known,
                     // It may pass the next time.
                     Err(failure) if failure.known.passing => return None,
+                    // It may pass with the pod's secrets.
+                    Err(_) if matches!(access, Access::Anonymous(_)) => return None,
                     Err(failure) => failure.knowledge(),
                 };
                 Some((used.image, known))
             }))
         });
         looks.collect()
+    }
+}
+
+/// How images are looked at.
+#[derive(Clone)]
+enum Access {
+    /// With the credentials of the pod, and those of nodes.
+    Credentials(Arc<Keyring>),
+    /// With none, although the pod may have some.
+    Anonymous(Arc<Keyring>),
+}
+
+impl Access {
+    fn keyring(&self) -> &Arc<Keyring> {
+        match self {
+            Self::Credentials(keyring) | Self::Anonymous(keyring) => keyring,
+        }
     }
 }
 

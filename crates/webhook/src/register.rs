@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use api::advisor::{GROUP, PLURAL, VERSION, WEBHOOK};
 use base64::Engine as _;
+use chassis::Absent as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -259,6 +260,49 @@ impl Check {
         }
         webhook
     }
+}
+
+/// Why the API server would not ask here, by what is registered under these names; `None` if it would.
+pub(crate) async fn registered(
+    client: &Client,
+    names: &[&'static str],
+    authority: &str,
+    reach: &Reach,
+) -> Result<Option<String>, Error> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    for name in names {
+        let found = api
+            .get(name)
+            .await
+            .or_absent()
+            .map_err(chassis::Error::api(format!(
+                "getting MutatingWebhookConfiguration {name}"
+            )))?;
+        let Some(found) = found else {
+            return Ok(Some(format!("MutatingWebhookConfiguration {name} is gone")));
+        };
+        let mut hooks = found.webhooks.into_iter().flatten();
+        let wrong = hooks.find_map(|hook| {
+            let is = serde_json::to_value(&hook.client_config).unwrap_or_default();
+            let path = is["service"]["path"]
+                .as_str()
+                .map(str::to_owned)
+                .or_else(|| {
+                    let url = Url::parse(is["url"].as_str()?).ok()?;
+                    Some(url.path().to_owned())
+                });
+            let wanted = reach.client_config(authority, path.as_deref().unwrap_or_default());
+            if is["caBundle"] != wanted["caBundle"] {
+                let hook = hook.name;
+                return Some(format!("webhook {hook} of {name} trusts another CA"));
+            }
+            (is != wanted).then(|| format!("webhook {} of {name} is somewhere else", hook.name))
+        });
+        if wrong.is_some() {
+            return Ok(wrong);
+        }
+    }
+    Ok(None)
 }
 
 async fn apply(client: &Client, name: &str, webhooks: Vec<Value>) -> Result<(), Error> {

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::callers::{Caller, Callers, ClientVerification};
 use crate::cpu::{self, CpuModels};
 use crate::images::{self, Layer};
 use crate::placement::{self, Placements};
@@ -50,6 +51,9 @@ pub(crate) struct Question {
     pub(crate) object: Value,
     #[serde(default)]
     old_object: Value,
+    /// Who sent the review; never what the review itself says.
+    #[serde(skip)]
+    pub(crate) caller: Caller,
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,6 +97,7 @@ pub(crate) struct Reviewer {
     pub(crate) placements: Placements,
     /// Who is shown metrics; everybody, if nobody looks.
     pub(crate) keeper: Arc<OnceLock<Keeper>>,
+    pub(crate) callers: Callers,
 }
 
 impl fmt::Debug for Reviewer {
@@ -102,13 +107,25 @@ impl fmt::Debug for Reviewer {
 }
 
 impl Reviewer {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, callers: Callers) -> Self {
         Self {
             cpu_models: CpuModels::new(client.clone()),
             placements: Placements::new(client.clone()),
             keeper: Arc::default(),
+            callers,
             client,
         }
+    }
+
+    /// Whether all has been listed that decisions rest on; what is missing if not.
+    pub(crate) fn unsynced(&self) -> Result<&'static str, String> {
+        let mut kinds = self.cpu_models.unsynced();
+        kinds.extend(self.placements.unsynced());
+        if kinds.is_empty() {
+            return Ok("");
+        }
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        Err(format!("not listed yet: {}", kinds.join(", ")))
     }
 }
 
@@ -158,8 +175,9 @@ pub(crate) fn read_object<K: DeserializeOwned>(object: &Value) -> Result<K, Refu
 
 /// Answers a review of approvals or images with a review, whatever it is.
 pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
-    let reviewer = Reviewer::new(client.clone());
-    match answer_at(&reviewer, Door::Admit, body, now).await {
+    let callers = Callers::new(ClientVerification::default());
+    let reviewer = Reviewer::new(client.clone(), callers);
+    match answer_at(&reviewer, Door::Admit, Caller::Unverified, body, now).await {
         Ok(review) => review,
         Err(refusal) => wrap("", refused(&refusal)),
     }
@@ -170,6 +188,7 @@ pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
 pub(crate) async fn answer_at(
     reviewer: &Reviewer,
     door: Door,
+    caller: Caller,
     body: &[u8],
     now: Timestamp,
 ) -> Result<Value, Refusal> {
@@ -188,6 +207,7 @@ pub(crate) async fn answer_at(
             }
         },
     };
+    let question = question.map(|question| Question { caller, ..question });
     let considered = match (question, door) {
         (Err(refusal), _) => Err(refusal),
         (Ok(question), Door::Admit) => consider(&reviewer.client, question, now).await,

@@ -3,24 +3,33 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use certificates::Tls;
+use certificates::{Rejection, Tls};
 use http::header::{ALLOW, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use jiff::Timestamp;
-use listener::{Incoming, Limits, PATIENCE, stopped, text};
+use listener::{Incoming, Limits, PATIENCE, PeerCertificates, stopped, text};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{Instrument as _, Span, field, info_span};
 
+use crate::health::Health;
 use crate::review::{self, Door, Reviewer};
 
-/// API servers keep their connections: these are more than there are. Who has asked waits for an answer
-/// no longer than this.
+/// API servers keep their connections, one for each request under way where they speak HTTP/1.1 (to Services they
+/// do): these are more than a burst of pods needs. Who has asked waits for an answer no longer than this.
 const LIMITS: Limits = Limits {
-    clients: 256,
+    clients: 1024,
+    per_address: 256,
     streams: Some(100),
     drain: Duration::from_secs(10),
+};
+/// A few Prometheus are not more.
+const METRICS_LIMITS: Limits = Limits {
+    clients: 64,
+    per_address: 32,
+    streams: Some(10),
+    drain: Duration::ZERO,
 };
 /// The largest review: what fits in etcd twice, before and after.
 const LARGEST: usize = 3 << 20;
@@ -33,16 +42,17 @@ pub(crate) async fn listen(
     listener: TcpListener,
     tls: Tls,
     reviewer: Reviewer,
+    health: Health,
     mut stopping: watch::Receiver<bool>,
 ) {
     let answer = move |request: Request<Incoming>| {
-        let reviewer = reviewer.clone();
+        let (reviewer, health) = (reviewer.clone(), health.clone());
         let span = info_span!(
             target: chassis::TRACED, "admission",
             otel.kind = "server", path = request.uri().path(), status = field::Empty,
         );
         async move {
-            let answer = respond(&reviewer, request).await;
+            let answer = respond(&reviewer, &health, request).await;
             Span::current().record("status", answer.status().as_u16());
             answer
         }
@@ -58,7 +68,50 @@ pub(crate) async fn listen(
     .await;
 }
 
-async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+/// Shows metrics and nothing else, until it is stopped.
+pub(crate) async fn listen_metrics(
+    listener: TcpListener,
+    tls: Tls,
+    reviewer: Reviewer,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let answer = move |request: Request<Incoming>| {
+        let reviewer = reviewer.clone();
+        async move {
+            match (request.method(), request.uri().path()) {
+                (&Method::GET, METRICS) => metrics(&reviewer, request.headers()).await,
+                _ => text(StatusCode::NOT_FOUND, "there is GET /metrics\n"),
+            }
+        }
+    };
+    listener::serve(
+        listener,
+        Some(tls.of_listener()),
+        METRICS_LIMITS,
+        answer,
+        stopped(&mut stopping),
+    )
+    .await;
+}
+
+/// The metrics, for those who may see them.
+async fn metrics(reviewer: &Reviewer, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    if let Some(keeper) = reviewer.keeper.get()
+        && let Some(refusal) = keeper.refusal(headers, "get", METRICS).await
+    {
+        return refusal.map(|message| Full::new(message.into()));
+    }
+    typed(
+        reviewer.placements.metrics(),
+        chassis::metrics::CONTENT_TYPE,
+    )
+}
+
+async fn respond(
+    reviewer: &Reviewer,
+    health: &Health,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let door = Door::at(request.uri().path());
     let needed = match (&door, request.uri().path()) {
         (Some(_), _) => Method::POST,
@@ -78,18 +131,21 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
         return refusal;
     }
     let Some(door) = door else {
-        if request.uri().path() != METRICS {
-            return text(StatusCode::OK, "ok");
+        if let Some(probe) = health.answer(&request) {
+            return probe;
         }
-        if let Some(keeper) = reviewer.keeper.get()
-            && let Some(refusal) = keeper.refusal(request.headers(), "get", METRICS).await
-        {
-            return refusal.map(|message| Full::new(message.into()));
+        return metrics(reviewer, request.headers()).await;
+    };
+    let shown = request.extensions().get::<PeerCertificates>();
+    let caller = match reviewer.callers.identify(shown) {
+        Ok(caller) => caller,
+        Err(rejection) => {
+            let code = match rejection {
+                Rejection::Missing => StatusCode::UNAUTHORIZED,
+                Rejection::Unverified(_) | Rejection::Name { .. } => StatusCode::FORBIDDEN,
+            };
+            return text(code, format!("{rejection}\n"));
         }
-        return typed(
-            reviewer.placements.metrics(),
-            chassis::metrics::CONTENT_TYPE,
-        );
     };
     let body = Limited::new(request.into_body(), LARGEST).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {
@@ -103,7 +159,7 @@ async fn respond(reviewer: &Reviewer, request: Request<Incoming>) -> Response<Fu
         Ok(Err(_)) => return text(StatusCode::BAD_REQUEST, "the body ends early\n"),
         Ok(Ok(body)) => body.to_bytes(),
     };
-    match review::answer_at(reviewer, door, &body, Timestamp::now()).await {
+    match review::answer_at(reviewer, door, caller, &body, Timestamp::now()).await {
         Ok(review) => typed(review.to_string(), "application/json"),
         Err(refusal) => text(StatusCode::SERVICE_UNAVAILABLE, refusal.message),
     }

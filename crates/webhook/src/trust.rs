@@ -49,6 +49,11 @@ impl Trust {
         self.0.borrow_and_update().clone()
     }
 
+    /// Whom to trust now, without taking note of it.
+    pub(crate) fn peek(&self) -> String {
+        self.0.borrow().clone()
+    }
+
     /// Ready when somebody else is to be trusted; never if that cannot be.
     pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
@@ -76,7 +81,7 @@ impl Certificates {
     pub(crate) fn load(self) -> Result<Loaded, Error> {
         match self {
             Self::Files(files) => {
-                let tls = Tls::new(files.pair())?;
+                let tls = Tls::asking_clients(files.pair())?;
                 Ok(Loaded {
                     renewing: tls.clone().follow(files).boxed(),
                     tls,
@@ -84,13 +89,13 @@ impl Certificates {
                 })
             }
             Self::SelfMade(own) => Ok(Loaded {
-                tls: Tls::new(own.pair())?,
+                tls: Tls::asking_clients(own.pair())?,
                 renewing: futures::future::ready(()).boxed(),
                 trust: Some(Trust::fixed(own.authority())),
             }),
             Self::Shared { authorities, every } => {
                 let issued = Issued::new(&authorities, Timestamp::now())?;
-                let tls = Tls::new(&issued.pair)?;
+                let tls = Tls::asking_clients(&issued.pair)?;
                 let (trust, trusted) = watch::channel(authorities.bundle());
                 let shared = Shared {
                     authorities,

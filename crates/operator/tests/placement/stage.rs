@@ -22,8 +22,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{Forbidden, TestCluster, wait_until};
-use webhook::{Checks, Running};
+use testkit::{Forbidden, TestCluster, WEBHOOK_CALLER, wait_until};
+use webhook::{Checks, ClientCa, ClientVerification, Running};
 
 use crate::ours::{NAMESPACE, Ours};
 
@@ -242,7 +242,13 @@ impl Stage {
             placement: Some(self.registries()),
             ..Checks::default()
         };
-        let running = webhook::start(client, any, &checks).await?;
+        self.cluster.present_to_webhooks()?;
+        let callers = ClientVerification {
+            authority: ClientCa::Pem(self.cluster.root_ca().to_owned()),
+            names: vec![WEBHOOK_CALLER.to_owned()],
+            required: true,
+        };
+        let running = webhook::start_verifying(client, any, &checks, callers).await?;
         *self.check.lock() = Some(running);
         // A genuine server notices new registrations a moment later. A name that is none needs no registry.
         wait_until("the API server asks", PATIENCE, async || {
