@@ -50,7 +50,15 @@ async fn the_api_server_asks_the_process() {
     let port = free_port().unwrap();
     let address = format!("127.0.0.1:{port}");
     let register = format!("url=https://{address}");
-    let arguments = ["--address", &address, "--register", &register];
+    let health = format!("127.0.0.1:{}", free_port().unwrap());
+    let arguments = [
+        "--address",
+        &address,
+        "--health-address",
+        &health,
+        "--register",
+        &register,
+    ];
     let mut process = start(&served, "webhook", &arguments);
     until("it is ready", || {
         let output = process.output();
@@ -114,6 +122,25 @@ fn certificates_that_nobody_trusts_are_refused_at_once() {
                 "service=a/b",
             ],
             "--tls-ca PATH",
+        ),
+        (
+            &[
+                "webhook",
+                "--register",
+                "url=https://a",
+                "--require-client-cert",
+            ],
+            "--client-ca",
+        ),
+        (
+            &[
+                "webhook",
+                "--register",
+                "url=https://a",
+                "--client-ca-configmap",
+                "a",
+            ],
+            "kube-system/extension-apiserver-authentication",
         ),
         (
             &["webhook", "--register", "somewhere"],

@@ -1,1 +1,431 @@
 //! The webhook server: forged reviews, exhausted connections, honest readiness.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use testkit::{
+    Layout, PASSWORD, Process, Registry, RegistryOptions, ServedCluster, TestCluster, TlsClient,
+    USERNAME, WEBHOOK_CALLER, free_port, wait_until,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
+const SOON: Duration = Duration::from_mins(2);
+/// How long a single answer may take, on a machine that does other things.
+const ANSWER: Duration = Duration::from_secs(30);
+const PLACEMENT: &str = "medley-placement";
+
+/// `medley webhook`, which places pods of a cluster.
+struct Webhook {
+    process: Process,
+    address: SocketAddr,
+    health: SocketAddr,
+}
+
+impl Webhook {
+    /// Starts the process with these arguments besides.
+    fn start(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
+        let port = || anyhow::Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)));
+        let (address, health) = (port()?, port()?);
+        let folder = folder.join(format!("webhook-{}", address.port()));
+        std::fs::create_dir_all(&folder)?;
+        let common = [
+            "webhook".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--address={address}"),
+            format!("--health-address={health}"),
+            format!("--register=url=https://{address}"),
+            "--controllers=placement".to_owned(),
+        ];
+        let arguments = arguments.iter().map(|&argument| argument.to_owned());
+        let arguments = common.into_iter().chain(arguments);
+        Ok(Self {
+            process: Process::start(Path::new(MEDLEY), arguments, &folder)?,
+            address,
+            health,
+        })
+    }
+
+    /// The same, when it is ready.
+    async fn ready(served: &ServedCluster, arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut webhook = Self::start(&served.kubeconfig, served.folder(), arguments)?;
+        wait_until("the webhook is ready", SOON, async || {
+            let ended = webhook.process.ended()?;
+            ensure!(ended.is_none(), "{}", webhook.process.output());
+            let probe = probe(webhook.health, "/readyz").await.ok();
+            Ok(probe.filter(|(code, _)| *code == 200))
+        })
+        .await?;
+        Ok(webhook)
+    }
+}
+
+/// What a probe is answered over plain HTTP.
+async fn probe(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+        let code = head.split(' ').nth(1).context("a status")?.parse()?;
+        anyhow::Ok((code, body.to_owned()))
+    };
+    tokio::time::timeout(ANSWER, asked).await?
+}
+
+/// The authority that the API server is told to trust.
+async fn authority(client: &Client) -> anyhow::Result<String> {
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let registration = registrations.get(PLACEMENT).await?;
+    let hook = registration.webhooks.into_iter().flatten().next();
+    let bundle = hook.and_then(|hook| hook.client_config.ca_bundle);
+    Ok(String::from_utf8(bundle.context("a CA")?.0)?)
+}
+
+/// Nodes of two architectures.
+async fn nodes(client: &Client) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    for architecture in ["amd64", "arm64"] {
+        let node = json!({ "metadata": { "name": architecture, "labels": {
+            "kubernetes.io/arch": architecture, "kubernetes.io/os": "linux",
+        } } });
+        let params = PostParams::default();
+        nodes
+            .create(&params, &serde_json::from_value(node)?)
+            .await?;
+    }
+    Ok(())
+}
+
+/// A review that says that somebody makes a pod in this namespace.
+fn review(namespace: &str, image: &str, secret: &str) -> Vec<u8> {
+    let pod = json!({
+        "metadata": { "name": "forged", "namespace": namespace },
+        "spec": {
+            "imagePullSecrets": [{ "name": secret }],
+            "containers": [{ "name": "a", "image": image }],
+        },
+    });
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "7",
+            "resource": { "group": "", "version": "v1", "resource": "pods" },
+            "namespace": namespace,
+            "operation": "CREATE",
+            "userInfo": { "username": "mallory" },
+            // What a caller says of itself counts for nothing.
+            "caller": "Verified",
+            "object": pod,
+        },
+    });
+    review.to_string().into_bytes()
+}
+
+/// What is done to the pod of a review.
+async fn answer(webhook: &Webhook, client: &TlsClient, review: &[u8]) -> anyhow::Result<String> {
+    let asked = client.send(webhook.address, "POST", "/placement", review);
+    let (code, body) = tokio::time::timeout(ANSWER, asked).await??;
+    ensure!(code == 200, "{code}: {body}");
+    let body: Value = serde_json::from_str(&body)?;
+    let patch = body["response"]["patch"].as_str().unwrap_or_default();
+    Ok(String::from_utf8(STANDARD.decode(patch)?)?)
+}
+
+/// A private registry with an image for arm64, and a namespace with the secret that opens it.
+async fn victim(cluster: &TestCluster) -> anyhow::Result<(Registry, String, Vec<u8>)> {
+    let options = RegistryOptions {
+        password: true,
+        ..RegistryOptions::default()
+    };
+    let registry = Registry::start_with(options).await?;
+    let folder = tempfile::tempdir()?;
+    let mut layout = Layout::new(&folder.path().join("layout"))?;
+    let image = layout.image("arm64", &[b"private"], &json!({}))?;
+    layout.name("private", &image)?;
+    registry.push(&layout.source("private"), "victim/private:1")?;
+    let namespace = cluster.namespace("victim").await?;
+    let auth = STANDARD.encode(format!("{USERNAME}:{PASSWORD}"));
+    let auths = json!({ "auths": { registry.host(): { "auth": auth } } });
+    let secret = json!({
+        "metadata": { "name": "pull" }, "type": "kubernetes.io/dockerconfigjson",
+        "stringData": { ".dockerconfigjson": auths.to_string() },
+    });
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), &namespace);
+    let params = PostParams::default();
+    secrets
+        .create(&params, &serde_json::from_value(secret)?)
+        .await?;
+    let image = format!("{}/victim/private:1", registry.host());
+    let review = review(&namespace, &image, "pull");
+    Ok((registry, image, review))
+}
+
+/// What the registry answered since, without what was asked before.
+fn since(registry: &Registry, before: usize) -> Vec<(String, u16)> {
+    registry.answers().split_off(before)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_review_does_not_use_pull_secrets_of_the_namespace_it_names() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let served = cluster.serve().await?;
+    nodes(&cluster.client()).await?;
+    let (registry, _, review) = victim(&cluster).await?;
+    let ca = served.folder().join("client-ca.crt");
+    std::fs::write(&ca, cluster.root_ca())?;
+    let insecure = format!("--insecure={}", registry.host());
+    let client_ca = format!("--client-ca={}", ca.display());
+    let client_name = format!("--client-name={WEBHOOK_CALLER}");
+    let arguments = [insecure.as_str(), &client_ca, &client_name];
+    let webhook = Webhook::ready(&served, &arguments).await?;
+    let authority = authority(&cluster.client()).await?;
+
+    let anonymous = TlsClient::new(&authority, None)?;
+    // Certificates that other users of the cluster have: of another name, and of another authority.
+    let (certificate, key) = cluster.client_certificate("system:node:a")?;
+    let kubelet = TlsClient::new(&authority, Some((&certificate, &key)))?;
+    let (certificate, key, _) = testkit::certificate()?;
+    let stranger = TlsClient::new(&authority, Some((&certificate, &key)))?;
+    let forgers = [&anonymous, &kubelet, &stranger];
+
+    let pushed = registry.answers().len();
+    for forger in forgers {
+        let patch = answer(&webhook, forger, &review).await?;
+        assert!(patch.contains("schedulingGates"), "{patch}");
+        assert!(!patch.contains("nodeAffinity"), "{patch}");
+    }
+    wait_until("the registry was asked", SOON, async || {
+        Ok((!since(&registry, pushed).is_empty()).then_some(()))
+    })
+    .await?;
+
+    // The API server's certificate has the secret used.
+    let (certificate, key) = cluster.client_certificate(WEBHOOK_CALLER)?;
+    let server = TlsClient::new(&authority, Some((&certificate, &key)))?;
+    let before = since(&registry, pushed);
+    assert!(before.iter().all(|(_, code)| *code == 401), "{before:?}");
+    wait_until("the image is known", SOON, async || {
+        let patch = answer(&webhook, &server, &review).await?;
+        Ok(patch.contains("arm64").then_some(()))
+    })
+    .await?;
+    let used = since(&registry, pushed);
+    assert!(used.iter().any(|(_, code)| *code == 200), "{used:?}");
+
+    // What is known by then is for nobody else.
+    let asked = registry.answers().len();
+    for forger in forgers {
+        let patch = answer(&webhook, forger, &review).await?;
+        assert!(patch.contains("schedulingGates"), "{patch}");
+        assert!(!patch.contains("nodeAffinity"), "{patch}");
+    }
+    let later = since(&registry, asked);
+    assert!(later.iter().all(|(_, code)| *code == 401), "{later:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_without_a_client_ca_never_uses_pull_secrets() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let served = cluster.serve().await?;
+    nodes(&cluster.client()).await?;
+    let (registry, _, review) = victim(&cluster).await?;
+    let insecure = format!("--insecure={}", registry.host());
+    // The ConfigMap that clusters may or may not have.
+    let absent = "--client-ca-configmap=kube-system/no-such-configmap";
+    let webhook = Webhook::ready(&served, &[insecure.as_str(), absent]).await?;
+    let (_, ready) = probe(webhook.health, "/readyz?verbose").await?;
+    assert!(
+        ready.contains("[+]client-ca ok: no caller can be verified"),
+        "{ready}"
+    );
+    let authority = authority(&cluster.client()).await?;
+    let (certificate, key) = cluster.client_certificate(WEBHOOK_CALLER)?;
+    let server = TlsClient::new(&authority, Some((&certificate, &key)))?;
+    let pushed = registry.answers().len();
+    for _ in 0..3 {
+        let patch = answer(&webhook, &server, &review).await?;
+        assert!(patch.contains("schedulingGates"), "{patch}");
+        wait_until("the registry was asked", SOON, async || {
+            Ok((!since(&registry, pushed).is_empty()).then_some(()))
+        })
+        .await?;
+    }
+    let asked = since(&registry, pushed);
+    assert!(asked.iter().all(|(_, code)| *code == 401), "{asked:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn required_client_certificate_keeps_other_callers_out() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let served = cluster.serve().await?;
+    let ca = served.folder().join("client-ca.crt");
+    std::fs::write(&ca, cluster.root_ca())?;
+    let client_ca = format!("--client-ca={}", ca.display());
+    let client_name = format!("--client-name={WEBHOOK_CALLER}");
+    let arguments = [client_ca.as_str(), &client_name, "--require-client-cert"];
+    let webhook = Webhook::ready(&served, &arguments).await?;
+    let authority = authority(&cluster.client()).await?;
+    let review = review("default", "registry.invalid/a:1", "pull");
+    for (user, expected) in [
+        (None, 401),
+        (Some("system:node:a"), 403),
+        (Some(WEBHOOK_CALLER), 200),
+    ] {
+        let identity = user.map(|user| cluster.client_certificate(user));
+        let identity = identity.transpose()?;
+        let identity = identity
+            .as_ref()
+            .map(|(it, key)| (it.as_str(), key.as_str()));
+        let client = TlsClient::new(&authority, identity)?;
+        for path in ["/placement", "/admit", "/cpu-models"] {
+            let asked = client.send(webhook.address, "POST", path, &review);
+            let (code, body) = tokio::time::timeout(ANSWER, asked).await??;
+            assert_eq!(code, expected, "{user:?} {path}: {body}");
+        }
+        // Probes have no certificate.
+        let (code, _) = client.send(webhook.address, "GET", "/readyz", b"").await?;
+        assert_eq!(code, 200, "{user:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_starve_neither_probes_nor_reviews() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let served = cluster.serve().await?;
+    nodes(&cluster.client()).await?;
+    let webhook = Webhook::ready(&served, &[]).await?;
+    let client = TlsClient::new(&authority(&cluster.client()).await?, None)?;
+    // Some say nothing at all, some shake hands and say nothing, some begin a request and never end it.
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(TcpStream::connect(webhook.address).await?);
+        idle.push(TcpStream::connect(webhook.health).await?);
+    }
+    let mut shaken = Vec::new();
+    for number in 0..30 {
+        let mut stream = client.connect(webhook.address).await?;
+        if number % 2 == 0 {
+            stream
+                .write_all(b"POST /placement HTTP/1.1\r\nhost:")
+                .await?;
+        }
+        shaken.push(stream);
+    }
+    for path in ["/livez", "/healthz", "/readyz"] {
+        let (code, body) = probe(webhook.health, path).await?;
+        assert_eq!(code, 200, "{path}: {body}");
+        let asked = client.send(webhook.address, "GET", path, b"");
+        let (code, body) = tokio::time::timeout(ANSWER, asked).await??;
+        assert_eq!(code, 200, "{path}: {body}");
+    }
+    let review = review("default", "registry.invalid/a:1", "pull");
+    let patch = answer(&webhook, &client, &review).await?;
+    assert!(patch.contains("schedulingGates"), "{patch}");
+    drop((idle, shaken));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_that_cannot_reach_the_api_server_is_not_ready() -> anyhow::Result<()> {
+    // It accepts, and never says a word.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let folder = tempfile::tempdir()?;
+    let kubeconfig = folder.path().join("kubeconfig");
+    let url = format!("https://{}", silent.local_addr()?);
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{ "name": "a", "cluster": { "server": url, "insecure-skip-tls-verify": true } }],
+        "users": [{ "name": "a", "user": { "token": "none" } }],
+        "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
+    });
+    std::fs::write(&kubeconfig, config.to_string())?;
+    let webhook = Webhook::start(&kubeconfig, folder.path(), &["--tls-secret=authority"])?;
+    wait_until("it lives", SOON, async || {
+        let probe = probe(webhook.health, "/livez").await.ok();
+        Ok(probe.filter(|(code, _)| *code == 200))
+    })
+    .await?;
+    let (code, said) = probe(webhook.health, "/readyz?verbose").await?;
+    assert_eq!(code, 503, "{said}");
+    for line in [
+        "[-]certificate failed: the serving certificate is not loaded",
+        "[-]registration failed: the webhook is not registered yet",
+        "[+]shutdown ok",
+        "readyz check failed",
+    ] {
+        assert!(said.lines().any(|it| it == line), "{line} in {said}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_follows_the_registration_and_ends_with_shutdown() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let served = cluster.serve().await?;
+    nodes(&cluster.client()).await?;
+    let webhook = Webhook::ready(&served, &[]).await?;
+    let (_, said) = probe(webhook.health, "/readyz?verbose").await?;
+    for line in ["[+]certificate ok", "[+]caches ok", "[+]registration ok"] {
+        assert!(said.lines().any(|it| it == line), "{line} in {said}");
+    }
+
+    let client = TlsClient::new(&authority(&cluster.client()).await?, None)?;
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(cluster.client());
+    let right = registrations.get(PLACEMENT).await?;
+    let mut wrong = serde_json::to_value(&right.webhooks)?;
+    let (_, _, another) = testkit::certificate()?;
+    wrong[0]["clientConfig"]["caBundle"] = STANDARD.encode(another).into();
+    for (webhooks, expected) in [(wrong, 503), (serde_json::to_value(&right.webhooks)?, 200)] {
+        let patch = Patch::Merge(json!({ "webhooks": webhooks }));
+        let params = PatchParams::default();
+        registrations.patch(PLACEMENT, &params, &patch).await?;
+        let said = wait_until("readiness follows", SOON, async || {
+            let (code, said) = probe(webhook.health, "/readyz").await?;
+            Ok((code == expected).then_some(said))
+        })
+        .await?;
+        assert_eq!(
+            said.contains("trusts another CA"),
+            expected == 503,
+            "{said}"
+        );
+    }
+
+    // A review that is under way keeps the process, which says that it goes.
+    let mut slow = client.connect(webhook.address).await?;
+    slow.write_all(b"POST /placement HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
+        .await?;
+    // What is sent after it is answered after it was accepted.
+    let (code, _) = client.send(webhook.address, "GET", "/livez", b"").await?;
+    assert_eq!(code, 200);
+    let signalled = Command::new("kill")
+        .args(["-TERM", &webhook.process.id().to_string()])
+        .status()?;
+    ensure!(signalled.success(), "kill: {signalled}");
+    let said = wait_until("it says that it goes", SOON, async || {
+        let (code, said) = probe(webhook.health, "/readyz").await?;
+        Ok((code == 503).then_some(said))
+    })
+    .await?;
+    assert!(said.contains("shutting down"), "{said}");
+    Ok(())
+}

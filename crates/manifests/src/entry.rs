@@ -100,6 +100,10 @@ pub(crate) enum When {
     ConsoleHosts,
     /// When there are several operators.
     Replicated,
+    /// When names of API servers are given.
+    ClientNames,
+    /// When admission checks answer API servers alone.
+    RequireClientCert,
 }
 
 /// Objects that are there together.
@@ -149,6 +153,10 @@ pub(crate) trait Fill {
     fn named_secrets(&self) -> BTreeMap<String, BTreeSet<String>> {
         BTreeMap::new()
     }
+    /// Names with commas in between.
+    fn client_names(&self) -> String;
+    /// Whence API servers come, as peers of a NetworkPolicy; empty if that is not known.
+    fn api_servers(&self) -> Value;
     /// An argument of a program that is not always there.
     fn argument(&self, when: When, text: String) -> Option<String>;
 }

@@ -30,7 +30,9 @@ pub use entry::{Object, Part};
 pub use files::{BEGIN as FILE, files};
 pub use job::Job;
 pub use options::{Error, Options, PullSecrets};
-pub use rbac::{job_role, profile_role, pull_secret_role, user_roles, webhook_role};
+pub use rbac::{
+    callers_role, job_role, profile_role, pull_secret_role, user_roles, webhook_role,
+};
 
 use entry::{Entry, Fill, When};
 
@@ -42,6 +44,10 @@ pub const ACCOUNT: &str = "medley-operator";
 pub const WEBHOOK: &str = "medley-webhook";
 /// The Secret with the authorities that sign the certificates of the admission checks.
 pub const AUTHORITY: &str = "medley-webhook-authority";
+/// The namespace of [`CALLERS`].
+pub const CALLERS_NAMESPACE: &str = "kube-system";
+/// The ConfigMap in which kube-apiserver publishes the authorities of client certificates.
+pub const CALLERS: &str = "extension-apiserver-authentication";
 /// The Service of the console.
 pub const CONSOLE: &str = "medley-console";
 /// The lease that replicas agree by on who works.

@@ -48,11 +48,11 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
             "metrics",
             service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics"),
         ),
-        // Its Service is the one at which the API server asks.
+        // Its Service is the one at which the API server asks; metrics have a port of their own.
         (
             checked,
             "metrics",
-            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "webhook"),
+            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "metrics"),
         ),
     ];
     let dashboards = WHEN.into_iter().zip(DASHBOARDS).map(|(when, dashboard)| {

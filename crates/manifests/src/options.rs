@@ -1,12 +1,13 @@
 //! What can be chosen of an installation.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use governance::Registry;
 use governance::profile::UnknownProfile;
 use machinery::names::{is_dns1123_label, is_dns1123_subdomain};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::entry::{Fill, When};
 use crate::{IMAGE, Job, NAMESPACE};
@@ -36,6 +37,13 @@ pub struct Options {
     pub console_hosts: Vec<String>,
     /// Whether the operator of Prometheus is told of metrics and alerts; its kinds have to be there.
     pub monitoring: bool,
+    /// Common names of the client certificates that API servers present to webhooks; those that the cluster publishes
+    /// if there are none.
+    pub client_names: Vec<String>,
+    /// Whether admission checks refuse callers without such a certificate.
+    pub require_client_cert: bool,
+    /// The networks that API servers come from, such as `10.0.0.0/28`; everywhere if there are none.
+    pub api_server_cidrs: Vec<String>,
 }
 
 /// Which pull secrets placement may read. Policies that ask for more say so in a condition.
@@ -88,6 +96,9 @@ impl Default for Options {
             console: false,
             console_hosts: Vec::new(),
             monitoring: false,
+            client_names: Vec::new(),
+            require_client_cert: false,
+            api_server_cidrs: Vec::new(),
         }
     }
 }
@@ -115,6 +126,11 @@ pub enum Error {
     /// Nothing would run.
     #[error("0 replicas are no installation: 1 or more are expected")]
     NoReplicas,
+    /// Something that is no network.
+    #[error(
+        "{0:?} is no network; an address and a prefix length are expected, such as 10.0.0.0/28"
+    )]
+    Cidr(String),
     /// Names of a console that is not there.
     #[error("the console has names, but is not switched on")]
     NoConsole,
@@ -124,6 +140,18 @@ pub enum Error {
     /// Something cannot be written down.
     #[error("writing an object as YAML")]
     Yaml(#[from] serde_saphyr::SerializeError),
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else {
+        return false;
+    };
+    let longest = match address.parse() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.parse::<u8>().is_ok_and(|length| length <= longest)
 }
 
 impl Options {
@@ -144,6 +172,9 @@ impl Options {
         }
         if !self.console && !self.console_hosts.is_empty() {
             return Err(Error::NoConsole);
+        }
+        if let Some(cidr) = self.api_server_cidrs.iter().find(|it| !is_cidr(it)) {
+            return Err(Error::Cidr(cidr.clone()));
         }
         let profiles: Vec<&String> = self.profiles.iter().collect();
         Registry::standard(&profiles)?;
@@ -167,6 +198,8 @@ impl Options {
             When::Console => self.console,
             When::ConsoleHosts => self.console && !self.console_hosts.is_empty(),
             When::Replicated => self.replicas > 1,
+            When::ClientNames => !self.client_names.is_empty(),
+            When::RequireClientCert => self.require_client_cert,
         }
     }
 }
@@ -203,6 +236,17 @@ impl Fill for Options {
             PullSecrets::Named(named) => named.clone(),
             PullSecrets::Pods | PullSecrets::None => BTreeMap::new(),
         }
+    }
+
+    fn client_names(&self) -> String {
+        self.client_names.join(",")
+    }
+
+    fn api_servers(&self) -> Value {
+        let cidrs = self.api_server_cidrs.iter();
+        cidrs
+            .map(|cidr| json!({ "ipBlock": { "cidr": cidr } }))
+            .collect()
     }
 
     fn argument(&self, when: When, text: String) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Accounts, and who may do what: a role for each thing that the operator and the checks do, and roles for
 //! people.
 
-use api::rbac::cluster_role;
+use api::rbac::{cluster_role, only, rule};
 use governance::profile::Profile;
 use governance::{Registry, roles};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{
-    ACCOUNT, AUTHORITY, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
+    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
 };
 
 /// Profiles that an installation has to switch on.
@@ -60,6 +60,13 @@ pub fn webhook_role(job: Job) -> Option<ClusterRole> {
 pub fn pull_secret_role(account: &str) -> ClusterRole {
     let rules = Job::Placement.pull_secret_rules();
     cluster_role(&format!("{account}-placement-pull-secrets"), rules)
+}
+
+/// The role with what it takes to tell the API server from other callers of admission checks. It is about one ConfigMap
+/// of another namespace; a role there could not be part of every form of the installation (of OLM's, for one).
+pub fn callers_role() -> ClusterRole {
+    let read = only(CALLERS, rule("", &["configmaps"], &["get"]));
+    cluster_role(&format!("{WEBHOOK}-callers"), vec![read])
 }
 
 /// The roles of people in the whole cluster.
@@ -151,6 +158,13 @@ fn webhook(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
         WEBHOOK_FILE,
         at_home(fill, WEBHOOK, &roles::webhook_namespace_rules(AUTHORITY)),
     )];
+    entries.push(granted(
+        fill,
+        When::Any(Job::CHECKED),
+        WEBHOOK_FILE.to_owned(),
+        callers_role(),
+        WEBHOOK,
+    )?);
     let checked: [(&'static [Job], &str); 4] = [
         (&[Job::Governance], WEBHOOK_FILE),
         (&[Job::CpuModels], WEBHOOK_FILE),

@@ -105,6 +105,7 @@ fn rights_are_those_of_what_runs() {
             "medley-operator-cpu-models",
             "medley-operator-governance",
             "medley-operator-release",
+            "medley-webhook-callers",
             "medley-webhook-cpu-models",
             "medley-webhook-governance",
         ]
@@ -114,6 +115,7 @@ fn rights_are_those_of_what_runs() {
         [
             "medley-operator-images-ssp",
             "medley-operator-images-vm",
+            "medley-webhook-callers",
             "medley-webhook-images",
         ]
     );
@@ -338,5 +340,90 @@ fn pull_secrets_can_be_left_out_or_named() {
     for wrong in ["", "all", "a", "A/b", "a/b,", "a/b/c"] {
         let refused = wrong.parse::<PullSecrets>().unwrap_err();
         assert!(refused.contains("NAMESPACE/NAME"), "{refused}");
+    }
+}
+
+/// The object of a kind and a name.
+fn found(options: &Options, kind: &str, name: &str) -> Value {
+    let mut objects = printed(options).into_iter().map(|it| it.value);
+    let found = objects.find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.unwrap_or_default()
+}
+
+#[test]
+fn probes_of_the_webhook_have_a_port_of_their_own_that_no_policy_opens() {
+    let options = Options::default();
+    let deployment = found(&options, "Deployment", WEBHOOK);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    for probe in ["livenessProbe", "readinessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["port"], 8082, "{probe}");
+        assert_eq!(container[probe]["httpGet"]["scheme"], "HTTP", "{probe}");
+    }
+    let policy = found(&options, "NetworkPolicy", WEBHOOK);
+    let rules = policy["spec"]["ingress"].as_array().unwrap().iter();
+    let open: Vec<&Value> = rules.map(|rule| &rule["ports"][0]["port"]).collect();
+    assert_eq!(open, [9443, 8443]);
+    // Metrics are for pods of the cluster.
+    let peers = &policy["spec"]["ingress"][1]["from"];
+    assert_eq!(*peers, json!([{ "namespaceSelector": {} }]));
+}
+
+#[test]
+fn webhook_recognises_api_servers_by_what_the_cluster_publishes() {
+    let arguments = |options: &Options| {
+        let deployment = found(options, "Deployment", WEBHOOK);
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+    };
+    let has = |arguments: &Value, argument: &str| {
+        arguments
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it == argument)
+    };
+    let usual = arguments(&Options::default());
+    assert!(has(
+        &usual,
+        "--client-ca-configmap=kube-system/extension-apiserver-authentication"
+    ));
+    assert!(!has(&usual, "--require-client-cert"));
+    let role = found(&Options::default(), "ClusterRole", "medley-webhook-callers");
+    let rule = json!([{
+        "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"],
+        "resourceNames": ["extension-apiserver-authentication"],
+    }]);
+    assert_eq!(role["rules"], rule);
+    let strict = Options {
+        client_names: vec!["kube-apiserver".to_owned()],
+        require_client_cert: true,
+        ..Options::default()
+    };
+    let strict = arguments(&strict);
+    assert!(has(&strict, "--client-name=kube-apiserver"), "{strict}");
+    assert!(has(&strict, "--require-client-cert"), "{strict}");
+}
+
+#[test]
+fn networks_of_api_servers_restrict_the_webhook() {
+    let with = |cidr: &str| Options {
+        api_server_cidrs: vec![cidr.to_owned()],
+        ..Options::default()
+    };
+    let policy = found(&with("10.0.0.0/28"), "NetworkPolicy", WEBHOOK);
+    let peers = &policy["spec"]["ingress"][0]["from"];
+    assert_eq!(*peers, json!([{ "ipBlock": { "cidr": "10.0.0.0/28" } }]));
+    for wrong in [
+        "",
+        "10.0.0.0",
+        "10.0.0.0/33",
+        "fd00::/129",
+        "a/8",
+        "10.0.0.0/-1",
+    ] {
+        let error = objects(&with(wrong)).unwrap_err();
+        assert!(
+            error.to_string().contains("10.0.0.0/28"),
+            "{wrong}: {error}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
-use crate::{ACCOUNT, AUTHORITY, CONSOLE, Job, WEBHOOK, labels};
+use crate::{ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, Job, WEBHOOK, labels};
 
 /// Where the health of the operator is.
 const HEALTH_PORT: u16 = 8081;
@@ -13,6 +13,8 @@ pub(crate) const METRICS_PORT: u16 = 8443;
 const CONSOLE_PORT: u16 = 8080;
 /// Where the API server asks.
 const WEBHOOK_PORT: u16 = 9443;
+/// Where the health of the admission checks is: kubelets never compete with other clients for a connection.
+const WEBHOOK_HEALTH_PORT: u16 = 8082;
 
 const FILE: &str = "operator.yaml";
 /// The console is in no plain file: it takes an argument of the operator.
@@ -38,19 +40,24 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
             Part::Network,
             When::Always,
             FILE,
-            reachable(fill, ACCOUNT, ACCOUNT, METRICS_PORT),
+            reachable(fill, ACCOUNT, ACCOUNT, &[for_pods(METRICS_PORT)]),
         ),
         entry(
             Part::Network,
             When::Console,
             NO_FILE,
-            reachable(fill, CONSOLE, ACCOUNT, CONSOLE_PORT),
+            reachable(fill, CONSOLE, ACCOUNT, &[open(CONSOLE_PORT)]),
         ),
         entry(
             Part::Network,
             checked,
             FILE,
-            reachable(fill, WEBHOOK, WEBHOOK, WEBHOOK_PORT),
+            reachable(
+                fill,
+                WEBHOOK,
+                WEBHOOK,
+                &[for_api_servers(fill), for_pods(METRICS_PORT)],
+            ),
         ),
     ]
 }
@@ -93,19 +100,33 @@ fn operator(fill: &dyn Fill) -> Value {
     deployment(fill, ACCOUNT, container)
 }
 
-/// All of them answer, with certificates of authorities that they share.
+/// All of them answer, with certificates of authorities that they share. The API server is told from other callers where
+/// the cluster publishes the authority of its client certificate and has it present one.
 fn webhook(fill: &dyn Fill) -> Value {
+    let mut arguments = vec![
+        "webhook".to_owned(),
+        format!("--register=service=$(POD_NAMESPACE)/{WEBHOOK}"),
+        format!("--tls-secret={AUTHORITY}"),
+        format!("--controllers={}", fill.jobs()),
+        format!("--health-address=0.0.0.0:{WEBHOOK_HEALTH_PORT}"),
+        format!("--metrics-address=0.0.0.0:{METRICS_PORT}"),
+        format!("--client-ca-configmap={CALLERS_NAMESPACE}/{CALLERS}"),
+    ];
+    arguments.extend(fill.argument(
+        When::ClientNames,
+        format!("--client-name={}", fill.client_names()),
+    ));
+    arguments.extend(fill.argument(When::RequireClientCert, "--require-client-cert".to_owned()));
     let container = json!({
         "name": "webhook",
-        "args": [
-            "webhook",
-            format!("--register=service=$(POD_NAMESPACE)/{WEBHOOK}"),
-            format!("--tls-secret={AUTHORITY}"),
-            format!("--controllers={}", fill.jobs()),
+        "args": arguments,
+        "ports": [
+            { "name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP" },
+            { "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" },
+            { "name": "health", "containerPort": WEBHOOK_HEALTH_PORT, "protocol": "TCP" },
         ],
-        "ports": [{ "name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP" }],
-        "livenessProbe": probe("/livez", WEBHOOK_PORT, "HTTPS"),
-        "readinessProbe": probe("/readyz", WEBHOOK_PORT, "HTTPS"),
+        "livenessProbe": probe("/livez", WEBHOOK_HEALTH_PORT, "HTTP"),
+        "readinessProbe": probe("/readyz", WEBHOOK_HEALTH_PORT, "HTTP"),
     });
     deployment(fill, WEBHOOK, container)
 }
@@ -190,17 +211,23 @@ fn webhook_service(fill: &dyn Fill) -> Value {
         "metadata": metadata(fill, WEBHOOK),
         "spec": {
             "selector": labels(WEBHOOK),
-            "ports": [{
-                "name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP",
-            }],
+            "ports": [
+                { "name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP" },
+                {
+                    "name": "metrics",
+                    "port": METRICS_PORT,
+                    "targetPort": "metrics",
+                    "protocol": "TCP",
+                },
+            ],
         },
     })
 }
 
-/// One port of some pods can be reached, by anybody: the API server and Prometheus may be anywhere. What the
-/// pods reach is left open, for the same reason, and because registries are. A kubelet reaches the pods of its
-/// node whatever policies say, so probes need none.
-fn reachable(fill: &dyn Fill, name: &str, pods: &str, port: u16) -> Value {
+/// Who may reach some pods, and where; nothing else of them can be reached from another node. What the pods reach is
+/// left open, because registries and the API server may be anywhere. A kubelet reaches the pods of its node whatever
+/// policies say, so probes need no rule.
+fn reachable(fill: &dyn Fill, name: &str, pods: &str, ingress: &[Value]) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -208,9 +235,30 @@ fn reachable(fill: &dyn Fill, name: &str, pods: &str, port: u16) -> Value {
         "spec": {
             "podSelector": { "matchLabels": labels(pods) },
             "policyTypes": ["Ingress"],
-            "ingress": [{ "ports": [{ "port": port, "protocol": "TCP" }] }],
+            "ingress": ingress,
         },
     })
+}
+
+/// A port for everybody.
+fn open(port: u16) -> Value {
+    json!({ "ports": [{ "port": port, "protocol": "TCP" }] })
+}
+
+/// The port of the admission checks. Whence API servers come differs from cluster to cluster (their hosts, a tunnel, the
+/// addresses of nodes), so it is open unless an installation says where that is.
+fn for_api_servers(fill: &dyn Fill) -> Value {
+    let mut rule = open(WEBHOOK_PORT);
+    // No peers are all peers.
+    rule["from"] = fill.api_servers();
+    rule
+}
+
+/// The port of metrics, for pods of the cluster. They need a token besides.
+fn for_pods(port: u16) -> Value {
+    let mut rule = open(port);
+    rule["from"] = json!([{ "namespaceSelector": {} }]);
+    rule
 }
 
 fn metadata(fill: &dyn Fill, name: &str) -> Value {

@@ -82,6 +82,21 @@ pub(crate) struct InstallArguments {
     )]
     console_host: Vec<String>,
 
+    /// Common names of the client certificates that API servers present to webhooks, separated by commas.
+    /// [default: those that kube-system/extension-apiserver-authentication allows for proxies]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    client_name: Vec<String>,
+
+    /// Have the admission checks refuse callers without such a certificate. Only where API servers present one to
+    /// webhooks: otherwise all reviews fail.
+    #[arg(long)]
+    require_client_cert: bool,
+
+    /// Networks that API servers come from, separated by commas: no other address reaches the admission checks.
+    /// [default: every address]
+    #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
+    api_server_cidr: Vec<String>,
+
     /// Tell the Prometheus Operator of metrics and alerts. Its kinds have to be in the cluster.
     #[arg(long)]
     monitoring: bool,
@@ -104,6 +119,9 @@ impl InstallArguments {
             console: self.console,
             console_hosts: self.console_host.clone(),
             monitoring: self.monitoring,
+            client_names: self.client_name.clone(),
+            require_client_cert: self.require_client_cert,
+            api_server_cidrs: self.api_server_cidr.clone(),
         }
     }
 }

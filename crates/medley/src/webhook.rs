@@ -1,16 +1,19 @@
 //! `medley webhook`: the admission checks, in a cluster or beside one.
 
+mod callers;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::webhook::{Authorities, Certificates, Checks, Layer, Reach, Trust};
+use ::webhook::{Authorities, Certificates, Checks, Health, Layer, Reach, Settings, Trust};
 use anyhow::{Context as _, bail};
 use certificates::Files;
 use clap::Args;
 use kube::Client;
 use operator::{Job, Registries};
+use tokio::net::TcpListener;
 
 use crate::cluster::ClusterArguments;
 use crate::config_file::ConfigArguments;
@@ -20,6 +23,7 @@ use crate::metrics::MetricsArguments;
 use crate::otlp::TraceArguments;
 use crate::run::own_namespace;
 use crate::{exit, runtime};
+use callers::CallerArguments;
 
 /// How often shared authorities are looked at: far more often than one takes to be used.
 const AUTHORITIES: Duration = Duration::from_mins(1);
@@ -61,6 +65,23 @@ pub(crate) struct Arguments {
         default_value = "0.0.0.0:9443"
     )]
     address: SocketAddr,
+
+    /// Address for /livez, /healthz and /readyz over plain HTTP: probes have it for themselves, whatever happens at
+    /// --address.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "MEDLEY_HEALTH_ADDRESS",
+        default_value = "0.0.0.0:8082"
+    )]
+    health_address: SocketAddr,
+
+    /// Address for /metrics by TLS, besides --address: for networks where only the API server reaches that one.
+    #[arg(long, value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
+    metrics_address: Option<SocketAddr>,
+
+    #[command(flatten)]
+    callers: CallerArguments,
 
     /// The certificate to serve with, in PEM; read again when it changes.
     #[arg(
@@ -147,14 +168,37 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;
         let traces = arguments.traces.start()?;
+        let health = Health::default();
+        if arguments.register.is_some() {
+            health.expect_registration();
+        }
+        let probes = arguments.health_address;
+        let probes = TcpListener::bind(probes).await.with_context(|| {
+            format!(
+                "listening on {probes} for health checks; choose another with --health-address ADDR"
+            )
+        })?;
+        // It goes on while reviews are drained, and ends with the process.
+        tokio::spawn(health.clone().serve(probes));
         let client = arguments.cluster.client().await?;
         let (certificates, authority) = match origin {
             Origin::Files(certificates, authority) => (certificates, authority),
             Origin::Ours(reach) => (made(arguments, &client, reach).await?, None),
         };
-        let mut running = ::webhook::serve(client.clone(), arguments.address, certificates).await?;
+        let settings = Settings {
+            address: arguments.address,
+            metrics: arguments.metrics_address,
+            certificates,
+            callers: arguments.callers.verification(),
+            health,
+        };
+        let mut running = ::webhook::serve_with(client.clone(), settings).await?;
         running.use_registries(registries.clone());
-        if let Some(keeper) = arguments.metrics.keeper(arguments.address, &client) {
+        // One rule for both sockets: that of the one that others reach.
+        let shown = arguments.metrics_address;
+        let shown = shown.filter(|it| !it.ip().is_loopback());
+        let shown = shown.unwrap_or(arguments.address);
+        if let Some(keeper) = arguments.metrics.keeper(shown, &client) {
             running.guard_metrics(keeper);
         }
         let trust = authority.as_ref().or_else(|| running.trust()).cloned();

@@ -1,7 +1,7 @@
 //! The installation as a Helm chart: the same entries as templates, with their conditions.
 //!
 //! Objects are filled with marks, written as YAML, and the marks are turned into templates, line by line.
-//! No more of the language is used than `if`, `has`, `and`, `or`, `gt`, `join` and `quote`, so that a test
+//! No more of the language is used than `if`, `has`, `and`, `or`, `gt`, `join`, `toJson` and `quote`, so that a test
 //! can evaluate it.
 
 #[cfg(test)]
@@ -25,6 +25,8 @@ const IMAGE_MARK: &str = "x-medley-image-x";
 const JOBS_MARK: &str = "x-medley-jobs-x";
 const PROFILES_MARK: &str = "x-medley-profiles-x";
 const HOSTS_MARK: &str = "x-medley-hosts-x";
+const CLIENTS_MARK: &str = "x-medley-clients-x";
+const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
 const REPLICAS_MARK: u32 = 987_654_321;
 /// An argument that is there on a condition: this, the condition, and the argument.
 const IF_MARK: &str = "x-medley-if-x";
@@ -56,6 +58,14 @@ impl Fill for Template {
 
     fn console_hosts(&self) -> String {
         HOSTS_MARK.to_owned()
+    }
+
+    fn client_names(&self) -> String {
+        CLIENTS_MARK.to_owned()
+    }
+
+    fn api_servers(&self) -> Value {
+        API_SERVERS_MARK.into()
     }
 
     fn argument(&self, when: When, text: String) -> Option<String> {
@@ -140,6 +150,8 @@ fn condition(when: When) -> Option<String> {
         When::PullSecrets => format!("and ({}) .Values.pullSecrets", runs(&Job::Placement)),
         When::Console => ".Values.console.enabled".to_owned(),
         When::ConsoleHosts => "and .Values.console.enabled .Values.console.hosts".to_owned(),
+        When::ClientNames => ".Values.webhook.clientNames".to_owned(),
+        When::RequireClientCert => ".Values.webhook.requireClientCert".to_owned(),
         When::Replicated => "gt (int .Values.replicas) 1".to_owned(),
     })
 }
@@ -201,6 +213,8 @@ fn filled(line: &str) -> String {
         .replace(JOBS_MARK, &list(".Values.controllers"))
         .replace(PROFILES_MARK, &list(".Values.profiles"))
         .replace(HOSTS_MARK, &list(".Values.console.hosts"))
+        .replace(CLIENTS_MARK, &list(".Values.webhook.clientNames"))
+        .replace(API_SERVERS_MARK, "{{ toJson .Values.webhook.apiServers }}")
         .replace(
             &REPLICAS_MARK.to_string(),
             &word("replicas", ".Values.replicas"),
@@ -268,6 +282,15 @@ console:
   # Names that browsers reach it by, over TLS that an ingress or a route ends.
   hosts: []
 
+webhook:
+  # Common names of the client certificates that API servers present to webhooks.
+  # Without any, those count that kube-system/extension-apiserver-authentication allows for proxies.
+  clientNames: []
+  # Refuse reviews of callers without such a certificate. Only where API servers present one.
+  requireClientCert: false
+  # Peers of the NetworkPolicy that reach the webhook, such as ipBlock: {{cidr: 10.0.0.0/28}}; all if empty.
+  apiServers: []
+
 monitoring:
   # Tell the Prometheus Operator of metrics and alerts. Its kinds have to be in the cluster.
   enabled: false
@@ -313,6 +336,19 @@ fn schema() -> Result<Value, Error> {
                 "type": "array", "uniqueItems": true,
                 "items": { "type": "string", "minLength": 1 },
                 "description": "Names that browsers reach it by, over TLS.",
+            },
+        })),
+        "webhook": only(json!({
+            "clientNames": {
+                "type": "array", "uniqueItems": true,
+                "items": { "type": "string", "minLength": 1 },
+                "description": "Common names of API servers' client certificates.",
+            },
+            "requireClientCert": boolean("Refuse reviews of callers without such a certificate."),
+            "apiServers": {
+                "type": "array",
+                "items": { "type": "object" },
+                "description": "Peers of the NetworkPolicy that reach the webhook; all if empty.",
             },
         })),
         "monitoring": only(json!({

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 
 use ::apiserver::ApiServer;
 use ::apiserver::auth::{MASTERS, UserInfo};
+use ::apiserver::pki::Identity;
 use ::fleet::operators::Installed;
 use ::governance::Registry;
+use ::webhook::{ClientCa, ClientVerification};
 use anyhow::Context as _;
+use certificates::Authority;
 use chassis::Manager;
 use http::header::{HeaderValue, USER_AGENT};
+use jiff::Timestamp;
 use kube::Client;
 use oci::{Keyring, Roots, Routes, Settings};
 use operator::Registries;
@@ -141,10 +145,11 @@ async fn work(
     operator::own_release(admin, NAMESPACE)
         .await
         .context("having the operator keep the release")?;
-    let check = ::webhook::start(
+    let check = ::webhook::start_verifying(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
         &crate::webhook::checks(&options.jobs, &options.registries),
+        callers(server).context("having the API server known to the admission checks")?,
     )
     .await
     .context("starting the admission checks")?;
@@ -155,6 +160,24 @@ async fn work(
         .await
         .context("starting the controllers of Medley")?;
     Ok((medley, check))
+}
+
+/// Gives the API server a client certificate for webhooks, and says how it is verified. Its authority is made for it alone
+/// and forgotten at once: no other process can ever have such a certificate.
+fn callers(server: &ApiServer) -> anyhow::Result<ClientVerification> {
+    let now = Timestamp::now();
+    let authority = Authority::make("medley-webhook-callers", now, Timestamp::MAX)?;
+    let pair = authority.issue_client("kube-apiserver", now, Timestamp::MAX)?;
+    let identity = Identity {
+        certificate: String::from_utf8(pair.certificate)?,
+        key: String::from_utf8(pair.key)?,
+    };
+    let presented = server.present_to_webhooks(identity);
+    presented.map_err(anyhow::Error::msg)?;
+    Ok(ClientVerification {
+        authority: ClientCa::Pem(authority.certificate),
+        ..ClientVerification::default()
+    })
 }
 
 /// A client in this process for a component of the control plane; managed fields show its name.

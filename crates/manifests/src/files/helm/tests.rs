@@ -78,6 +78,14 @@ fn the_chart_is_what_is_printed_when_everything_is_on() {
         "releasePayloads": true,
         "pullSecrets": true,
         "console": { "enabled": true, "hosts": ["medley.example.com", "medley.example.org"] },
+        "webhook": {
+            "clientNames": ["front-proxy-client", "kube-apiserver"],
+            "requireClientCert": true,
+            "apiServers": [
+                { "ipBlock": { "cidr": "10.0.0.0/28" } },
+                { "ipBlock": { "cidr": "fd00::/64" } },
+            ],
+        },
         "monitoring": { "enabled": true },
         "crds": { "install": true },
     });
@@ -98,6 +106,11 @@ fn the_chart_is_what_is_printed_when_everything_is_on() {
             "medley.example.org".to_owned(),
         ],
         monitoring: true,
+        client_names: ["front-proxy-client", "kube-apiserver"]
+            .map(str::to_owned)
+            .into(),
+        require_client_cert: true,
+        api_server_cidrs: ["10.0.0.0/28", "fd00::/64"].map(str::to_owned).into(),
     };
     assert_same(&values, &options);
 }

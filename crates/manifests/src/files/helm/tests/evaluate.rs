@@ -127,6 +127,7 @@ fn call(words: &[String], piped: Option<Value>, context: &Value) -> Value {
         ("gt", [one, other]) => json!(one.as_i64().unwrap() > other.as_i64().unwrap()),
         ("int", [number]) => json!(number.as_i64().unwrap()),
         ("quote", [text]) => json!(format!("{:?}", text.as_str().expect("a text"))),
+        ("toJson", [value]) => json!(value.to_string()),
         ("join", [between, list]) => {
             let items = list.as_array().expect("a list").iter();
             let items: Vec<&str> = items.map(|it| it.as_str().expect("a text")).collect();
