@@ -60,11 +60,14 @@ impl Webhook {
     /// The same, when it is ready.
     async fn ready(served: &ServedCluster, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut webhook = Self::start(&served.kubeconfig, served.folder(), arguments)?;
-        wait_until("the webhook is ready", SOON, async || {
-            let ended = webhook.process.ended()?;
-            ensure!(ended.is_none(), "{}", webhook.process.output());
-            let probe = probe(webhook.health, "/readyz").await.ok();
-            Ok(probe.filter(|(code, _)| *code == 200))
+        wait_until("the webhook is ready", SOON, || {
+            let (ended, health) = (webhook.process.ended(), webhook.health);
+            let output = webhook.process.output();
+            async move {
+                ensure!(ended?.is_none(), "{output}");
+                let probe = probe(health, "/readyz").await.ok();
+                Ok(probe.filter(|(code, _)| *code == 200))
+            }
         })
         .await?;
         Ok(webhook)
