@@ -219,7 +219,8 @@ async fn idle_connections_make_room_for_new_ones() -> anyhow::Result<()> {
         assert!(is_answered(&server.ask(GET).await??));
         // The longest idle one went first.
         let mut first = idle.remove(0);
-        let closed = tokio::time::timeout(PATIENCE / 2, first.read_to_end(&mut Vec::new()));
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(PATIENCE / 2, first.read_to_end(&mut rest));
         let _ = closed.await?;
     }
     Ok(())

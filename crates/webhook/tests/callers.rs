@@ -63,10 +63,11 @@ async fn code(
 async fn publish(cluster: &TestCluster, data: Value) -> anyhow::Result<ClientCa> {
     let object = json!({ "metadata": { "generateName": "authentication-" }, "data": data });
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "kube-system");
-    let made = maps.create(&PostParams::default(), &serde_json::from_value(object)?);
+    let object = serde_json::from_value(object)?;
+    let made = maps.create(&PostParams::default(), &object).await?;
     Ok(ClientCa::ConfigMap {
         namespace: "kube-system".to_owned(),
-        name: made.await?.metadata.name.unwrap_or_default(),
+        name: made.metadata.name.unwrap_or_default(),
     })
 }
 
