@@ -10,7 +10,7 @@ use clap::Args;
 use crate::shell;
 
 /// Programs the suites call, and the Debian packages they come from.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("bash", "bash"),
     ("c++", "g++"),
     ("chromedriver", "chromium-driver"),
@@ -21,6 +21,7 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("jq", "jq"),
     ("kill", "procps"),
     ("kubectl", "kubernetes-client"),
+    ("python3", "python3"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("skopeo", "skopeo"),

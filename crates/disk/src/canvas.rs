@@ -148,7 +148,9 @@ impl<'a> Canvas<'a> {
 
     /// Where the tail begins.
     fn tail(&self) -> u64 {
-        self.size.next_multiple_of(1 << 20)
+        self.size
+            .checked_next_multiple_of(1 << 20)
+            .unwrap_or(u64::MAX)
     }
 
     /// Keeps bytes of the image in the tail, at their own offset. False if there is no room.

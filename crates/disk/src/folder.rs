@@ -24,7 +24,8 @@ const PIECE: usize = 128 << 10;
 pub struct FolderLimits {
     /// Files in it.
     pub files: usize,
-    /// Bytes of all files together, in one layer and in all of them.
+    /// Bytes of all files together, in one layer and in all of them. Names count, too, those that a layer
+    /// hides included.
     pub bytes: usize,
     /// For everything that is unpacked.
     pub unpack: Limits,
@@ -46,6 +47,7 @@ struct Changes {
     hides: BTreeSet<Vec<u8>>,
     adds: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
+    hidden_bytes: usize,
 }
 
 impl Folder {
@@ -97,7 +99,8 @@ impl Folder {
         }
         self.files.retain(|name, _| !changes.hides.contains(name));
         self.files.extend(changes.adds);
-        let bytes: usize = self.files.values().map(Vec::len).sum();
+        let files = self.files.iter();
+        let bytes: usize = files.map(|(name, file)| name.len() + file.len()).sum();
         self.check(self.files.len(), bytes)
     }
 
@@ -136,16 +139,42 @@ impl Archive<'_> {
                 Event::Entry(entry) => self.taking = self.entry(&entry)?,
                 Event::End => self.taking = None,
                 Event::Data(bytes) => {
-                    if let Some(name) = &self.taking
-                        && let Some(file) = self.changes.adds.get_mut(name)
-                    {
+                    if let Some(file) = self.grow(bytes.len())? {
                         file.extend_from_slice(bytes);
-                        self.changes.bytes += bytes.len();
-                        let files = self.changes.adds.len();
-                        self.folder.check(files, self.changes.bytes)?;
+                    }
+                }
+                Event::Hole(length) => {
+                    let length = usize::try_from(length).unwrap_or(usize::MAX);
+                    if let Some(file) = self.grow(length)? {
+                        file.resize(file.len() + length, 0);
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// The file whose bytes come next, if so many more of them may come.
+    fn grow(&mut self, more: usize) -> Result<Option<&mut Vec<u8>>, Error> {
+        let files = self.changes.adds.len();
+        let Some(file) = self
+            .taking
+            .as_ref()
+            .and_then(|name| self.changes.adds.get_mut(name))
+        else {
+            return Ok(None);
+        };
+        self.changes.bytes = self.changes.bytes.saturating_add(more);
+        self.folder.check(files, self.changes.bytes)?;
+        Ok(Some(file))
+    }
+
+    /// Remembers that a name of layers below is hidden.
+    fn hide(&mut self, name: &[u8]) -> Result<(), Error> {
+        if self.changes.hides.insert(name.to_vec()) {
+            // A set has more than the bytes of the name; a small share of the limit is names.
+            self.changes.hidden_bytes = self.changes.hidden_bytes.saturating_add(name.len() + 64);
+            self.folder.check(0, self.changes.hidden_bytes)?;
         }
         Ok(())
     }
@@ -170,7 +199,7 @@ impl Archive<'_> {
             self.changes.clears = true;
         } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             if is_own {
-                self.changes.hides.insert(hidden.to_vec());
+                self.hide(hidden)?;
             } else if folder.get(parents.len()).is_some_and(|it| it == hidden) {
                 self.changes.clears = true;
             }
@@ -179,7 +208,7 @@ impl Archive<'_> {
             if let Some(old) = self.changes.adds.remove(*name) {
                 self.changes.bytes -= old.len();
             }
-            self.changes.hides.insert(name.to_vec());
+            self.hide(name)?;
             if entry.kind == Kind::File {
                 self.changes.adds.insert(name.to_vec(), Vec::new());
                 let files = self.changes.adds.len();

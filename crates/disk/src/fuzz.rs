@@ -20,7 +20,7 @@ use crate::qcow2::{Ended, Header, Stream};
 use crate::sink::{MemorySink, Sink};
 use crate::sniff::sniff;
 use crate::tar::{Entry, Event, Reader, TarError};
-use crate::unpack::{Limits, Packing, Step, UnpackError, Unpacker};
+use crate::unpack::{Limits, Packing, Step, UnpackError, Unpacker, Windows};
 
 /// Bytes of the targets.
 const CAPACITY: u64 = 4 << 20;
@@ -48,7 +48,7 @@ fn stored<T: Serialize + DeserializeOwned>(state: &T) -> T {
 }
 
 /// An archive whose headers have the right checksums: else a change is never more than a wrong checksum.
-fn mended(data: &[u8]) -> Vec<u8> {
+pub fn mended(data: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     for block in data.chunks_exact_mut(512) {
         if block.get(257..262) == Some(b"ustar") {
@@ -68,22 +68,39 @@ pub fn tar(data: &[u8]) {
 }
 
 fn archive(data: &[u8]) {
-    type Read = (Vec<(Entry, Vec<u8>)>, Result<(), TarError>);
+    /// Holes are counted and not filled: the bytes of an archive decide how large they are.
+    #[derive(PartialEq, Debug)]
+    struct Content {
+        stored: Vec<u8>,
+        holes: u64,
+    }
+    type Read = (Vec<(Entry, Content)>, Result<(), TarError>);
     let read = |piece: usize, store: bool| -> Read {
         let mut reader = Reader::default();
-        let mut entries: Vec<(Entry, Vec<u8>)> = Vec::new();
+        let mut entries: Vec<(Entry, Content)> = Vec::new();
         let outcome = data.chunks(piece).try_for_each(|mut input| {
             while let Some(event) = reader.next(&mut input)? {
                 match event {
-                    Event::Entry(entry) => entries.push((entry, Vec::new())),
+                    Event::Entry(entry) => {
+                        assert!(entry.path.len() <= 4096 && entry.link.len() <= 4096);
+                        let (stored, holes) = (Vec::new(), 0);
+                        entries.push((entry, Content { stored, holes }));
+                    }
                     Event::Data(data) => {
                         let (entry, all) = entries.last_mut().expect("data has an entry");
-                        all.extend_from_slice(data);
-                        assert!(all.len() as u64 <= entry.size, "more data than was said");
+                        all.stored.extend_from_slice(data);
+                        let found = all.stored.len() as u64 + all.holes;
+                        assert!(found <= entry.size, "more data than was said");
+                    }
+                    Event::Hole(length) => {
+                        let (entry, all) = entries.last_mut().expect("a hole has an entry");
+                        all.holes = all.holes.checked_add(length).expect("it is in a file");
+                        assert!(all.holes <= entry.size, "more holes than was said");
                     }
                     Event::End => {
                         let (entry, all) = entries.last().expect("an end has an entry");
-                        assert_eq!(all.len() as u64, entry.size, "it ended early or late");
+                        let found = all.stored.len() as u64 + all.holes;
+                        assert_eq!(found, entry.size, "it ended early or late");
                     }
                 }
             }
@@ -174,8 +191,14 @@ pub fn unpack(data: &[u8]) {
     };
     let rest = usize::try_from(at.packed).expect("it is inside");
     let start = usize::try_from(at.unpacked).expect("it is inside");
-    let unpacker = Unpacker::resume(LIMITS, at.packing, at.packed, at.unpacked)
-        .expect("a decoder can be made");
+    let unpacker = Unpacker::resume(
+        LIMITS,
+        &Windows::default(),
+        at.packing,
+        at.packed,
+        at.unpacked,
+    )
+    .expect("a decoder can be made");
     let rest = unpacked(unpacker, data.get(rest..).expect("it is inside"), 4096)
         .expect("another decoder goes on");
     assert!(

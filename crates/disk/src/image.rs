@@ -7,13 +7,16 @@ use crate::content::BLOCK;
 use crate::error::Error;
 use crate::qcow2::{self, Ended, HEADER, Header, MAGIC, Stream};
 use crate::sink::Sink;
-use crate::unpack::{Limits, Packing, UnpackError, Unpacker};
+use crate::unpack::{Limits, Packing, UnpackError, Unpacker, Windows};
 
 /// Bytes that tell a format.
 const HEAD: usize = 512;
 
 /// A disk inside a compressed file inside a compressed file is enough.
 const DEEPEST: usize = 2;
+
+/// Zeros that a hole in a file is made of, where the format asks for them.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The format of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +87,9 @@ enum Body<'a> {
 /// An image on its way.
 pub(crate) struct Image<'a> {
     limits: Limits,
+    windows: Windows,
+    /// Zeros that holes became in formats that look at every byte.
+    zeros: u64,
     threads: usize,
     path: String,
     /// Bytes of the file, if that is known.
@@ -106,9 +112,16 @@ impl std::fmt::Debug for Image<'_> {
 
 impl<'a> Image<'a> {
     /// For a target that is not touched before it is known that the disk fits.
-    pub(crate) fn new(sink: &'a mut dyn Sink, limits: Limits, threads: usize) -> Self {
+    pub(crate) fn new(
+        sink: &'a mut dyn Sink,
+        limits: Limits,
+        windows: &Windows,
+        threads: usize,
+    ) -> Self {
         Self {
             limits,
+            windows: windows.clone(),
+            zeros: 0,
             threads,
             path: String::new(),
             size: None,
@@ -123,10 +136,11 @@ impl<'a> Image<'a> {
     pub(crate) fn resume(
         sink: &'a mut dyn Sink,
         limits: Limits,
+        windows: &Windows,
         threads: usize,
         state: State,
     ) -> Result<Self, Error> {
-        let mut image = Self::new(sink, limits, threads);
+        let mut image = Self::new(sink, limits, windows, threads);
         image.path = state.path;
         image.size = state.size;
         image.head = state.head;
@@ -210,6 +224,37 @@ impl<'a> Image<'a> {
         self.push(0, data)
     }
 
+    /// So many zeros of the file, which the archive does not store. A raw disk passes over them: its target is
+    /// blank, and its size was compared with that of the target. Other formats get bytes, and so no more of
+    /// them than a stream may unpack to for nothing.
+    pub(crate) fn hole(&mut self, mut length: u64) -> Result<(), Error> {
+        while length > 0 {
+            if let (
+                true,
+                Body::Raw {
+                    canvas, at, rest, ..
+                },
+            ) = (self.decided && self.packs.is_empty(), &mut self.body)
+            {
+                return raw_hole(canvas, at, rest, length);
+            }
+            let piece = length.min(ZEROS.len() as u64);
+            self.zeros = self.zeros.saturating_add(piece);
+            if self.zeros > self.limits.free {
+                return Err(UnpackError::Bomb {
+                    packed: 0,
+                    unpacked: self.zeros,
+                    limit: self.limits.free,
+                }
+                .into());
+            }
+            let piece = usize::try_from(piece).unwrap_or(ZEROS.len());
+            self.feed(ZEROS.get(..piece).unwrap_or(&ZEROS))?;
+            length -= piece as u64;
+        }
+        Ok(())
+    }
+
     fn push(&mut self, depth: usize, mut data: &[u8]) -> Result<(), Error> {
         if let Some(pack) = self.packs.get_mut(depth) {
             let Some(mut unpacker) = pack.take() else {
@@ -240,7 +285,8 @@ impl<'a> Image<'a> {
             if self.packs.len() >= DEEPEST {
                 return Err(UnpackError::TooDeep { most: DEEPEST }.into());
             }
-            self.packs.push(Some(Unpacker::new(self.limits)));
+            let unpacker = Unpacker::sharing(self.limits, &self.windows);
+            self.packs.push(Some(unpacker));
             return self.push(self.packs.len() - 1, &head);
         }
         self.decided = true;
@@ -335,8 +381,8 @@ impl<'a> Image<'a> {
             } => {
                 flush(canvas, at, rest)?;
                 if !*known {
-                    let size = at.next_multiple_of(512);
-                    canvas.resize(size)?;
+                    let size = at.checked_next_multiple_of(512);
+                    canvas.resize(size.unwrap_or(u64::MAX))?;
                 }
                 Ok(Ended::Done)
             }
@@ -393,6 +439,29 @@ fn raw(
     *at += whole.len() as u64;
     rest.extend_from_slice(tail);
     Ok(())
+}
+
+/// The same for zeros: only those that fill up a block are bytes.
+fn raw_hole(
+    canvas: &mut Canvas<'_>,
+    at: &mut u64,
+    rest: &mut Vec<u8>,
+    length: u64,
+) -> Result<(), Error> {
+    let begun = at.saturating_add(rest.len() as u64);
+    canvas.grow(begun.saturating_add(length))?;
+    let block = BLOCK as u64;
+    let head = length.min((block - begun % block) % block);
+    let zeros = |count: u64| {
+        usize::try_from(count)
+            .ok()
+            .and_then(|count| ZEROS.get(..count))
+    };
+    raw(canvas, at, rest, zeros(head).unwrap_or_default())?;
+    let tail = (length - head) % block;
+    let whole = length - head - tail;
+    *at = at.saturating_add(whole);
+    raw(canvas, at, rest, zeros(tail).unwrap_or_default())
 }
 
 fn flush(canvas: &mut Canvas<'_>, at: &mut u64, rest: &mut Vec<u8>) -> Result<(), Error> {

@@ -51,7 +51,7 @@ use crate::progress::{Meter, Progress};
 use crate::qcow2::Ended;
 use crate::sink::Sink;
 use crate::tar::Reader;
-use crate::unpack::{Limits, Packing};
+use crate::unpack::{Limits, Packing, Windows};
 
 pub use extract::{Extract, extract};
 
@@ -194,6 +194,7 @@ struct Run<'r, 's> {
     options: &'r Options,
     watch: &'r mut dyn Watch,
     image: Image<'s>,
+    windows: Windows,
     overlay: Overlay,
     meter: Meter,
     fetched: u64,
@@ -213,16 +214,17 @@ pub fn import(
     resume: Option<Checkpoint>,
     watch: &mut dyn Watch,
 ) -> Result<Imported, Error> {
+    let windows = Windows::default();
     let (image, overlay, mut start) = match resume {
         None => (
-            Image::new(sink, options.limits, options.threads),
+            Image::new(sink, options.limits, &windows, options.threads),
             Overlay::default(),
             None,
         ),
         Some(checkpoint) => {
             check(layers, &checkpoint)?;
             let (image, overlay, start) = layer::split(checkpoint);
-            let image = Image::resume(sink, options.limits, options.threads, image)?;
+            let image = Image::resume(sink, options.limits, &windows, options.threads, image)?;
             (image, overlay, Some(start))
         }
     };
@@ -232,6 +234,7 @@ pub fn import(
         options,
         watch,
         image,
+        windows,
         overlay,
         meter: Meter::new(now, 0),
         fetched: 0,

@@ -25,6 +25,9 @@ pub const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Names that are remembered; more are no container disk.
 const MOST_NAMES: usize = 10_000;
 
+/// Bytes of names and link targets that are remembered: names of the greatest length are fewer.
+const MOST_NAME_BYTES: usize = 2 << 20;
+
 /// Why an image has no disk.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverlayError {
@@ -54,12 +57,6 @@ pub enum OverlayError {
         /// The entry.
         path: String,
     },
-    /// A file of which only parts are stored.
-    #[error("{path:?} is stored as a sparse file of the archive; store the whole file")]
-    Sparse {
-        /// The entry.
-        path: String,
-    },
     /// A link to somewhere else.
     #[error("{path:?} is a link to {target:?}, which is not a file in /disk")]
     LinkOutside {
@@ -75,7 +72,7 @@ pub enum OverlayError {
         path: String,
     },
     /// More names than a container disk has.
-    #[error("/disk has more than {MOST_NAMES} names")]
+    #[error("/disk has more than {MOST_NAMES} names or {MOST_NAME_BYTES} bytes of names")]
     TooMany,
     /// More in a folder than is read into memory.
     #[error("{path} has more than {files} files or {bytes} bytes")]
@@ -133,6 +130,9 @@ pub(crate) struct Overlay {
     folder: bool,
     /// Other names: link and what it points to.
     links: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Bytes of all these names.
+    #[serde(default)]
+    name_bytes: usize,
     found: Option<Vec<u8>>,
 }
 
@@ -167,10 +167,18 @@ impl Overlay {
     }
 
     fn hide(&mut self, name: &[u8]) -> Result<(), OverlayError> {
-        if self.hides.len() + self.hidden.len() + self.links.len() >= MOST_NAMES {
+        self.remember(name)?;
+        self.hides.insert(name.to_vec());
+        Ok(())
+    }
+
+    /// Counts a name that is going to be remembered.
+    fn remember(&mut self, name: &[u8]) -> Result<(), OverlayError> {
+        self.name_bytes = self.name_bytes.saturating_add(name.len());
+        let names = self.hides.len() + self.hidden.len() + self.links.len();
+        if names >= MOST_NAMES || self.name_bytes > MOST_NAME_BYTES {
             return Err(OverlayError::TooMany);
         }
-        self.hides.insert(name.to_vec());
         Ok(())
     }
 
@@ -197,14 +205,12 @@ impl Overlay {
                     path: show(&entry.path),
                 })
             }
-            Kind::Sparse => Err(OverlayError::Sparse {
-                path: show(&entry.path),
-            }),
             Kind::HardLink | Kind::SymbolicLink => {
                 let target = target(entry).ok_or_else(|| OverlayError::LinkOutside {
                     path: show(&entry.path),
                     target: show(&entry.link),
                 })?;
+                self.remember(&target)?;
                 self.links.push((name.to_vec(), target));
                 Ok(Action::Skip)
             }

@@ -174,6 +174,16 @@ pub enum Qcow2Error {
         /// Passes that were made.
         passes: u32,
     },
+    /// More of the disk is mapped to one place of the image than any program writes.
+    #[error(
+        "more than {most} runs or compressed clusters overlap before byte {offset} of the image"
+    )]
+    Overlapping {
+        /// Where in the image.
+        offset: u64,
+        /// What is accepted.
+        most: usize,
+    },
     /// The threads that decompress are gone.
     #[error("the threads that decompress clusters could not be started or have ended")]
     Threads,

@@ -1,9 +1,29 @@
 //! Archives, read as they stream by: ustar, GNU and pax.
 //!
-//! It is fed bytes and gives events; nothing is kept but one header and the names in front of it,
-//! which are bounded. Names are bytes: an archive does not say what they mean.
+//! It is fed bytes and gives events; nothing is kept but one header, the names in front of it and the map of
+//! a sparse file, which are bounded. Names are bytes: an archive does not say what they mean.
+//!
+//! # Which reader it agrees with
+//!
+//! Two programs that read one archive differently let an attacker show one of them what the other does not
+//! see. So the reader lists what GNU tar and Python's tarfile list (compared over generated archives in
+//! `tests/differential.rs`), and where they or Go's archive/tar (which containerd unpacks with) disagree:
+//!
+//! * An archive that no archiver writes is refused: a symbolic link, device or pipe with data (GNU skips the
+//!   data, Python and Go parse them as headers), a directory by its trailing slash alone with data (the same),
+//!   two extended headers or two long names for one entry (GNU takes the last, Python the first), a GNU long
+//!   name beside a pax path, a global extended header with a path or a size, a sparse file with regions inside
+//!   that are no multiple of 512 bytes (GNU starts each in a block of its own), a pax sparse file with a GNU header
+//!   (GNU takes it for a whole file).
+//! * Type `0` or `7` with a trailing slash is a file, as for Python and Go; GNU makes a directory of it. The
+//!   data are skipped by all of them.
+//! * The ustar prefix counts only after the magic of ustar, as for GNU and Go: Python also takes what old GNU
+//!   headers have there for a path.
+//! * One block of zeros ends the archive, as for GNU and Python; Go demands two.
+//! * An empty value of an extended header is none, as POSIX and Go have it.
 
 mod header;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +34,14 @@ use header::{Block, Kind as Flag};
 /// Bytes of a block.
 const BLOCK: usize = 512;
 
-/// The longest extended header, long name or long link.
-const LONGEST: u64 = 1 << 20;
+/// The longest extended header: what Go's archive/tar, and so containerd, accepts.
+const MAX_EXTENDED_HEADER: u64 = 1 << 20;
+
+/// The longest name or link target. Linux has no longer paths (`PATH_MAX`).
+const MAX_NAME: usize = 4096;
+
+/// The longest data of a GNU long name: archivers fill up the name to whole blocks.
+const MAX_LONG_NAME: u64 = 2 * MAX_NAME as u64;
 
 /// Why an archive is not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,12 +55,22 @@ pub enum TarError {
         why: &'static str,
     },
     /// Names or extended headers that are too long.
-    #[error("the extended header at byte {offset} has {length} bytes; {LONGEST} are the most")]
+    #[error("the extended header at byte {offset} has {length} bytes; {limit} are the most")]
     TooLong {
         /// Where it begins.
         offset: u64,
         /// What it says.
         length: u64,
+        /// What is accepted.
+        limit: u64,
+    },
+    /// A path or a link target that no Linux file system takes.
+    #[error("a name before byte {offset} has {length} bytes; {MAX_NAME} are the most")]
+    NameTooLong {
+        /// Where the header ends.
+        offset: u64,
+        /// The bytes of the name.
+        length: usize,
     },
     /// It ends inside something.
     #[error("the archive is cut off at byte {offset}")]
@@ -49,8 +85,6 @@ pub enum TarError {
 pub enum Kind {
     /// A file.
     File,
-    /// A file of which only parts are stored.
-    Sparse,
     /// Another name of an entry before it, or of a layer below.
     HardLink,
     /// A path to follow.
@@ -76,8 +110,11 @@ pub struct Entry {
     pub link: Vec<u8>,
     /// What it is.
     pub kind: Kind,
-    /// Bytes that follow.
+    /// Bytes of its content, holes included: a sparse file has more than the archive stores.
     pub size: u64,
+    /// Bytes that the archive stores of it: fewer than its size if it is sparse.
+    #[serde(default)]
+    pub stored: u64,
     /// What else there is to know. Checkpoints of before had none.
     #[serde(default)]
     pub attributes: Attributes,
@@ -106,6 +143,9 @@ pub(crate) enum Event<'a> {
     Entry(Entry),
     /// The next bytes of the entry.
     Data(&'a [u8]),
+    /// So many zeros of the entry, which the archive does not store. As many as the archive says: a consumer
+    /// checks the size of the entry before it makes bytes of them.
+    Hole(u64),
     /// There is no more of the entry.
     End,
 }
@@ -115,7 +155,17 @@ pub(crate) enum Event<'a> {
 enum State {
     Header,
     /// More blocks of an old GNU sparse header.
-    Extended(Entry),
+    Extended {
+        entry: Entry,
+        map: sparse::Map,
+    },
+    /// The map of a sparse file in front of its data (pax 1.0).
+    Map {
+        entry: Entry,
+        numbers: sparse::Numbers,
+        left: u64,
+        size: u64,
+    },
     /// Something that describes the next entry.
     About {
         flag: Flag,
@@ -123,6 +173,11 @@ enum State {
     },
     Data {
         left: u64,
+        size: u64,
+    },
+    /// The data of a sparse file.
+    Regions {
+        regions: sparse::Regions,
         size: u64,
     },
     /// After the last byte of an entry.
@@ -143,9 +198,11 @@ pub(crate) struct Reader {
     about: Vec<u8>,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
-    pax: header::Pax,
+    pax: Option<header::Pax>,
+    /// What the last global extended headers say of all entries.
+    #[serde(default)]
+    global: header::Pax,
     offset: u64,
-    blank: bool,
 }
 
 impl Default for Reader {
@@ -157,9 +214,9 @@ impl Default for Reader {
             about: Vec::new(),
             long_name: None,
             long_link: None,
-            pax: header::Pax::default(),
+            pax: None,
+            global: header::Pax::default(),
             offset: 0,
-            blank: false,
         }
     }
 }
@@ -210,15 +267,37 @@ impl Reader {
                     self.described(flag)?;
                     self.state = State::Header;
                 }
-                State::Extended(entry) => {
-                    let entry = entry.clone();
+                State::Regions { regions, size } => {
+                    let size = *size;
+                    match regions.next() {
+                        sparse::Next::Hole(length) => return Ok(Some(Event::Hole(length))),
+                        sparse::Next::End => self.state = State::Close { size },
+                        sparse::Next::Data(most) => {
+                            let data = self.take(input, most);
+                            if data.is_empty() {
+                                return Ok(None);
+                            }
+                            if let State::Regions { regions, .. } = &mut self.state {
+                                regions.advance(data.len() as u64);
+                            }
+                            return Ok(Some(Event::Data(data)));
+                        }
+                    }
+                }
+                State::Extended { .. } => {
                     if !self.fill(input) {
                         return Ok(None);
                     }
-                    let more = self.block.get(504).is_some_and(|flag| *flag != 0);
-                    self.block.clear();
-                    if !more {
-                        return Ok(Some(self.open(entry)));
+                    if let Some(event) = self.more_of_map()? {
+                        return Ok(Some(event));
+                    }
+                }
+                State::Map { .. } => {
+                    if !self.fill(input) {
+                        return Ok(None);
+                    }
+                    if let Some(event) = self.more_numbers()? {
+                        return Ok(Some(event));
                     }
                 }
                 State::Header => {
@@ -238,7 +317,7 @@ impl Reader {
         // Archives without their two last blocks are common.
         let whole = match self.state {
             State::Over => true,
-            State::Header => self.block.is_empty() && self.padding == 0,
+            State::Header => self.block.is_empty() && self.padding == 0 && !self.is_described(),
             _ => false,
         };
         if whole {
@@ -266,40 +345,53 @@ impl Reader {
         self.block.len() == BLOCK
     }
 
+    /// Whether something describes an entry that has not come yet.
+    fn is_described(&self) -> bool {
+        self.pax.is_some() || self.long_name.is_some() || self.long_link.is_some()
+    }
+
+    fn broken(&self, why: &'static str) -> TarError {
+        let offset = self.offset.saturating_sub(BLOCK as u64);
+        TarError::Header { offset, why }
+    }
+
     fn header(&mut self) -> Result<Option<Event<'static>>, TarError> {
-        let offset = self.offset - BLOCK as u64;
         let bytes = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK));
         if crate::content::is_zero(&bytes) {
-            // Two blocks of zeros are the end.
-            if self.blank {
-                self.state = State::Over;
+            if self.is_described() {
+                return Err(self.broken("the entry that extended headers describe is missing"));
             }
-            self.blank = true;
+            self.state = State::Over;
             return Ok(None);
         }
-        self.blank = false;
-        let block = Block::parse(&bytes).map_err(|why| TarError::Header { offset, why })?;
+        let mut block = Block::parse(&bytes).map_err(|why| self.broken(why))?;
         if let Flag::LongName | Flag::LongLink | Flag::Pax | Flag::GlobalPax = block.kind {
-            if block.size > LONGEST {
-                return Err(TarError::TooLong {
-                    offset,
-                    length: block.size,
-                });
-            }
-            self.about.clear();
-            self.state = State::About {
-                flag: block.kind,
-                left: block.size,
-            };
+            self.describe(block.kind, block.size)?;
             return Ok(None);
         }
-        let pax = std::mem::take(&mut self.pax);
-        let long_name = self.long_name.take();
-        let long_link = self.long_link.take();
+        let mut pax = self.pax.take().unwrap_or_default();
+        let (long_name, long_link) = (self.long_name.take(), self.long_link.take());
+        if (pax.path.is_some() && long_name.is_some())
+            || (pax.link.is_some() && long_link.is_some())
+        {
+            return Err(self
+                .broken("it has a GNU long name and a pax path, which readers rank differently"));
+        }
+        let path = pax.real_name.take().or(pax.path.take()).or(long_name);
+        let path = path.unwrap_or_else(|| std::mem::take(&mut block.path));
+        let link = pax.link.take().or(long_link);
+        let link = link.unwrap_or_else(|| std::mem::take(&mut block.link));
+        for name in [&path, &link] {
+            if name.len() > MAX_NAME {
+                let (offset, length) = (self.offset, name.len());
+                return Err(TarError::NameTooLong { offset, length });
+            }
+        }
+        let stored = pax.size.unwrap_or(block.size);
         let kind = match block.kind {
-            Flag::File if pax.sparse => Kind::Sparse,
-            Flag::File => Kind::File,
-            Flag::Sparse => Kind::Sparse,
+            // The name as it is at last: the header has the first hundred bytes of a long one.
+            Flag::OldFile if path.ends_with(b"/") => Kind::Directory,
+            Flag::OldFile | Flag::File | Flag::Sparse => Kind::File,
             Flag::HardLink => Kind::HardLink,
             Flag::SymbolicLink => Kind::SymbolicLink,
             Flag::Directory => Kind::Directory,
@@ -308,39 +400,180 @@ impl Reader {
             Flag::Pipe => Kind::Pipe,
             _ => Kind::Other,
         };
-        let attributes = Attributes {
-            mode: block.mode,
-            uid: pax.uid.unwrap_or(block.uid),
-            gid: pax.gid.unwrap_or(block.gid),
-            modified: pax.modified.unwrap_or((block.modified, 0)),
-            device: block.device,
-            extended: pax.extended,
-        };
-        let entry = Entry {
-            path: pax.path.or(long_name).unwrap_or(block.path),
-            link: pax.link.or(long_link).unwrap_or(block.link),
-            // What has no data has none, whatever its header says.
-            size: match kind {
-                Kind::File | Kind::Sparse => pax.size.unwrap_or(block.size),
-                _ => 0,
-            },
-            kind,
-            attributes,
-        };
-        if block.kind == Flag::Sparse && block.extended {
-            self.state = State::Extended(entry);
-            return Ok(None);
+        if pax.sparse.is_some() && !block.is_posix {
+            return Err(self.broken(
+                "a pax sparse file has a GNU header, for which GNU tar reads no pax maps",
+            ));
         }
-        Ok(Some(self.open(entry)))
+        let size = self.data_size(block.kind, kind, stored)?;
+        let entry = Entry {
+            path,
+            link,
+            size,
+            stored: size,
+            kind,
+            attributes: Attributes {
+                mode: block.mode,
+                uid: pax.uid.or(self.global.uid).unwrap_or(block.uid),
+                gid: pax.gid.or(self.global.gid).unwrap_or(block.gid),
+                modified: pax
+                    .modified
+                    .or(self.global.modified)
+                    .unwrap_or((block.modified, 0)),
+                device: block.device,
+                extended: std::mem::take(&mut pax.extended),
+            },
+        };
+        self.content(entry, &bytes, block.kind, pax.sparse)
     }
 
-    fn open(&mut self, entry: Entry) -> Event<'static> {
-        let size = entry.size;
-        self.state = match size {
-            0 => State::Close { size },
-            left => State::Data { left, size },
+    /// Begins an extended header or a long name.
+    fn describe(&mut self, flag: Flag, left: u64) -> Result<(), TarError> {
+        let (again, limit) = match flag {
+            Flag::LongName => (self.long_name.is_some(), MAX_LONG_NAME),
+            Flag::LongLink => (self.long_link.is_some(), MAX_LONG_NAME),
+            Flag::Pax => (self.pax.is_some(), MAX_EXTENDED_HEADER),
+            _ => (false, MAX_EXTENDED_HEADER),
         };
-        Event::Entry(entry)
+        if again {
+            return Err(self.broken("the entry is described twice, which readers rank differently"));
+        }
+        if left > limit {
+            return Err(TarError::TooLong {
+                offset: self.offset.saturating_sub(BLOCK as u64),
+                length: left,
+                limit,
+            });
+        }
+        self.about.clear();
+        self.state = State::About { flag, left };
+        Ok(())
+    }
+
+    /// How many bytes follow a header.
+    fn data_size(&self, flag: Flag, kind: Kind, stored: u64) -> Result<u64, TarError> {
+        match kind {
+            // All readers agree that a directory's size is a hint, and a hard link's that of the other file.
+            Kind::HardLink => Ok(0),
+            Kind::Directory if flag == Flag::Directory => Ok(0),
+            Kind::File | Kind::Other => Ok(stored),
+            _ if stored == 0 => Ok(0),
+            _ => Err(self.broken(
+                "only files have data, and readers disagree on whether what follows are data of this entry",
+            )),
+        }
+    }
+
+    /// Begins the content of an entry.
+    fn content(
+        &mut self,
+        entry: Entry,
+        header: &[u8],
+        flag: Flag,
+        map: Option<sparse::Pax>,
+    ) -> Result<Option<Event<'static>>, TarError> {
+        let stored = entry.size;
+        match (flag, map) {
+            (Flag::Sparse, None) => {
+                let mut map = sparse::Map::default();
+                let more = map.old_header(header).map_err(|why| self.broken(why))?;
+                let size = header::real_size(header).map_err(|why| self.broken(why))?;
+                if more {
+                    self.state = State::Extended {
+                        // Its size is that of the data until the map is complete.
+                        entry,
+                        map: map.of_size(size),
+                    };
+                    return Ok(None);
+                }
+                self.regions(entry, map.of_size(size), stored, stored)
+                    .map(Some)
+            }
+            (Flag::OldFile | Flag::File, Some(sparse::Pax::Listed(map))) => {
+                self.regions(entry, map, stored, stored).map(Some)
+            }
+            (Flag::OldFile | Flag::File, Some(sparse::Pax::InData { size })) => {
+                self.state = State::Map {
+                    entry,
+                    numbers: sparse::Numbers::of_size(size),
+                    left: stored,
+                    size: stored,
+                };
+                Ok(None)
+            }
+            (_, Some(_)) => Err(self.broken("only a file can be sparse")),
+            (_, None) => {
+                self.state = match stored {
+                    0 => State::Close { size: 0 },
+                    left => State::Data { left, size: stored },
+                };
+                Ok(Some(Event::Entry(entry)))
+            }
+        }
+    }
+
+    /// Begins the data of a sparse file, of which `left` bytes are stored from here on.
+    fn regions(
+        &mut self,
+        mut entry: Entry,
+        map: sparse::Map,
+        left: u64,
+        stored: u64,
+    ) -> Result<Event<'static>, TarError> {
+        let regions = map.check(left).map_err(|why| self.broken(why))?;
+        entry.size = regions.size();
+        entry.stored = left;
+        self.state = State::Regions {
+            regions,
+            size: stored,
+        };
+        Ok(Event::Entry(entry))
+    }
+
+    /// Another block of the map of an old GNU sparse file.
+    fn more_of_map(&mut self) -> Result<Option<Event<'static>>, TarError> {
+        let State::Extended { entry, mut map } = std::mem::replace(&mut self.state, State::Header)
+        else {
+            return Ok(None);
+        };
+        let block = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK));
+        let more = map.old_block(&block).map_err(|why| self.broken(why))?;
+        if more {
+            self.state = State::Extended { entry, map };
+            return Ok(None);
+        }
+        let stored = entry.size;
+        self.regions(entry, map, stored, stored).map(Some)
+    }
+
+    /// Another block of the map in front of the data.
+    fn more_numbers(&mut self) -> Result<Option<Event<'static>>, TarError> {
+        let State::Map {
+            entry,
+            mut numbers,
+            left,
+            size,
+        } = std::mem::replace(&mut self.state, State::Header)
+        else {
+            return Ok(None);
+        };
+        let block = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK));
+        let left = left
+            .checked_sub(BLOCK as u64)
+            .ok_or_else(|| self.broken("the map of the sparse file is longer than its data"))?;
+        let map = numbers.read(&block).map_err(|why| self.broken(why))?;
+        match map {
+            Some(map) => self.regions(entry, map, left, size).map(Some),
+            None => {
+                self.state = State::Map {
+                    entry,
+                    numbers,
+                    left,
+                    size,
+                };
+                Ok(None)
+            }
+        }
     }
 
     /// A long name or an extended header is complete.
@@ -348,13 +581,13 @@ impl Reader {
         let mut about = std::mem::take(&mut self.about);
         let offset = self.offset;
         let length = about.len() as u64;
+        let wrong = |why| TarError::Header { offset, why };
         match flag {
-            Flag::Pax => {
-                self.pax =
-                    header::Pax::parse(&about).map_err(|why| TarError::Header { offset, why })?;
+            Flag::Pax => self.pax = Some(header::Pax::parse(&about).map_err(wrong)?),
+            Flag::GlobalPax => {
+                let said = header::Pax::parse(&about).map_err(wrong)?;
+                self.global.add_global(&said).map_err(wrong)?;
             }
-            // What is said of all entries is of no use here: no two have one name.
-            Flag::GlobalPax => {}
             _ => {
                 let end = about.iter().position(|byte| *byte == 0);
                 about.truncate(end.unwrap_or(about.len()));

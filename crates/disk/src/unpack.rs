@@ -6,14 +6,18 @@
 //!
 //! Bombs: what comes out is limited, absolutely and by what went in ([`Limits`]). Memory: a gzip
 //! window has 32 KiB; zstd and xz say themselves how much they need, and more than the limit is refused.
-//! Streams of usual levels need 8 MiB; only those of `zstd --long` and `xz -9` take more than the
-//! importer otherwise does.
+//! Streams of usual levels need 8 MiB, the highest of Go's encoder 32 MiB; `zstd --long`, `zstd --ultra -20` and
+//! `xz -9` need more than an importer or an image service may take. A stream inside a stream shares the
+//! memory of the outer one ([`Windows`]).
 //!
 //! A decoder cannot be stored in the middle of a stream. Between two gzip members or zstd frames it
 //! has no state: those places are told ([`Step::Boundary`]), and an import can be resumed there.
 
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::{Decompress, FlushDecompress, Status};
 use liblzma::stream::{Action, Stream as Xz};
@@ -46,8 +50,59 @@ impl Default for Limits {
             unpacked: 64 << 40,
             ratio: 2_000,
             free: 16 << 30,
-            window_log: 27,
+            window_log: 25,
         }
+    }
+}
+
+impl Limits {
+    /// Checks what came out against what went in.
+    fn check(&self, packed: u64, unpacked: u64) -> Result<(), UnpackError> {
+        let by_ratio = self.free.saturating_add(packed.saturating_mul(self.ratio));
+        let limit = self.unpacked.min(by_ratio);
+        if unpacked > limit {
+            return Err(UnpackError::Bomb {
+                packed,
+                unpacked,
+                limit,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The largest windows of streams inside a stream that has a window, from the outside in. That of xz's and
+/// zstd's usual levels, and that of a disk which was compressed twice by mistake.
+const INNER_WINDOW_LOGS: [u32; 2] = [23, 20];
+
+/// Decoders with a window that one import has at the same time. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Windows(Arc<AtomicUsize>);
+
+/// A decoder that is counted as long as this is there.
+#[derive(Debug)]
+struct Window {
+    log: u32,
+    windows: Windows,
+}
+
+impl Windows {
+    fn open(&self, limit: u32) -> Window {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        let inner = before.checked_sub(1).map(|at| {
+            let log = INNER_WINDOW_LOGS.get(at).or(INNER_WINDOW_LOGS.last());
+            log.copied().unwrap_or(limit)
+        });
+        Window {
+            log: inner.map_or(limit, |inner| inner.min(limit)),
+            windows: self.clone(),
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.windows.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +127,16 @@ pub enum UnpackError {
         /// Bytes that went in.
         offset: u64,
     },
+    /// It needs more memory than it may have.
+    #[error(
+        "the {packing} stream needs a window of more than {limit} bytes; compress it at a usual level, without --long or --ultra"
+    )]
+    Window {
+        /// Which.
+        packing: Packing,
+        /// Bytes that it may have.
+        limit: u64,
+    },
     /// More comes out than may.
     #[error("{unpacked} bytes came out of {packed}; that is more than the limit of {limit}")]
     Bomb {
@@ -94,7 +159,7 @@ impl UnpackError {
     /// One word of few.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Bomb { .. } | Self::TooDeep { .. } => "Bomb",
+            Self::Bomb { .. } | Self::TooDeep { .. } | Self::Window { .. } => "Bomb",
             _ => "BadLayer",
         }
     }
@@ -185,10 +250,12 @@ enum Decoder {
     Zstd {
         frames: Box<zstd::stream::raw::Decoder<'static>>,
         inside: bool,
+        window: Window,
     },
     Xz {
         stream: Box<Xz>,
         over: bool,
+        window: Window,
     },
 }
 
@@ -196,6 +263,7 @@ enum Decoder {
 pub(crate) struct Unpacker {
     decoder: Decoder,
     limits: Limits,
+    windows: Windows,
     packed: u64,
     unpacked: u64,
     chunk: Vec<u8>,
@@ -212,10 +280,17 @@ impl std::fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
+    /// For a stream that is in no other.
     pub(crate) fn new(limits: Limits) -> Self {
+        Self::sharing(limits, &Windows::default())
+    }
+
+    /// For a stream that others may be in, or that is in others.
+    pub(crate) fn sharing(limits: Limits, windows: &Windows) -> Self {
         Self {
             decoder: Decoder::Unknown(Vec::new()),
             limits,
+            windows: windows.clone(),
             packed: 0,
             unpacked: 0,
             chunk: Vec::new(),
@@ -225,11 +300,12 @@ impl Unpacker {
     /// One that goes on at a boundary, where this much had gone in and come out.
     pub(crate) fn resume(
         limits: Limits,
+        windows: &Windows,
         packing: Packing,
         packed: u64,
         unpacked: u64,
     ) -> Result<Self, Error> {
-        let mut unpacker = Self::new(limits);
+        let mut unpacker = Self::sharing(limits, windows);
         unpacker.packed = packed;
         unpacker.unpacked = unpacked;
         unpacker.start(packing)?;
@@ -276,22 +352,26 @@ impl Unpacker {
             Packing::Zstd => {
                 let mut frames =
                     zstd::stream::raw::Decoder::new().map_err(|error| broken(error.to_string()))?;
+                let window = self.windows.open(self.limits.window_log);
                 frames
-                    .set_parameter(DParameter::WindowLogMax(self.limits.window_log))
+                    .set_parameter(DParameter::WindowLogMax(window.log))
                     .map_err(|error| broken(error.to_string()))?;
                 Decoder::Zstd {
                     frames: Box::new(frames),
                     inside: false,
+                    window,
                 }
             }
             Packing::Xz => {
                 // The decoder needs a little more than the window.
-                let memory = (1 << self.limits.window_log) + (1 << 20);
+                let window = self.windows.open(self.limits.window_log);
+                let memory = window_bytes(window.log).saturating_add(1 << 20);
                 let stream = Xz::new_stream_decoder(memory, liblzma::stream::CONCATENATED)
                     .map_err(|error| broken(error.to_string()))?;
                 Decoder::Xz {
                     stream: Box::new(stream),
                     over: false,
+                    window,
                 }
             }
         };
@@ -403,23 +483,39 @@ impl Unpacker {
                 }
                 Ok((used, made, end))
             }
-            Decoder::Zstd { frames, inside } => {
+            Decoder::Zstd {
+                frames,
+                inside,
+                window,
+            } => {
                 let mut source = InBuffer::around(input);
                 let mut target = OutBuffer::around(self.chunk.as_mut_slice());
-                let hint = frames
-                    .run(&mut source, &mut target)
-                    .map_err(|error| broken(error.to_string()))?;
+                let hint = frames.run(&mut source, &mut target).map_err(|error| {
+                    // The library has no code for it but this text (ZSTD_getErrorString).
+                    let why = error.to_string();
+                    if why.contains("too much memory") {
+                        too_large(Packing::Zstd, window)
+                    } else {
+                        broken(why)
+                    }
+                })?;
                 let (used, made) = (source.pos(), target.pos());
                 if used > 0 || made > 0 {
                     *inside = hint != 0;
                 }
                 Ok((used, made, used > 0 && hint == 0))
             }
-            Decoder::Xz { stream, over } => {
+            Decoder::Xz {
+                stream,
+                over,
+                window,
+            } => {
                 let (before_in, before_out) = (stream.total_in(), stream.total_out());
-                let status = stream
-                    .process(input, &mut self.chunk, Action::Run)
-                    .map_err(|error| broken(error.to_string()))?;
+                let done = stream.process(input, &mut self.chunk, Action::Run);
+                let status = done.map_err(|error| match error {
+                    liblzma::stream::Error::MemLimit => too_large(Packing::Xz, window),
+                    error => broken(error.to_string()),
+                })?;
                 *over = status == liblzma::stream::Status::StreamEnd;
                 let used = usize::try_from(stream.total_in() - before_in).unwrap_or(0);
                 let made = usize::try_from(stream.total_out() - before_out).unwrap_or(0);
@@ -429,19 +525,7 @@ impl Unpacker {
     }
 
     fn check(&self) -> Result<(), UnpackError> {
-        let by_ratio = self
-            .limits
-            .free
-            .saturating_add(self.packed.saturating_mul(self.limits.ratio));
-        let limit = self.limits.unpacked.min(by_ratio);
-        if self.unpacked > limit {
-            return Err(UnpackError::Bomb {
-                packed: self.packed,
-                unpacked: self.unpacked,
-                limit,
-            });
-        }
-        Ok(())
+        self.limits.check(self.packed, self.unpacked)
     }
 
     /// There is no more input.
@@ -458,7 +542,7 @@ impl Unpacker {
         match &mut self.decoder {
             Decoder::Gzip { inside: true, .. } => cut(Packing::Gzip),
             Decoder::Zstd { inside: true, .. } => cut(Packing::Zstd),
-            Decoder::Xz { stream, over } => {
+            Decoder::Xz { stream, over, .. } => {
                 // With streams one after the other, the last one has to be told that it is.
                 if !*over {
                     *over = matches!(
@@ -470,5 +554,16 @@ impl Unpacker {
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn window_bytes(log: u32) -> u64 {
+    1_u64.checked_shl(log).unwrap_or(u64::MAX)
+}
+
+fn too_large(packing: Packing, window: &Window) -> UnpackError {
+    UnpackError::Window {
+        packing,
+        limit: window_bytes(window.log),
     }
 }

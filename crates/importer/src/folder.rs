@@ -12,12 +12,12 @@ use crate::error::Error;
 /// What is read at most: payloads of releases have about a thousand files and ten megabytes.
 const LIMITS: FolderLimits = FolderLimits {
     files: 20_000,
-    bytes: 256 << 20,
+    bytes: 64 << 20,
     unpack: Limits {
         unpacked: 16 << 30,
         ratio: 2_000,
         free: 1 << 30,
-        window_log: 27,
+        window_log: 25,
     },
 };
 

@@ -24,6 +24,10 @@ pub trait Extract {
     /// The next bytes of the entry.
     fn data(&mut self, data: &[u8]) -> io::Result<()>;
 
+    /// So many zeros of the entry, which the archive does not store. That they fit was for
+    /// [`Extract::entry`] to decide, by the size of the entry.
+    fn hole(&mut self, length: u64) -> io::Result<()>;
+
     /// There is no more of the entry.
     fn end(&mut self) -> io::Result<()>;
 }
@@ -103,6 +107,7 @@ fn consume(
                     to.entry(entry)
                 }
                 Event::Data(data) => to.data(data),
+                Event::Hole(length) => to.hole(length),
                 Event::End => to.end(),
             };
             done.map_err(|source| Error::Extract {

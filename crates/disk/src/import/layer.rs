@@ -84,13 +84,14 @@ impl Run<'_, '_> {
             taking: false,
             ended: None,
         };
-        let mut unpacker = Unpacker::new(self.options.limits);
+        let mut unpacker = Unpacker::sharing(self.options.limits, &self.windows);
         // What is in a plain layer is the layer itself: one that says no diff-id is known by its digest.
         let algorithm = layer.diff_id.as_ref().unwrap_or(&layer.digest).algorithm();
         let mut hasher = Hasher::new(algorithm);
         if let Some(start) = start {
             unpacker = Unpacker::resume(
                 self.options.limits,
+                &self.windows,
                 start.packing,
                 start.packed,
                 start.unpacked,
@@ -107,7 +108,8 @@ impl Run<'_, '_> {
         } else if layer.contents == Contents::Disk && self.pass == 1 {
             self.image.begin(layer.digest.to_string(), None);
         }
-        self.begun += layer.size.unwrap_or(0).saturating_sub(offset);
+        let rest = layer.size.unwrap_or(0).saturating_sub(offset);
+        self.begun = self.begun.saturating_add(rest);
         let every = (self.pass == 1).then_some(self.options.checkpoint_every.max(1));
 
         let shared = Shared::default();
@@ -264,7 +266,8 @@ impl Pass<'_, '_, '_> {
                     tar.taking = false;
                     tar.ended = Some(image.end()?);
                 }
-                Event::Data(_) | Event::End => {}
+                Event::Hole(length) if tar.taking => image.hole(length)?,
+                Event::Data(_) | Event::Hole(_) | Event::End => {}
             }
         }
         Ok(())

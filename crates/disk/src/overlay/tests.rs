@@ -8,6 +8,7 @@ fn entry(path: &str, kind: Kind, link: &str) -> Entry {
         link: link.as_bytes().to_vec(),
         kind,
         size: 0,
+        stored: 0,
         attributes: crate::tar::Attributes::default(),
     }
 }
@@ -87,7 +88,6 @@ fn found(#[case] layers: Vec<Vec<Entry>>, #[case] layer: usize) {
 #[case::twice(vec![vec![file("disk/a"), file("./disk/a")]], "MoreThanOneDisk")]
 #[case::nested(vec![vec![file("disk/images/a")]], "BadDisk")]
 #[case::device(vec![vec![entry("disk/sda", Kind::BlockDevice, "")]], "BadDisk")]
-#[case::sparse(vec![vec![entry("disk/a", Kind::Sparse, "")]], "BadDisk")]
 #[case::not_a_folder(vec![vec![file("disk")]], "BadDisk")]
 #[case::link_to_a_folder(vec![vec![soft("disk", "images")]], "BadDisk")]
 #[case::link_out(vec![vec![soft("disk/a", "/etc/passwd")]], "BadDisk")]

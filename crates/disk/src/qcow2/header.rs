@@ -10,8 +10,9 @@ pub(crate) const MAGIC: [u8; 4] = [b'Q', b'F', b'I', 0xfb];
 /// Bytes that are enough to read a header, if the image has that many.
 pub(crate) const HEADER: usize = 112;
 
-/// QEMU reads no larger L1 table (`QCOW_MAX_L1_SIZE`).
-const LARGEST_L1: u64 = 32 << 20;
+/// A table of 4 MiB maps 256 TiB in clusters of 64 KiB. QEMU reads up to 32 MiB (`QCOW_MAX_L1_SIZE`), which would be half of
+/// the memory that an import may take.
+const LARGEST_L1: u64 = 4 << 20;
 
 const DIRTY: u64 = 1;
 const CORRUPT: u64 = 1 << 1;

@@ -19,6 +19,10 @@ const UNDER_WAY: usize = 6 << 20;
 /// Clusters under way for each thread.
 const EACH: usize = 8;
 
+/// The largest window of a compressed cluster. QEMU's encoder does not know the size beforehand and uses one
+/// of 2 MiB.
+const MAX_WINDOW_LOG: u32 = 23;
+
 /// One cluster for a thread.
 struct Request {
     guest: u64,
@@ -178,7 +182,13 @@ impl Decoder {
         Ok(match compression {
             Compression::Zlib => Self::Zlib(Decompress::new(false)),
             Compression::Zstd => {
-                Self::Zstd(zstd::stream::raw::Decoder::new().map_err(|_| Qcow2Error::Threads)?)
+                let mut decoder =
+                    zstd::stream::raw::Decoder::new().map_err(|_| Qcow2Error::Threads)?;
+                // A cluster has at most 2 MiB, so that no larger window is of use.
+                decoder
+                    .set_parameter(zstd::stream::raw::DParameter::WindowLogMax(MAX_WINDOW_LOG))
+                    .map_err(|_| Qcow2Error::Threads)?;
+                Self::Zstd(decoder)
             }
         })
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// Items that are waited for at once. One takes some 36 bytes: these are 18 MiB. Tests reach it with
-/// small images.
-pub(super) const MOST: usize = if cfg!(test) { 1 << 11 } else { 1 << 19 };
+/// Items that are waited for at once. One takes some 36 bytes: these are 9 MiB, and as much for the next
+/// pass. Tests reach it with small images.
+pub(super) const MOST: usize = if cfg!(test) { 1 << 11 } else { 1 << 18 };
 
-/// Clusters whose parking can be noted: 16 MiB of bits.
-const MOST_BITS: u64 = 1 << 27;
+/// Clusters whose parking can be noted: 4 MiB of bits.
+const MOST_BITS: u64 = 1 << 25;
 
 /// Marks keys that are not places on the disk.
 const TABLE: u64 = 1 << 63;

@@ -2,9 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sparse;
+
 /// What a block describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
+    /// Type 0: a file, or a directory if its name ends in a slash.
+    OldFile,
     File,
     Sparse,
     HardLink,
@@ -32,8 +36,8 @@ pub(super) struct Block {
     pub(super) gid: u32,
     pub(super) modified: i64,
     pub(super) device: (u32, u32),
-    /// More blocks of a sparse header follow.
-    pub(super) extended: bool,
+    /// It has the magic of ustar, and not that of GNU or none.
+    pub(super) is_posix: bool,
 }
 
 impl Block {
@@ -50,9 +54,8 @@ impl Block {
             name.to_vec()
         };
         let kind = match field(156, 1).first() {
-            // Old archives mark directories by their name alone.
-            Some(0 | b'0' | b'7') if path.ends_with(b"/") => Kind::Directory,
-            Some(0 | b'0' | b'7') => Kind::File,
+            Some(0) => Kind::OldFile,
+            Some(b'0' | b'7') => Kind::File,
             Some(b'1') => Kind::HardLink,
             Some(b'2') => Kind::SymbolicLink,
             Some(b'3') => Kind::CharacterDevice,
@@ -62,9 +65,13 @@ impl Block {
             Some(b'S') => Kind::Sparse,
             Some(b'L') => Kind::LongName,
             Some(b'K') => Kind::LongLink,
-            Some(b'x') => Kind::Pax,
+            // Solaris had it first.
+            Some(b'x' | b'X') => Kind::Pax,
             Some(b'g') => Kind::GlobalPax,
-            _ => Kind::Other,
+            // GNU's own: directories of dumps, pieces of volumes, labels.
+            Some(b'D' | b'M' | b'V') => Kind::Other,
+            // POSIX: what is not known is a file. GNU and Python do so.
+            _ => Kind::File,
         };
         // Only the size decides where the next header is; the rest may be nonsense in odd archives.
         let small = |at: usize, length: usize| {
@@ -81,8 +88,8 @@ impl Block {
             gid: small(116, 8),
             modified: i64::try_from(modified).unwrap_or_default(),
             device: (small(329, 8), small(337, 8)),
+            is_posix: posix,
             size: number(field(124, 12)).ok_or("its size is no number")?,
-            extended: field(482, 1) != [0],
         })
     }
 }
@@ -92,8 +99,14 @@ fn text(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
+/// The size of an old GNU sparse file with its holes.
+pub(super) fn real_size(header: &[u8]) -> Result<u64, &'static str> {
+    number(header.get(483..495).unwrap_or_default())
+        .ok_or("the size of the sparse file is no number")
+}
+
 /// Octal digits, or a number in base 256 with the highest bit set.
-fn number(field: &[u8]) -> Option<u64> {
+pub(super) fn number(field: &[u8]) -> Option<u64> {
     if let Some((first, rest)) = field.split_first()
         && first & 0x80 != 0
     {
@@ -139,7 +152,11 @@ pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    pub(super) sparse: bool,
+    /// The name of a sparse file, whose path is made up for readers that do not know them.
+    #[serde(default)]
+    pub(super) real_name: Option<Vec<u8>>,
+    #[serde(default)]
+    pub(super) sparse: Option<sparse::Pax>,
     #[serde(default)]
     pub(super) uid: Option<u32>,
     #[serde(default)]
@@ -158,18 +175,15 @@ impl Pax {
     pub(super) fn parse(mut records: &[u8]) -> Result<Self, &'static str> {
         const BROKEN: &str = "a record of the extended header is broken";
         let mut pax = Self::default();
-        let mut real_name = None;
+        let mut map = sparse::Records::default();
         while !records.is_empty() {
             let blank = records
                 .iter()
                 .take(20)
                 .position(|byte| *byte == b' ')
                 .ok_or(BROKEN)?;
-            let length = records
-                .get(..blank)
-                .and_then(|digits| std::str::from_utf8(digits).ok())
-                .and_then(|digits| digits.parse::<usize>().ok())
-                .ok_or(BROKEN)?;
+            let length = records.get(..blank).and_then(decimal).ok_or(BROKEN)?;
+            let length = usize::try_from(length).map_err(|_| BROKEN)?;
             let (record, rest) = records.split_at_checked(length).ok_or(BROKEN)?;
             records = rest;
             let record = record
@@ -179,34 +193,76 @@ impl Pax {
             let equals = record.iter().position(|byte| *byte == b'=').ok_or(BROKEN)?;
             let (name, value) = record.split_at(equals);
             let value = value.get(1..).unwrap_or_default();
+            // POSIX: an empty value takes back what was said before.
+            let said = Some(value).filter(|value| !value.is_empty());
             match name {
-                b"path" => pax.path = Some(value.to_vec()),
-                b"linkpath" => pax.link = Some(value.to_vec()),
+                b"path" => pax.path = said.map(file_name).transpose()?,
+                b"linkpath" => pax.link = said.map(file_name).transpose()?,
                 b"size" => {
-                    let size = std::str::from_utf8(value)
-                        .ok()
-                        .and_then(|value| value.parse().ok());
-                    pax.size = Some(size.ok_or("the size of the extended header is no number")?);
+                    let size = said.map(|value| {
+                        decimal(value).ok_or("the size of the extended header is no number")
+                    });
+                    pax.size = size.transpose()?;
                 }
-                b"uid" => pax.uid = decimal(value),
-                b"gid" => pax.gid = decimal(value),
+                b"uid" => pax.uid = small(value),
+                b"gid" => pax.gid = small(value),
                 b"mtime" => pax.modified = moment(value),
-                b"GNU.sparse.name" => real_name = Some(value.to_vec()),
-                _ if name.starts_with(b"GNU.sparse.") => pax.sparse = true,
+                b"GNU.sparse.name" => pax.real_name = said.map(file_name).transpose()?,
                 _ => {
-                    if let Some(name) = name.strip_prefix(EXTENDED) {
+                    if let Some(name) = name.strip_prefix(b"GNU.sparse.") {
+                        map.record(name, value)?;
+                    } else if let Some(name) = name.strip_prefix(EXTENDED) {
                         pax.extended.push((name.to_vec(), value.to_vec()));
                     }
                 }
             }
         }
-        pax.path = real_name.or(pax.path);
+        pax.sparse = map.finish()?;
+        if pax.sparse.is_none() && pax.real_name.is_some() {
+            return Err("it names a sparse file that has no map");
+        }
         Ok(pax)
+    }
+
+    /// Takes what a global extended header says of all entries.
+    pub(super) fn add_global(&mut self, said: &Self) -> Result<(), &'static str> {
+        if said.path.is_some()
+            || said.link.is_some()
+            || said.size.is_some()
+            || said.sparse.is_some()
+        {
+            return Err(
+                "it gives all entries one path or one size, which readers apply differently",
+            );
+        }
+        self.uid = said.uid.or(self.uid);
+        self.gid = said.gid.or(self.gid);
+        self.modified = said.modified.or(self.modified);
+        Ok(())
     }
 }
 
-fn decimal(value: &[u8]) -> Option<u32> {
-    std::str::from_utf8(value).ok()?.parse().ok()
+/// A name without zeros: some readers would end it there, others not.
+fn file_name(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    if value.contains(&0) {
+        return Err("a name of the extended header has a zero in it");
+    }
+    Ok(value.to_vec())
+}
+
+/// Digits and nothing else.
+pub(super) fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |sum, byte| match byte {
+        b'0'..=b'9' => sum.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    })
+}
+
+fn small(value: &[u8]) -> Option<u32> {
+    decimal(value)?.try_into().ok()
 }
 
 /// Seconds with a fraction, which may be before 1970.

@@ -1,3 +1,6 @@
+mod differential;
+mod hostile;
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -19,6 +22,10 @@ pub(crate) fn read(archive: &[u8], piece: usize) -> Result<Vec<(Entry, Vec<u8>)>
                     all.push((entry, Vec::new()));
                 }
                 Event::Data(data) => all.last_mut().unwrap().1.extend_from_slice(data),
+                Event::Hole(length) => {
+                    let content = &mut all.last_mut().unwrap().1;
+                    content.resize(content.len() + usize::try_from(length).unwrap(), 0);
+                }
                 Event::End => {
                     assert!(open);
                     open = false;
@@ -90,22 +97,30 @@ fn what_tar_writes_is_read(
 #[case::pax_0_0(&["--format=pax", "--sparse-version=0.0"])]
 #[case::pax_0_1(&["--format=pax", "--sparse-version=0.1"])]
 #[case::pax_1_0(&["--format=pax", "--sparse-version=1.0"])]
-fn sparse_files_are_told_and_what_follows_is_read(#[case] arguments: &[&str]) {
+fn sparse_files_are_read_in_all_forms(#[case] arguments: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::create(folder.path().join("a-sparse")).unwrap();
     for island in 0..40_u64 {
-        std::os::unix::fs::FileExt::write_all_at(&file, &[7; 512], island << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[7; 512], island << 16).unwrap();
     }
-    file.set_len(64 << 20).unwrap();
+    file.set_len(5 << 20).unwrap();
     std::fs::write(folder.path().join("b"), b"behind").unwrap();
+    let expected = std::fs::read(folder.path().join("a-sparse")).unwrap();
     let mut all = arguments.to_vec();
     all.extend(["-S", "a-sparse", "b"]);
-    let entries = read(&archive(folder.path(), &all), 1000).unwrap();
-    assert_eq!(entries.len(), 2);
-    assert_eq!(entries[0].0.kind, Kind::Sparse);
-    assert_eq!(entries[0].0.path, b"a-sparse");
-    assert_eq!(entries[1].0.kind, Kind::File);
-    assert_eq!(entries[1].1, b"behind");
+    let archive = archive(folder.path(), &all);
+    assert!(archive.len() < 1 << 20);
+    for piece in [1, 1000, archive.len()] {
+        let entries = read(&archive, piece).unwrap();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[0].0.kind, Kind::File);
+        assert_eq!(entries[0].0.path, b"a-sparse");
+        assert_eq!(entries[0].0.size, 5 << 20);
+        assert!(entries[0].0.stored < 1 << 20);
+        assert!(entries[0].1 == expected);
+        assert_eq!(entries[1].0.kind, Kind::File);
+        assert_eq!(entries[1].1, b"behind");
+    }
 }
 
 #[test]
@@ -134,7 +149,8 @@ fn long_names_have_a_limit() {
         read(&block, 512),
         Err(TarError::TooLong {
             offset: 0,
-            length: 0o77_777_777_777
+            length: 0o77_777_777_777,
+            limit: MAX_LONG_NAME,
         })
     );
 }
@@ -220,11 +236,18 @@ fn block(path: &str, flag: u8, size: usize) -> Vec<u8> {
         (136, "00000000007\0".to_owned()),
         (148, "        ".to_owned()),
         (329, "0000001\0".to_owned()),
+        (257, "ustar\000".to_owned()),
         (337, "0000003\0".to_owned()),
     ] {
         block[at..at + text.len()].copy_from_slice(text.as_bytes());
     }
     block[156] = flag;
+    sealed(block)
+}
+
+/// A header with the right checksum.
+fn sealed(mut block: Vec<u8>) -> Vec<u8> {
+    block[148..156].fill(b' ');
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     block

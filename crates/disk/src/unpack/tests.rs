@@ -90,7 +90,14 @@ fn members_and_frames_follow_each_other_and_their_borders_are_told(
     // From there on, another decoder goes on.
     let (at, out) = boundaries[0];
     let mut rest = &packed[usize::try_from(at).unwrap()..];
-    let mut unpacker = Unpacker::resume(Limits::default(), Packing::of(&packed), at, out).unwrap();
+    let mut unpacker = Unpacker::resume(
+        Limits::default(),
+        &Windows::default(),
+        Packing::of(&packed),
+        at,
+        out,
+    )
+    .unwrap();
     let mut all = Vec::new();
     unpacker
         .feed(&mut rest, &mut |data: &[u8]| {
@@ -162,8 +169,47 @@ fn a_window_above_the_limit_is_refused() {
     };
     assert!(matches!(
         unpack(&packed, 1 << 20, limits),
-        Err(Error::Unpack(UnpackError::Broken { .. }))
+        Err(Error::Unpack(UnpackError::Window { limit, .. })) if limit == 1 << 24
     ));
+}
+
+/// What `xz -9` and `zstd --long` make needs more memory than an importer may take.
+#[test]
+fn window_of_64_mib_is_refused() {
+    let mut options = liblzma::stream::LzmaOptions::new_preset(9).unwrap();
+    options.dict_size(64 << 20);
+    let mut filters = liblzma::stream::Filters::new();
+    filters.lzma2(&options);
+    let encoder =
+        liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32)
+            .unwrap();
+    let mut xz = liblzma::write::XzEncoder::new_stream(Vec::new(), encoder);
+    xz.write_all(&[9; 1000]).unwrap();
+    let mut zstd = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    zstd.window_log(26).unwrap();
+    zstd.long_distance_matching(true).unwrap();
+    zstd.write_all(&[9; 1000]).unwrap();
+    for packed in [xz.finish().unwrap(), zstd.finish().unwrap()] {
+        let refused = unpack(&packed, 100, Limits::default());
+        assert!(
+            matches!(
+                refused,
+                Err(Error::Unpack(UnpackError::Window { limit, .. })) if limit == 1 << 25
+            ),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn inner_streams_share_the_memory_of_the_outer_one() {
+    let windows = Windows::default();
+    let outer = windows.open(25);
+    let (inner, innermost) = (windows.open(25), windows.open(25));
+    assert_eq!([outer.log, inner.log, innermost.log], [25, 23, 20]);
+    drop((inner, innermost));
+    drop(outer);
+    assert_eq!(windows.open(25).log, 25);
 }
 
 #[rstest]

@@ -77,6 +77,9 @@ impl Arguments {
         };
         let client = self.registry.client(&self.image)?;
         let mut request = Request::new(self.image.clone(), client, architecture, self.to.clone());
+        // The user chose the file and the machine: `xz -9` and `zstd --long` are read here, which take up to 128 MiB, and
+        // refused in pods.
+        request.options.limits.window_log = 27;
         request.keyring = self.registry.keyring()?;
         request.limit = self.size.as_deref().map(bytes).transpose()?;
         request.overwrite = self.force;

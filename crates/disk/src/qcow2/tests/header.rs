@@ -37,7 +37,7 @@ fn put64(head: &mut [u8], at: usize, value: u64) {
 #[case::large_clusters(20, 22, Qcow2Error::ClusterSize { bits: 22 })]
 #[case::encrypted(32, 2, Qcow2Error::Encrypted { method: 2 })]
 #[case::l1_too_small(36, 1, Qcow2Error::L1TooSmall { entries: 1, needed: 2 })]
-#[case::l1_too_large(36, 1 << 23, Qcow2Error::L1TooLarge { entries: 1 << 23, most: 1 << 22 })]
+#[case::l1_too_large(36, 1 << 23, Qcow2Error::L1TooLarge { entries: 1 << 23, most: 1 << 19 })]
 #[case::l1_unaligned(44, 0x30200, Qcow2Error::Unaligned { what: "L1 table", offset: 0x30200 })]
 #[case::external_data(76, 4, Qcow2Error::ExternalData)]
 #[case::unknown_feature(76, 0x20, Qcow2Error::Features { bits: 0x20 })]
