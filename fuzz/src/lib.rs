@@ -30,7 +30,7 @@ pub struct Target {
 }
 
 /// All of them, by name.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     target("challenge", oci::fuzz::challenge, seeds::challenges),
     target("credentials", registries::credentials, seeds::credentials),
     target("document", images::document, seeds::documents),
@@ -38,6 +38,7 @@ pub const TARGETS: [Target; 10] = [
     target("mirrors", registries::mirrors, seeds::mirrors),
     target("qcow2", disk::fuzz::qcow2, seeds::qcow2_images),
     target("reference", images::reference, seeds::references),
+    target("snapshot", cri::fuzz::snapshot, seeds::snapshots),
     target("tar", disk::fuzz::tar, seeds::archives),
     target("token", oci::fuzz::token, seeds::tokens),
     target("unpack", disk::fuzz::unpack, seeds::streams),

@@ -5,7 +5,7 @@ mod texts;
 
 use std::path::PathBuf;
 
-pub use disks::{archives, layers, qcow2_images, streams};
+pub use disks::{archives, layers, qcow2_images, snapshots, streams};
 pub use texts::{challenges, credentials, documents, mirrors, references, tokens};
 
 /// Inputs of one target.

@@ -75,6 +75,16 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Its config has a user or a platform that nothing could use.
+    #[error("pulling {image}: names, user and platform have {bytes} bytes; {most} are the most")]
+    Record {
+        /// The image.
+        image: String,
+        /// What there is.
+        bytes: usize,
+        /// What is accepted.
+        most: usize,
+    },
     /// It was given up.
     #[error("pulling {image}: it was given up")]
     GivenUp {
@@ -129,7 +139,7 @@ impl Error {
             },
             Self::Blob { source, .. } => match source {
                 StoreError::Registry(error) => of_registry(error),
-                StoreError::Damaged { .. } => Code::DataLoss,
+                StoreError::Damaged { .. } | StoreError::Size { .. } => Code::DataLoss,
                 error if error.is_full() => Code::ResourceExhausted,
                 StoreError::File { .. } => Code::Internal,
             },
@@ -145,6 +155,7 @@ impl Error {
                 }
                 _ => Code::Internal,
             },
+            Self::Record { .. } => Code::DataLoss,
             Self::GivenUp { .. } => Code::Aborted,
         }
     }

@@ -22,6 +22,9 @@
 pub mod api;
 mod backend;
 mod error;
+#[cfg(feature = "fuzz")]
+#[expect(clippy::expect_used, reason = "that is how something is found")]
+pub mod fuzz;
 mod handlers;
 mod pull;
 mod quota;

@@ -1,6 +1,6 @@
 //! One pull: choose, fetch, unpack, and only then know the image.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,8 +13,9 @@ use futures::{TryStreamExt as _, stream};
 use importer::{Chosen, choose_by};
 use jiff::Timestamp;
 use oci::{Client, Content, Credential, Image, Keyring, Secret, StoreError};
-use platform::{Descriptor, Digest, Reference, Source};
-use tokio::sync::{OwnedMutexGuard, Semaphore, oneshot};
+use platform::{Descriptor, Digest, MediaType, Reference, Source};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::api::{AuthConfig, ImageSpec};
@@ -23,6 +24,10 @@ use crate::records::Record;
 use crate::snapshot::{self, Room, Scratch, Tree};
 use crate::store::{About, Store};
 use crate::target::Target;
+
+/// Bytes of what is known of an image: a thousand layers, and names of a usual length. Of a config, the user and the
+/// platform are part of it, which are texts of any length.
+const MAX_RECORD: usize = 256 << 10;
 
 /// What pulls need.
 #[derive(Debug)]
@@ -118,6 +123,14 @@ impl Puller {
             None => Some(self.make(&name, &image, &chosen, &chain, turn).await?),
         };
         let record = record(&reference, spec, target, &chosen, chain, &documents, size);
+        let bytes = serde_json::to_vec(&record).map_or(usize::MAX, |bytes| bytes.len());
+        if bytes > MAX_RECORD {
+            return Err(Error::Record {
+                image: name,
+                bytes,
+                most: MAX_RECORD,
+            });
+        }
         let store = Arc::clone(&self.store);
         let added = blocking(&name, move || {
             let added = store.records.lock().add(record);
@@ -187,7 +200,7 @@ impl Puller {
             })?
             .map(|(layer, diff_id)| (layer.clone(), diff_id.clone()))
             .collect();
-        let reserved = self.reserve(name, &layers).await?;
+        let reserved = self.reserve(name, image, &layers).await?;
         let (senders, receivers): (Vec<_>, Vec<_>) =
             layers.iter().map(|_| oneshot::channel::<()>()).unzip();
         let stop = Arc::new(AtomicBool::new(false));
@@ -227,16 +240,20 @@ impl Puller {
     async fn reserve(
         &self,
         name: &str,
+        image: &Image,
         layers: &[(Descriptor, Digest)],
     ) -> Result<Reserved, Error> {
-        let store = Arc::clone(&self.store);
+        let (store, image) = (Arc::clone(&self.store), image.clone());
         let mut seen = BTreeSet::new();
+        // One digest with two sizes is two downloads, of which at least one will fail.
         let unique = layers
             .iter()
-            .filter(|(layer, _)| seen.insert(&layer.digest));
+            .filter(|(layer, _)| seen.insert((&layer.digest, layer.size)));
         let unique: Vec<Descriptor> = unique.map(|(layer, _)| layer.clone()).collect();
         let taken = blocking(name, move || {
-            let missing = unique.iter().map(|layer| store.blobs.missing(layer));
+            let missing = unique
+                .iter()
+                .map(|layer| store.blobs.missing(layer, &image));
             let bytes = missing.fold(0, u64::saturating_add);
             store.make_room(bytes)?;
             Ok(Reserved { store, bytes })
@@ -294,6 +311,16 @@ impl Unpacking {
         }
     }
 
+    /// Waits until few enough layers are being unpacked.
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let wait = Arc::clone(&self.store.decoders).acquire_owned();
+        let permit = Handle::current().block_on(wait);
+        // It is never closed.
+        permit.map_err(|_| Error::GivenUp {
+            image: self.name.clone(),
+        })
+    }
+
     fn run(&self, ready: Vec<oneshot::Receiver<()>>) -> Result<(), Error> {
         let place = self.store.root().join("unpacking").join(self.chain.hash());
         let scratch = Scratch::new(place).map_err(|source| self.file(source))?;
@@ -302,13 +329,15 @@ impl Unpacking {
         made.and_then(|()| std::fs::set_permissions(&rootfs, Permissions::from_mode(0o755)))
             .map_err(|source| self.file(source))?;
         let room = Room::new(Arc::clone(&self.store));
-        let mut tree = Tree::new(&rootfs, room).map_err(|source| self.file(source))?;
+        let spool = scratch.spool().map_err(|source| self.file(source))?;
+        let mut tree = Tree::new(&rootfs, spool, room).map_err(|source| self.file(source))?;
         for ((layer, diff_id), ready) in self.layers.iter().zip(ready) {
             if ready.blocking_recv().is_err() {
                 return Err(Error::GivenUp {
                     image: self.name.clone(),
                 });
             }
+            let _permit = self.permit()?;
             let path = self.store.blobs.path(&layer.digest);
             let file = File::open(path).map_err(|source| self.file(source))?;
             let applied = snapshot::apply(&mut tree, layer, diff_id, file, &self.stop);
@@ -317,7 +346,9 @@ impl Unpacking {
                 source: Box::new(source),
             })?;
         }
+        let permit = self.permit()?;
         let (room, left_out) = tree.finish().map_err(|source| self.file(source))?;
+        drop(permit);
         if left_out > 0 {
             tracing::warn!(image = %self.name, left_out, "devices or attributes could not be made");
         }
@@ -375,11 +406,24 @@ fn record(
         manifest: chosen.digest.clone(),
         config: chosen.manifest.config.digest.clone(),
         platform: chosen.platform.clone(),
-        layers: chosen.manifest.layers.clone(),
+        layers: chosen.manifest.layers.iter().map(brief).collect(),
         chain,
         size: size.saturating_add(chosen.manifest.size().unwrap_or(u64::MAX)),
         user: chosen.config.user.clone(),
         pulled: Timestamp::now(),
+    }
+}
+
+/// What is to be known of a layer. Annotations and the like have up to megabytes, and records of all images are in
+/// memory.
+fn brief(layer: &Descriptor) -> Descriptor {
+    Descriptor {
+        media_type: MediaType::default(),
+        digest: layer.digest.clone(),
+        size: layer.size,
+        platform: None,
+        artifact_type: String::new(),
+        annotations: BTreeMap::new(),
     }
 }
 

@@ -4,9 +4,12 @@
 //! verified. It is named after what is in it (the chain id of the image specification), so that images of
 //! the same layers share it.
 
+mod folders;
+mod paths;
+mod remove;
 mod tree;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use disk::{Contents, Layer, Limits};
 use platform::{Algorithm, Descriptor, Digest};
 
+pub(crate) use remove::remove_tree;
 pub(crate) use tree::{Room, Tree};
 
 /// The name of layers that lie over each other, by the digests that they have unpacked.
@@ -72,31 +76,6 @@ pub(crate) fn apply(
     disk::extract(&layer, Box::new(from), Limits::default(), tree)
 }
 
-/// Removes a folder and all that is in it, whatever its permissions are.
-pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // Folders of images may be read-only, which only the superuser can ignore.
-            make_writable(path)?;
-            fs::remove_dir_all(path)
-        }
-        done => done,
-    }
-}
-
-fn make_writable(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            make_writable(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
 /// A folder that is being made. It goes when this is dropped, unless it was named.
 #[derive(Debug)]
 pub(crate) struct Scratch(Option<PathBuf>);
@@ -110,6 +89,19 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         self.0.as_deref().unwrap_or_else(|| Path::new(""))
+    }
+
+    /// A file beside what is being made, without a name: it goes when it is closed.
+    pub(crate) fn spool(&self) -> io::Result<File> {
+        let path = self.path().join("spool");
+        let mut options = File::options();
+        let file = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        fs::remove_file(&path)?;
+        Ok(file)
     }
 
     /// Gives it its name.

@@ -28,12 +28,18 @@ use oci::{BlobStore, Kept, StoreError, Turns};
 use parking_lot::Mutex;
 use platform::Digest;
 
+use tokio::sync::Semaphore;
+
 use crate::quota::{NoRoom, Quota};
 use crate::records::{Record, Records};
 use crate::snapshot::remove_tree;
 
 pub(crate) use leases::{Lease, Leases};
 pub(crate) use snapshots::{About, Snapshots};
+
+/// Layers that are unpacked at the same time. Each may take 32 MiB for the window of its decoder and 16 MiB for the
+/// paths that it has made; a pull holds a permit only while it unpacks, never while it waits for a download.
+const MAX_DECODERS: usize = 2;
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +76,8 @@ pub(crate) struct Store {
     leases: Leases,
     /// Who is unpacking which snapshot.
     pub(crate) unpacking: Turns<Digest>,
+    /// Permits to decompress a layer into files.
+    pub(crate) decoders: Arc<Semaphore>,
     /// Held as long as this is there.
     _lock: File,
 }
@@ -129,6 +137,7 @@ impl Store {
             quota: Quota::new(limit),
             leases: Leases::default(),
             unpacking: Turns::default(),
+            decoders: Arc::new(Semaphore::new(MAX_DECODERS)),
             _lock: file,
         };
         store.check().map_err(failed("writing", &path))?;
@@ -185,14 +194,18 @@ impl Store {
         let blobs = self.blobs.complete().unwrap_or_default();
         let unfinished = self.blobs.unfinished().unwrap_or_default();
         let files = blobs.iter().chain(&unfinished).map(|kept| kept.size);
-        let bytes: u64 = files.sum();
+        let bytes = files.fold(0, u64::saturating_add);
         self.quota
             .found(bytes.saturating_add(self.snapshots.bytes()));
     }
 
     /// Makes room for what is to come. What nobody needs goes before anybody is refused.
     pub(crate) fn make_room(&self, bytes: u64) -> Result<(), NoRoom> {
-        self.quota.take(bytes).or_else(|_| {
+        self.quota.take(bytes).or_else(|refusal| {
+            // What could not fit into an empty store must not empty it.
+            if bytes > refusal.limit {
+                return Err(refusal);
+            }
             self.collect(&Garbage::Older(Duration::ZERO));
             self.quota.take(bytes)
         })
@@ -285,7 +298,7 @@ fn known(path: &Path) -> io::Result<Records> {
 fn empty(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        remove_tree(&path).or_else(|_| fs::remove_file(&path))?;
+        remove_tree(&path)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! What becomes of layers: files as the image has them, one layer over the other, and nothing outside.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
+use std::process::Command;
 
 use rstest::rstest;
 use serde_json::json;
@@ -13,8 +14,12 @@ use crate::node::{Node, World, named, rootfs};
 
 /// Pulls an image of these layers; where its files are.
 async fn unpacked(layers: &[Tar]) -> (World, Node, Result<PathBuf, tonic::Status>) {
-    let mut world = World::new().await;
     let layers: Vec<Vec<u8>> = layers.iter().map(|layer| layer.clone().finish()).collect();
+    unpacked_bytes(&layers).await
+}
+
+async fn unpacked_bytes(layers: &[Vec<u8>]) -> (World, Node, Result<PathBuf, tonic::Status>) {
+    let mut world = World::new().await;
     let layers: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
     let config = json!({"os": "linux", "architecture": "amd64"});
     let image = world.layout().image_of(&config, &layers).unwrap();
@@ -149,7 +154,9 @@ async fn layers_lie_over_each_other() {
 #[case::whiteout(Tar::new().file("a/.wh...", 0o644, ""), "whiteout")]
 #[case::circle(Tar::new().symbolic_link("a", "b").symbolic_link("b", "a").file("a/x", 0o644, ""), "circles")]
 #[case::file_as_folder(Tar::new().file("a", 0o644, "").file("a/x", 0o644, ""), "not a folder")]
-#[case::sparse(Tar::new().special(b'S', "a"), "sparse")]
+#[case::sparse(Tar::new().record("GNU.sparse.size", b"10").file("a", 0o644, "x"), "sparse")]
+#[case::long_part(Tar::new().record("path", &[b'n'; 256]).file("a", 0o644, ""), "255 are the most")]
+#[case::data_of_a_link(Tar::new().record("size", b"512").symbolic_link("a", "b"), "only files have data")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_would_lead_elsewhere_is_refused(#[case] layer: Tar, #[case] said: &str) {
     let (_world, node, place) = unpacked(&[layer]).await;
@@ -157,6 +164,42 @@ async fn what_would_lead_elsewhere_is_refused(#[case] layer: Tar, #[case] said: 
     assert_eq!(refused.code(), Code::DataLoss, "{refused}");
     testkit::has(refused.message(), &[said]);
     assert_eq!(node.client.list(None).await.unwrap(), []);
+}
+
+/// What archivers write is unpacked, whichever form they choose: sparse files stay sparse, and a slash may be the
+/// hundredth byte of a path.
+#[rstest]
+#[case::gnu(&["--format=gnu"])]
+#[case::old_gnu(&["--format=oldgnu"])]
+#[case::pax_0_0(&["--format=pax", "--sparse-version=0.0"])]
+#[case::pax_0_1(&["--format=pax", "--sparse-version=0.1"])]
+#[case::pax_1_0(&["--format=pax", "--sparse-version=1.0"])]
+#[tokio::test(flavor = "multi_thread")]
+async fn layers_of_gnu_tar_are_unpacked(#[case] arguments: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let long = format!("{}/{}", "d".repeat(99), "e".repeat(50));
+    fs::create_dir(folder.path().join("d".repeat(99))).unwrap();
+    fs::write(folder.path().join(&long), "long").unwrap();
+    let sparse = fs::File::create(folder.path().join("sparse")).unwrap();
+    for island in 0..30_u64 {
+        sparse.write_all_at(&[7; 4096], island << 20).unwrap();
+    }
+    sparse.set_len(64 << 20).unwrap();
+    let archive = Command::new("tar")
+        .args(["-C", folder.path().to_str().unwrap(), "-S", "-cf", "-"])
+        .args(arguments)
+        .args([&long, "sparse"])
+        .output()
+        .unwrap();
+    assert!(archive.status.success(), "{archive:?}");
+    assert!(archive.stdout.len() < 1 << 20);
+    let (_world, _node, place) = unpacked_bytes(&[archive.stdout]).await;
+    let place = place.unwrap();
+    assert_eq!(fs::read_to_string(place.join(&long)).unwrap(), "long");
+    let (found, expected) = (place.join("sparse"), folder.path().join("sparse"));
+    assert!(fs::read(&found).unwrap() == fs::read(expected).unwrap());
+    let blocks = fs::metadata(&found).unwrap().blocks() * 512;
+    assert!(blocks < 8 << 20, "{blocks} bytes are stored");
 }
 
 /// Links lead somewhere in the image, however they are written.

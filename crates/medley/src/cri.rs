@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = path_of(&arguments.listen).context("--listen")?;
     let limit = arguments.limit.as_deref().map(bytes).transpose()?;
     let handlers = handlers(arguments)?;
-    let client = arguments.registry.open()?;
+    let client = arguments.registry.open_small()?;
     let keyring = arguments.registry.keyring()?;
     let runtime = runtime::build()?;
     let served = runtime.block_on(async {

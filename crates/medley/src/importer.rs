@@ -205,6 +205,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let source: Source = image.parse()?;
     let host = source.host();
     let mut settings = Settings::new(Roots::of_system());
+    settings.cache_bytes = crate::images::registry::SMALL_CACHE;
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();
     // A node that has pulled the image needed none of it.

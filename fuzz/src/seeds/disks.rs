@@ -38,12 +38,77 @@ fn archive(entries: &[Vec<u8>]) -> Vec<u8> {
     all
 }
 
+/// The header of an old GNU sparse file of two regions, with a block behind it.
+fn old_sparse() -> Vec<u8> {
+    let mut all = header(b"disk/s", b'S', 1024, b"");
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(place) = all.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    };
+    put(386, b"00000001000\000000001000\0");
+    put(482, b"\x0100000010000\0");
+    put(148, b"        ");
+    let sum: u32 = all.iter().map(|byte| u32::from(*byte)).sum();
+    if let Some(place) = all.get_mut(148..156) {
+        place.copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+    all.extend(b"00000004000\000000001000\0");
+    all.resize(1024, 0);
+    all
+}
+
+/// For `snapshot`: layers with their lengths.
+pub fn snapshots() -> Seeds {
+    let images = [
+        vec![
+            archive(&[
+                entry(b"a/", b'5', b"", b""),
+                entry(b"a/file", b'0', b"below", b""),
+                entry(b"a/deep/er/file", b'0', b"below", b""),
+                entry(b"link", b'2', b"", b"/a"),
+            ]),
+            archive(&[
+                entry(b"link/more", b'0', b"above", b""),
+                entry(b"a/hard", b'1', b"", b"a/file"),
+                entry(b"a/deep/.wh..wh..opq", b'0', b"", b""),
+                entry(b"a/.wh.file", b'0', b"", b""),
+                entry(b"up", b'2', b"", b"../../../up"),
+                entry(b"up/x", b'0', b"x", b""),
+            ]),
+        ],
+        vec![
+            archive(&[old_sparse(), vec![5; 1024]]),
+            pack(
+                "gzip",
+                &archive(&[entry(b"disk", b'0', b"file", b"")]),
+                1 << 20,
+            ),
+        ],
+        vec![archive(&[
+            entry(b"pax", b'x', b"33 SCHILY.xattr.user.colour=blue\n", b""),
+            entry(b"pipe", b'6', b"", b""),
+            entry(b"../out", b'0', b"x", b""),
+        ])],
+    ];
+    let with_length = |layer: &Vec<u8>| {
+        let length = u16::try_from(layer.len()).expect("seeds are small");
+        [&length.to_le_bytes()[..], layer].concat()
+    };
+    let image = |layers: &Vec<Vec<u8>>| layers.iter().flat_map(with_length).collect();
+    images.iter().map(image).collect()
+}
+
 /// For `tar`.
 pub fn archives() -> Seeds {
     let folder = entry(b"./disk/", b'5', b"", b"");
     let file = entry(b"disk/disk.img", b'0', &[7; 700], b"");
     let pax = entry(b"pax", b'x', b"19 path=disk/a.img\n12 size=512\n", b"");
-    let sparse = entry(b"pax", b'x', b"22 GNU.sparse.major=1\n", b"");
+    let file_of = |size: usize| header(b"disk/s", b'0', size, b"");
+    let listed = b"33 GNU.sparse.map=512,512,4096,0\n24 GNU.sparse.size=4096\n";
+    let in_data = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n28 GNU.sparse.realsize=4096\n";
+    let mut map = b"1\n1024\n512\n".to_vec();
+    map.resize(512, 0);
     let mut base256 = header(b"disk/large", b'0', 0, b"");
     if let Some(size) = base256.get_mut(124..136) {
         size.copy_from_slice(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
@@ -63,7 +128,14 @@ pub fn archives() -> Seeds {
             file.clone(),
         ]),
         archive(&[pax, header(b"short", b'0', 512, b""), vec![1; 512]]),
-        archive(&[sparse, file.clone()]),
+        archive(&[entry(b"pax", b'x', listed, b""), file_of(512), vec![5; 512]]),
+        archive(&[
+            entry(b"pax", b'x', in_data, b""),
+            file_of(1024),
+            map,
+            vec![5; 512],
+        ]),
+        archive(&[old_sparse(), vec![5; 1024]]),
         archive(&[
             entry(b"././@LongLink", b'L', b"disk/long name.img\0", b""),
             file.clone(),
@@ -73,7 +145,6 @@ pub fn archives() -> Seeds {
             entry(b"disk/.wh..wh..opq", b'0', b"", b""),
             entry(b"../disk/x", b'0', b"x", b""),
         ]),
-        archive(&[header(b"disk/s", b'S', 512, b""), vec![2; 512]]),
         archive(&[base256, vec![3; 512]]),
         // Without its end.
         file,

@@ -6,13 +6,16 @@
 //! Who is not the superuser cannot give files away or make devices: then everything belongs to the
 //! user, and devices are left out. Modes and times of folders are set last, since a folder may be
 //! read-only, and whatever is put into it changes its time.
+//!
+//! Memory does not grow with an image: what a layer has made is a [`PathSet`], attributes of folders wait in a
+//! file ([`Folders`]), one folder is open at a time on a path, and nothing calls itself.
 
-use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +25,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::folders::Folders;
+use super::paths::PathSet;
+use super::remove::remove_at;
 use crate::store::Store;
 
 /// Links that lead to links: more go round in circles.
@@ -30,8 +36,23 @@ const MOST_LINKS: usize = 40;
 /// Entries of one image; no image has so many.
 const MOST_ENTRIES: u64 = 10_000_000;
 
+/// The longest path inside an image (`PATH_MAX`), also where links lead to: a longer one cannot be opened.
+const MAX_PATH: usize = 4096;
+
+/// The longest part of a path (`NAME_MAX`).
+const MAX_PART: usize = 255;
+
+/// Folders inside each other. Nested `node_modules` have less than a hundred.
+const MAX_DEPTH: usize = 512;
+
+/// Bytes of paths that wait to be visited when a folder becomes opaque after much was put into it.
+const MAX_PENDING: usize = 8 << 20;
+
 /// What a file takes on a disk, at least.
 const BLOCK: u64 = 4096;
+
+/// Targets of links up to this length are kept in the inode (ext4).
+const INLINE_LINK: usize = 59;
 
 /// Attributes that overlay file systems keep for themselves: an image that has them would tell the
 /// one that it becomes a part of where else to look.
@@ -60,8 +81,15 @@ impl Room {
         self.store
             .make_room(bytes)
             .map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
+    }
+
+    /// Makes room for content of this many bytes, which takes whole blocks.
+    fn take_blocks(&mut self, bytes: u64) -> io::Result<()> {
+        let blocks = bytes.checked_next_multiple_of(BLOCK);
+        let blocks = blocks.ok_or_else(|| refused(format!("no disk holds {bytes} bytes")))?;
+        self.take(blocks)
     }
 
     fn entry(&mut self) -> io::Result<()> {
@@ -87,6 +115,10 @@ impl Drop for Room {
 struct Open {
     file: File,
     attributes: Attributes,
+    /// Where the next bytes belong.
+    position: u64,
+    /// The last bytes are a hole, so that the file is shorter than it should be.
+    ends_in_hole: bool,
 }
 
 /// The folder that layers are unpacked into.
@@ -97,25 +129,28 @@ pub(crate) struct Tree {
     open: Option<Open>,
     /// The folder that was last worked in.
     last: Option<(Vec<u8>, Arc<OwnedFd>)>,
+    /// Layers that were begun. Whiteouts of the first one hide nothing.
+    layers: usize,
     /// What this layer has made: whiteouts hide only what was there before.
-    made: HashSet<Vec<u8>>,
+    made: PathSet,
     /// Modes and times to be set last.
-    folders: BTreeMap<Vec<u8>, Attributes>,
+    folders: Folders,
     room: Room,
     /// Devices and attributes that could not be made.
     left_out: u64,
 }
 
-fn name(part: &[u8]) -> &OsStr {
+pub(super) fn name(part: &[u8]) -> &OsStr {
     OsStr::from_bytes(part)
 }
 
-fn refused(why: impl Into<String>) -> io::Error {
+pub(super) fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
 impl Tree {
-    pub(crate) fn new(path: &Path, room: Room) -> io::Result<Self> {
+    /// Unpacks into a folder. Attributes of folders wait in `spool`, a file that is empty.
+    pub(crate) fn new(path: &Path, spool: File, room: Room) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
         Ok(Self {
@@ -123,8 +158,9 @@ impl Tree {
             is_superuser: rustix::process::geteuid().is_root(),
             open: None,
             last: None,
-            made: HashSet::new(),
-            folders: BTreeMap::new(),
+            layers: 0,
+            made: PathSet::default(),
+            folders: Folders::new(spool),
             room,
             left_out: 0,
         })
@@ -132,25 +168,31 @@ impl Tree {
 
     /// Begins another layer, over those that are there.
     pub(crate) fn next_layer(&mut self) {
+        self.layers += 1;
         self.made.clear();
         self.open = None;
     }
 
+    /// Remembers that this layer has made something.
+    fn remember(&mut self, path: &[u8]) -> io::Result<()> {
+        if self.layers > 1 {
+            self.made.insert(path)?;
+        }
+        Ok(())
+    }
+
     /// Sets what has to be set last. What it took, and how many devices and attributes were left out.
     pub(crate) fn finish(mut self) -> io::Result<(Room, u64)> {
-        let folders = std::mem::take(&mut self.folders);
-        // The deepest first: setting it does not change what is above.
-        for (path, attributes) in folders.iter().rev() {
-            let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
-            let parts = if path.is_empty() {
-                &[]
-            } else {
-                parts.as_slice()
-            };
+        self.made.clear();
+        while let Some((path, attributes)) = self.folders.pop()? {
+            let parts = path.split(|byte| *byte == b'/');
+            let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
             // A later layer may have put something else in its place.
-            match self.real_folder(parts) {
-                Ok(folder) => self.set(folder.as_fd(), attributes)?,
+            match self.real_folder(&parts) {
+                Ok(folder) => self.set(folder.as_fd(), &attributes)?,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                // A user has closed what it is in just now; the superuser gets everywhere.
+                Err(Errno::ACCESS) if !self.is_superuser => self.left_out += 1,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -182,39 +224,35 @@ impl Tree {
 
     fn walk(&mut self, parts: &[&[u8]]) -> io::Result<OwnedFd> {
         let mut left: Vec<Vec<u8>> = parts.iter().rev().map(|part| part.to_vec()).collect();
-        let mut stack = vec![open_folder(self.root.as_fd(), b".")?];
-        let mut path: Vec<Vec<u8>> = Vec::new();
+        let mut here = open_folder(self.root.as_fd(), b".")?;
+        let mut path = RealPath::default();
         let mut links = 0;
         while let Some(part) = left.pop() {
             if part == b".." {
                 // Above the root is the root.
-                if stack.len() > 1 {
-                    stack.pop();
-                    path.pop();
+                if path.pop() {
+                    here = rustix::fs::openat(&here, c"..", FOLDER, Mode::empty())?;
                 }
                 continue;
             }
-            let Some(here) = stack.last() else {
-                return Err(refused("a path leads out of the image"));
-            };
             match open_folder(here.as_fd(), &part) {
                 Ok(folder) => {
-                    stack.push(folder);
-                    path.push(part);
+                    path.push(&part)?;
+                    here = folder;
                 }
                 Err(Errno::NOENT) => {
-                    rustix::fs::mkdirat(here, name(&part), Mode::from_bits_truncate(0o755))?;
+                    path.push(&part)?;
                     self.room.entry()?;
-                    let folder = open_folder(here.as_fd(), &part)?;
+                    self.room.take(BLOCK)?;
+                    rustix::fs::mkdirat(&here, name(&part), Mode::from_bits_truncate(0o755))?;
+                    here = open_folder(here.as_fd(), &part)?;
                     // Whatever the process masks.
-                    rustix::fs::fchmod(&folder, Mode::from_bits_truncate(0o755))?;
-                    stack.push(folder);
-                    path.push(part);
-                    self.made.insert(path.join(&b'/'));
+                    rustix::fs::fchmod(&here, Mode::from_bits_truncate(0o755))?;
+                    self.remember(&path.0)?;
                 }
                 Err(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => {
                     links += 1;
-                    let to = rustix::fs::readlinkat(here, name(&part), Vec::new());
+                    let to = rustix::fs::readlinkat(&here, name(&part), Vec::new());
                     let to = match to {
                         Ok(to) if links <= MOST_LINKS => to,
                         Ok(_) => return Err(refused("its folder is a link that leads in circles")),
@@ -222,8 +260,8 @@ impl Tree {
                     };
                     let to = to.as_bytes();
                     if to.starts_with(b"/") {
-                        stack.truncate(1);
-                        path.clear();
+                        here = open_folder(self.root.as_fd(), b".")?;
+                        path = RealPath::default();
                     }
                     let parts = to.split(|byte| *byte == b'/').rev();
                     left.extend(
@@ -235,46 +273,63 @@ impl Tree {
                 Err(error) => return Err(error.into()),
             }
         }
-        stack
-            .pop()
-            .ok_or_else(|| refused("a path leads out of the image"))
+        Ok(here)
     }
 
     /// Removes what has a name in a folder.
     fn clear(&mut self, folder: BorrowedFd<'_>, part: &[u8]) -> io::Result<()> {
         self.last = None;
-        match rustix::fs::unlinkat(folder, name(part), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(Errno::ISDIR | Errno::PERM) => {
-                let inner = open_folder(folder, part)?;
-                for child in children(&inner)? {
-                    self.clear(inner.as_fd(), &child)?;
-                }
-                Ok(rustix::fs::unlinkat(
-                    folder,
-                    name(part),
-                    AtFlags::REMOVEDIR,
-                )?)
-            }
-            Err(error) => Err(error.into()),
-        }
+        remove_at(folder, part)
     }
 
     /// Removes what layers below have put into a folder.
     fn clear_below(&mut self, folder: &OwnedFd, path: &[u8]) -> io::Result<()> {
-        for child in children(folder)? {
-            let mut inner = path.to_vec();
-            if !inner.is_empty() {
-                inner.push(b'/');
-            }
-            inner.extend_from_slice(&child);
-            if !self.made.contains(&inner) {
-                self.clear(folder.as_fd(), &child)?;
-            } else if let Ok(folder) = open_folder(folder.as_fd(), &child) {
-                self.clear_below(&folder, &inner)?;
+        // One that became opaque in this layer, or is in such a one, has nothing of below any more. Else an
+        // image could have the same folders visited for each of its entries.
+        let is_clear = self.made.contains(&opaque(b""))
+            || (1..=path.len())
+                .filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'))
+                .any(|end| {
+                    let above = path.get(..end).unwrap_or(path);
+                    self.made.contains(&opaque(above))
+                });
+        if is_clear {
+            return Ok(());
+        }
+        let mut pending: Vec<Vec<u8>> = vec![Vec::new()];
+        let mut bytes = 0_usize;
+        while let Some(inner) = pending.pop() {
+            bytes = bytes.saturating_sub(inner.len());
+            let parts = inner.split(|byte| *byte == b'/');
+            let opened = parts
+                .filter(|part| !part.is_empty())
+                .try_fold(open_folder(folder.as_fd(), b".")?, |folder, part| {
+                    open_folder(folder.as_fd(), part)
+                });
+            let Ok(here) = opened else {
+                continue;
+            };
+            for entry in Dir::read_from(&here)? {
+                let entry = entry?;
+                let found = entry.file_name().to_bytes();
+                if matches!(found, b"." | b"..") {
+                    continue;
+                }
+                let inner = join(&inner, found);
+                if !self.made.contains(&join(path, &inner)) {
+                    self.clear(here.as_fd(), found)?;
+                } else if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+                    bytes = bytes.saturating_add(inner.len());
+                    if bytes > MAX_PENDING {
+                        return Err(refused(format!(
+                            "it makes a folder opaque after the layer put more than {MAX_PENDING} bytes of names into it"
+                        )));
+                    }
+                    pending.push(inner);
+                }
             }
         }
-        Ok(())
+        self.remember(&opaque(path))
     }
 
     /// Does what a whiteout says; `false` if it is none.
@@ -282,6 +337,13 @@ impl Tree {
         let Some(hidden) = last.strip_prefix(WHITEOUT) else {
             return Ok(false);
         };
+        if matches!(hidden, b"" | b"." | b"..") {
+            return Err(refused("this is no name that a whiteout could hide"));
+        }
+        // There is nothing below the first layer.
+        if self.layers <= 1 {
+            return Ok(true);
+        }
         let folder = self.folder(parents)?;
         if last == OPAQUE {
             self.clear_below(&folder, &parents.join(&b'/'))?;
@@ -290,9 +352,6 @@ impl Tree {
         // What union file systems keep for themselves.
         if hidden.starts_with(WHITEOUT) {
             return Ok(true);
-        }
-        if matches!(hidden, b"" | b"." | b"..") {
-            return Err(refused("this is no name that a whiteout could hide"));
         }
         let mut path = parents.to_vec();
         path.push(hidden);
@@ -305,10 +364,11 @@ impl Tree {
     fn make(&mut self, entry: Entry) -> io::Result<()> {
         let parts = components(&entry.path)
             .ok_or_else(|| refused("its path has \"..\" in it, which no layer may have"))?;
+        check_parts(&parts)?;
         let Some((last, parents)) = parts.split_last() else {
             // The root itself: only its attributes count.
             if entry.kind == Kind::Directory {
-                self.folders.insert(Vec::new(), entry.attributes);
+                self.folders.add(b"", &entry.attributes)?;
             }
             return Ok(());
         };
@@ -321,10 +381,10 @@ impl Tree {
         match entry.kind {
             Kind::Directory => {
                 self.make_folder(&folder, last)?;
-                self.folders.insert(path.clone(), entry.attributes);
+                self.folders.add(&path, &entry.attributes)?;
             }
             Kind::File => {
-                self.room.take(entry.size.next_multiple_of(BLOCK))?;
+                self.room.take_blocks(entry.stored)?;
                 let flags = OFlags::WRONLY
                     | OFlags::CREATE
                     | OFlags::EXCL
@@ -337,10 +397,15 @@ impl Tree {
                 self.open = Some(Open {
                     file: file.into(),
                     attributes: entry.attributes,
+                    position: 0,
+                    ends_in_hole: false,
                 });
             }
             Kind::HardLink => self.link(&folder, last, &entry.link)?,
             Kind::SymbolicLink => {
+                if entry.link.len() > INLINE_LINK {
+                    self.room.take(BLOCK)?;
+                }
                 self.in_place(&folder, last, || {
                     rustix::fs::symlinkat(name(&entry.link), &folder, name(last))
                 })?;
@@ -350,15 +415,9 @@ impl Tree {
             Kind::CharacterDevice | Kind::BlockDevice | Kind::Pipe => {
                 self.device(&folder, last, &entry)?;
             }
-            Kind::Sparse => {
-                return Err(refused(
-                    "it is stored as a sparse file of the archive, which layers do not have; store the whole file",
-                ));
-            }
             Kind::Other => self.left_out += 1,
         }
-        self.made.insert(path);
-        Ok(())
+        self.remember(&path)
     }
 
     /// Makes something, in the place of what may be there.
@@ -378,22 +437,23 @@ impl Tree {
     }
 
     fn make_folder(&mut self, folder: &OwnedFd, last: &[u8]) -> io::Result<()> {
-        match rustix::fs::mkdirat(folder, name(last), Mode::from_bits_truncate(0o755)) {
+        let mode = Mode::from_bits_truncate(0o755);
+        match rustix::fs::mkdirat(folder, name(last), mode) {
+            Err(Errno::EXIST) if open_folder(folder.as_fd(), last).is_ok() => return Ok(()),
             Err(Errno::EXIST) => {
-                if open_folder(folder.as_fd(), last).is_err() {
-                    self.clear(folder.as_fd(), last)?;
-                    rustix::fs::mkdirat(folder, name(last), Mode::from_bits_truncate(0o755))?;
-                }
-                Ok(())
+                self.clear(folder.as_fd(), last)?;
+                rustix::fs::mkdirat(folder, name(last), mode)?;
             }
-            done => Ok(done?),
+            done => done?,
         }
+        self.room.take(BLOCK)
     }
 
     /// Gives a file another name. The file is named from the root.
     fn link(&mut self, folder: &OwnedFd, last: &[u8], target: &[u8]) -> io::Result<()> {
         let parts =
             components(target).ok_or_else(|| refused("it links to a path with \"..\" in it"))?;
+        check_parts(&parts)?;
         let Some((file, parents)) = parts.split_last() else {
             return Err(refused("it links to the root of the image"));
         };
@@ -449,6 +509,7 @@ impl Tree {
                 self.left_out += 1;
                 continue;
             }
+            self.room.take((key.len() + value.len()) as u64)?;
             match rustix::fs::fsetxattr(file, name(key), value, XattrFlags::empty()) {
                 Ok(()) => {}
                 // The file system has none, or only the superuser may.
@@ -486,17 +547,88 @@ impl Extract for Tree {
     }
 
     fn data(&mut self, data: &[u8]) -> io::Result<()> {
-        match &mut self.open {
-            Some(open) => open.file.write_all(data),
-            None => Ok(()),
-        }
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        open.file.write_all_at(data, open.position)?;
+        open.position = open.position.saturating_add(data.len() as u64);
+        open.ends_in_hole = false;
+        Ok(())
+    }
+
+    fn hole(&mut self, length: u64) -> io::Result<()> {
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        open.position = open.position.saturating_add(length);
+        open.ends_in_hole = true;
+        // What comes behind it begins another block.
+        self.room.take(BLOCK)
     }
 
     fn end(&mut self) -> io::Result<()> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
+        if open.ends_in_hole {
+            open.file.set_len(open.position)?;
+        }
         self.set(open.file.as_fd(), &open.attributes)
+    }
+}
+
+/// A path without links, of folders that are there.
+#[derive(Debug, Default)]
+struct RealPath(Vec<u8>);
+
+impl RealPath {
+    fn push(&mut self, part: &[u8]) -> io::Result<()> {
+        self.0 = join(&self.0, part);
+        let depth = self.0.iter().filter(|byte| **byte == b'/').count() + 1;
+        if self.0.len() > MAX_PATH || depth > MAX_DEPTH {
+            return Err(refused(format!(
+                "it is {depth} folders deep at {} bytes of path; {MAX_DEPTH} and {MAX_PATH} are the most",
+                self.0.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Goes up; `false` at the root.
+    fn pop(&mut self) -> bool {
+        let is_inside = !self.0.is_empty();
+        let end = self.0.iter().rposition(|byte| *byte == b'/');
+        self.0.truncate(end.unwrap_or(0));
+        is_inside
+    }
+}
+
+fn join(path: &[u8], part: &[u8]) -> Vec<u8> {
+    if path.is_empty() {
+        return part.to_vec();
+    }
+    [path, part].join(&b'/')
+}
+
+/// How a folder is remembered that this layer has made opaque.
+fn opaque(path: &[u8]) -> Vec<u8> {
+    join(path, OPAQUE)
+}
+
+/// Checks a path before anything is made of it.
+fn check_parts(parts: &[&[u8]]) -> io::Result<()> {
+    if parts.len() > MAX_DEPTH {
+        return Err(refused(format!(
+            "it is {} folders deep; {MAX_DEPTH} are the most",
+            parts.len()
+        )));
+    }
+    match parts.iter().find(|part| part.len() > MAX_PART) {
+        Some(part) => Err(refused(format!(
+            "a part of its path has {} bytes; {MAX_PART} are the most",
+            part.len()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -517,22 +649,14 @@ fn make_node(_: &OwnedFd, _: &[u8], _: FileType, _: Mode, _: Dev) -> Result<(), 
     Err(Errno::PERM)
 }
 
-fn open_folder(folder: BorrowedFd<'_>, part: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name(part), flags, Mode::empty())
-}
+/// How folders are opened that are not links.
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
-/// The names of all that is in a folder.
-fn children(folder: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.to_vec());
-        }
-    }
-    Ok(names)
+pub(super) fn open_folder(folder: BorrowedFd<'_>, part: &[u8]) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(folder, name(part), FOLDER, Mode::empty())
 }
 
 fn owner(attributes: &Attributes) -> (Option<Uid>, Option<Gid>) {

@@ -91,12 +91,17 @@ impl Snapshots {
 
     /// Bytes of all.
     pub(crate) fn bytes(&self) -> u64 {
-        self.known.lock().values().map(|about| about.bytes).sum()
+        self.sum(|about| about.bytes)
     }
 
     /// Files and folders of all.
     pub(crate) fn entries(&self) -> u64 {
-        self.known.lock().values().map(|about| about.entries).sum()
+        self.sum(|about| about.entries)
+    }
+
+    fn sum(&self, of: impl Fn(&About) -> u64) -> u64 {
+        let known = self.known.lock();
+        known.values().map(of).fold(0, u64::saturating_add)
     }
 
     /// Gives a snapshot its name.

@@ -77,6 +77,16 @@ pub fn extract(
     })
 }
 
+/// A path as a message has it: some kilobytes would not fit into an answer of gRPC.
+fn brief(path: &[u8]) -> String {
+    const LONGEST: usize = 200;
+    let mut shown = show(path.get(..LONGEST).unwrap_or(path));
+    if path.len() > LONGEST {
+        shown.push_str("...");
+    }
+    shown
+}
+
 /// Takes all that comes out of a layer.
 #[expect(
     clippy::needless_pass_by_value,
@@ -111,7 +121,7 @@ fn consume(
                 Event::End => to.end(),
             };
             done.map_err(|source| Error::Extract {
-                path: show(&path),
+                path: brief(&path),
                 layer: layer.digest.to_string(),
                 source,
             })?;

@@ -13,6 +13,9 @@ use platform::Source;
 /// No file of credentials or certificates is larger.
 const LARGEST: u64 = 8 << 20;
 
+/// Bytes of documents that are kept where memory is short. What an image is made of has some kilobytes.
+pub(crate) const SMALL_CACHE: u64 = 4 << 20;
+
 /// How to reach registries.
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArguments {
@@ -55,6 +58,17 @@ impl RegistryArguments {
 
     /// A client for any registry.
     pub(crate) fn open(&self) -> anyhow::Result<Client> {
+        Ok(Client::new(self.settings()?, self.routes()?))
+    }
+
+    /// The same for a process that reads few documents and has little memory: those of hostile images have megabytes.
+    pub(crate) fn open_small(&self) -> anyhow::Result<Client> {
+        let mut settings = self.settings()?;
+        settings.cache_bytes = SMALL_CACHE;
+        Ok(Client::new(settings, self.routes()?))
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
         let mut roots = Roots::of_system();
         if let Some(path) = &self.ca {
             let what = || format!("reading the certificates in {}", path.display());
@@ -62,6 +76,10 @@ impl RegistryArguments {
             let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
             roots = all.map_err(anyhow::Error::msg).with_context(what)?;
         }
+        Ok(Settings::new(roots))
+    }
+
+    fn routes(&self) -> anyhow::Result<Routes> {
         let mut routes = match &self.mirrors {
             Some(path) => routes(path)?,
             None => Routes::direct(),
@@ -73,7 +91,7 @@ impl RegistryArguments {
             );
             routes = routes.with_insecure(host);
         }
-        Ok(Client::new(Settings::new(roots), routes))
+        Ok(routes)
     }
 
     /// Registries where the images of pods are looked at. The credentials are those of nodes: for every

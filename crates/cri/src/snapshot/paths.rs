@@ -1,0 +1,92 @@
+//! Sets of paths that take eight bytes for each.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+
+use super::tree::refused;
+
+/// Paths that one layer may make over those below it: 16 MiB. The first layer of an image is not counted, as it
+/// hides nothing.
+const MAX_PATHS: usize = 2 << 20;
+
+/// Paths that are sorted at once. A hash table for all of them would take three times as much while it grows.
+const RUN: usize = 64 << 10;
+
+/// A set of paths, kept as fingerprints with a key that an image cannot know. Of a million paths, two share one
+/// by chance once in ten million layers; a whiteout would then leave a file of a layer below.
+#[derive(Debug, Default)]
+pub(super) struct PathSet {
+    key: RandomState,
+    recent: HashSet<u64>,
+    runs: Vec<Box<[u64]>>,
+}
+
+impl PathSet {
+    /// Adds a path; `false` if it was there.
+    pub(super) fn insert(&mut self, path: &[u8]) -> io::Result<bool> {
+        let fingerprint = self.key.hash_one(path);
+        if self.has(fingerprint) {
+            return Ok(false);
+        }
+        if self.runs.len() * RUN + self.recent.len() >= MAX_PATHS {
+            return Err(refused(format!(
+                "the layer has more than {MAX_PATHS} files and folders over those of the layers below"
+            )));
+        }
+        self.recent.insert(fingerprint);
+        if self.recent.len() == RUN {
+            let mut run: Box<[u64]> = self.recent.drain().collect();
+            run.sort_unstable();
+            self.runs.push(run);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn contains(&self, path: &[u8]) -> bool {
+        self.has(self.key.hash_one(path))
+    }
+
+    fn has(&self, fingerprint: u64) -> bool {
+        self.recent.contains(&fingerprint)
+            || self
+                .runs
+                .iter()
+                .any(|run| run.binary_search(&fingerprint).is_ok())
+    }
+
+    /// Empties it and gives its memory back.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_found_in_all_runs() {
+        let mut set = PathSet::default();
+        let path = |number: usize| format!("folder/{number}").into_bytes();
+        let many = 3 * RUN + 17;
+        for number in 0..many {
+            assert!(set.insert(&path(number)).unwrap());
+        }
+        assert_eq!(set.runs.len(), 3);
+        for number in (0..many).step_by(101) {
+            assert!(set.contains(&path(number)));
+            assert!(!set.insert(&path(number)).unwrap());
+            assert!(!set.contains(&path(many + number)));
+        }
+        set.clear();
+        assert!(!set.contains(&path(0)));
+    }
+
+    #[test]
+    fn more_paths_than_memory_is_meant_for_are_refused() {
+        let mut set = PathSet::default();
+        let refused = (0..=MAX_PATHS).find_map(|number| set.insert(&number.to_be_bytes()).err());
+        assert!(refused.unwrap().to_string().contains("2097152"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Removal of trees, however deep and wide they are.
+//!
+//! The standard library's `remove_dir_all` calls itself for each level and keeps a folder open for each: a
+//! deep tree overflows the stack or runs out of file descriptors. Here one folder is open at a time, and what is
+//! kept are the names on the path to it.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::tree::{name, open_folder};
+
+/// Removes a folder or a file and all that is in it, whatever its permissions are. None is no error.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    let (Some(folder), Some(last)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, folder, flags, Mode::empty()) {
+        Ok(folder) => remove_at(folder.as_fd(), last.as_bytes()),
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes what has a name in a folder, and all that is in it. Nothing else may write to it meanwhile.
+pub(super) fn remove_at(folder: BorrowedFd<'_>, part: &[u8]) -> io::Result<()> {
+    match rustix::fs::unlinkat(folder, name(part), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut path = vec![part.to_vec()];
+    let mut current = enter(folder, part)?;
+    while let Some(last) = path.last() {
+        if let Some(inner) = remove_files(&current)? {
+            current = enter(current.as_fd(), &inner)?;
+            path.push(inner);
+            continue;
+        }
+        // It is empty.
+        if path.len() == 1 {
+            rustix::fs::unlinkat(folder, name(last), AtFlags::REMOVEDIR)?;
+            break;
+        }
+        // Where it is in can be had from itself, since nothing is moved meanwhile.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let above = rustix::fs::openat(&current, c"..", flags, Mode::empty())?;
+        rustix::fs::unlinkat(&above, name(last), AtFlags::REMOVEDIR)?;
+        path.pop();
+        current = above;
+    }
+    Ok(())
+}
+
+/// Opens a folder to empty it. Folders of images may be read-only, which only the superuser can ignore.
+fn enter(folder: BorrowedFd<'_>, part: &[u8]) -> Result<OwnedFd, Errno> {
+    if !rustix::process::geteuid().is_root() {
+        let mode = Mode::from_bits_truncate(0o700);
+        rustix::fs::chmodat(folder, name(part), mode, AtFlags::empty())?;
+    }
+    open_folder(folder, part)
+}
+
+/// Removes what is in a folder until it meets another folder, whose name it returns.
+fn remove_files(folder: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
+    loop {
+        let mut removed = false;
+        for entry in Dir::read_from(folder)? {
+            let entry = entry?;
+            let found = entry.file_name().to_bytes();
+            if matches!(found, b"." | b"..") {
+                continue;
+            }
+            if entry.file_type() == FileType::Directory {
+                return Ok(Some(found.to_vec()));
+            }
+            match rustix::fs::unlinkat(folder, entry.file_name(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => removed = true,
+                // Not all file systems say what an entry is.
+                Err(Errno::ISDIR | Errno::PERM) => return Ok(Some(found.to_vec())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // A file system may pass over entries while others are removed.
+        if !removed {
+            return Ok(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    /// Makes folders inside each other, deeper than any path can name.
+    fn deep(root: &Path, depth: usize) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut folder = rustix::fs::openat(CWD, root, flags, Mode::empty()).unwrap();
+        for _ in 0..depth {
+            rustix::fs::mkdirat(&folder, "d", Mode::from_bits_truncate(0o755)).unwrap();
+            folder = open_folder(folder.as_fd(), b"d").unwrap();
+        }
+    }
+
+    #[test]
+    fn tree_of_20_000_levels_is_removed_without_recursion() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = root.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        deep(&tree, 20_000);
+        // A stack on which recursion would not get far, and few descriptors: the thread's and the process's.
+        let path = tree.clone();
+        std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || remove_tree(&path).unwrap())
+            .unwrap()
+            .join()
+            .unwrap();
+        assert!(!tree.exists());
+    }
+
+    #[test]
+    fn links_are_removed_and_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let (tree, outside) = (root.path().join("tree"), root.path().join("outside"));
+        std::fs::create_dir_all(tree.join("a/b")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("file"), "x").unwrap();
+        symlink(&outside, tree.join("a/link")).unwrap();
+        for number in 0..500 {
+            std::fs::write(tree.join(format!("a/b/{number}")), "").unwrap();
+            std::fs::create_dir(tree.join(format!("a/{number}"))).unwrap();
+        }
+        std::fs::set_permissions(tree.join("a/b"), std::fs::Permissions::from_mode(0)).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        assert!(outside.join("file").exists());
+        // What is not there has been removed.
+        remove_tree(&tree).unwrap();
+        remove_tree(&tree.join("no/such")).unwrap();
+    }
+}
