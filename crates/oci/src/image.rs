@@ -67,6 +67,14 @@ impl Image {
         Ok(Self { place })
     }
 
+    /// Whose word the content is: the host of a registry; nothing for archives and folders.
+    pub(crate) fn origin(&self) -> &str {
+        match &self.place {
+            Place::Registry { reference, .. } => reference.host().as_str(),
+            Place::Store { .. } => "",
+        }
+    }
+
     /// The index or manifest that the image's name stands for.
     pub async fn resolve(&self, freshness: Freshness) -> Result<Arc<Content>, Error> {
         match &self.place {

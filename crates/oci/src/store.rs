@@ -6,6 +6,11 @@
 //! FOLDER/ingest/sha256-9f86d0...  what is not: the next download goes on with it
 //! ```
 //!
+//! A download belongs to a digest, a size and the registry that it comes from. So an image that names a blob with
+//! another size, or a registry that sends something else or nothing at all, spoils and delays only its own
+//! downloads. What has its name is removed by [`BlobStore::remove`] and [`BlobStore::verify`] alone, never by a
+//! download.
+//!
 //! A blob gets its name when all of it is there, has been verified, and is on the disk. So whatever ends
 //! the process, a name means the content. Who wants a blob that another one is downloading waits for
 //! it; if that fails, the next one tries, with its own credentials.
@@ -27,7 +32,7 @@ use platform::{Algorithm, Descriptor, Digest, Hasher};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinError;
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::image::Image;
 use crate::turns::Turns;
 
@@ -55,6 +60,16 @@ pub enum StoreError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// An image says that a blob has another size than it has.
+    #[error("blob {digest} has {found} bytes; the image says {expected}")]
+    Size {
+        /// The blob, which is as it should be.
+        digest: Digest,
+        /// Its bytes.
+        found: u64,
+        /// What the image says.
+        expected: u64,
     },
     /// What is there is not what its name says.
     #[error("reading {}: the content is {found}", path.display())]
@@ -100,8 +115,8 @@ pub struct BlobStore {
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// Who is at which blob.
-    busy: Turns<Digest>,
+    /// Which downloads are under way, by their files.
+    busy: Turns<PathBuf>,
     /// Names for what is small.
     number: AtomicU64,
 }
@@ -144,8 +159,12 @@ impl BlobStore {
         self.inner.folder.join(digest.blob_path())
     }
 
-    fn part(&self, digest: &Digest) -> PathBuf {
-        let name = format!("{}-{}", digest.algorithm(), digest.hash());
+    /// Where a download of a blob from the place of an image is kept.
+    fn part(&self, descriptor: &Descriptor, image: &Image) -> PathBuf {
+        let digest = &descriptor.digest;
+        let download = Digest::sha256(format!("{} {}", descriptor.size, image.origin()).as_bytes());
+        let tag = download.hash().get(..16).unwrap_or_default();
+        let name = format!("{}-{}.{tag}", digest.algorithm(), digest.hash());
         self.inner.folder.join("ingest").join(name)
     }
 
@@ -155,12 +174,12 @@ impl BlobStore {
         found.is_file().then_some(found.len())
     }
 
-    /// How many bytes have to come until a blob is there.
-    pub fn missing(&self, descriptor: &Descriptor) -> u64 {
+    /// How many bytes have to come from the place of an image until a blob is there.
+    pub fn missing(&self, descriptor: &Descriptor, image: &Image) -> u64 {
         if self.size(&descriptor.digest) == Some(descriptor.size) {
             return 0;
         }
-        let part = fs::metadata(self.part(&descriptor.digest)).map_or(0, |part| part.len());
+        let part = fs::metadata(self.part(descriptor, image)).map_or(0, |part| part.len());
         descriptor.size.saturating_sub(part)
     }
 
@@ -198,24 +217,22 @@ impl BlobStore {
     /// Sees to it that a blob is there, downloading what is missing of it. Dropping this ends the
     /// download; what has come stays.
     pub async fn fetch(&self, descriptor: &Descriptor, image: &Image) -> Result<(), StoreError> {
-        let guard = self.inner.busy.wait(&descriptor.digest).await;
-        if self.size(&descriptor.digest) == Some(descriptor.size) {
-            return Ok(());
-        }
-        let (store, wanted) = (self.clone(), descriptor.clone());
-        let begun = tokio::task::spawn_blocking(move || store.begin(&wanted, guard)).await;
-        let writer = begun.map_err(|error| self.interrupted(descriptor, &error))??;
-        match self.download(descriptor, image, writer).await? {
-            Ended::Named => Ok(()),
-            Ended::Damaged(guard) => {
-                // What was there before was not what it should have been: once more, from the start.
-                let (store, wanted) = (self.clone(), descriptor.clone());
-                let begun = tokio::task::spawn_blocking(move || store.begin(&wanted, guard)).await;
-                let writer = begun.map_err(|error| self.interrupted(descriptor, &error))??;
-                self.download(descriptor, image, writer).await?;
-                Ok(())
+        let part = self.part(descriptor, image);
+        let mut guard = self.inner.busy.wait(&part).await;
+        // What was there before may not be what it should have been: then once more, from the start.
+        for _ in 0..2 {
+            let (store, wanted, place) = (self.clone(), descriptor.clone(), part.clone());
+            let begun = tokio::task::spawn_blocking(move || store.begin(&wanted, place, guard));
+            let begun = begun.await.map_err(|error| interrupted(&part, &error))??;
+            let Some(writer) = begun else {
+                return Ok(());
+            };
+            match self.download(descriptor, image, writer).await? {
+                Ended::Named => return Ok(()),
+                Ended::Damaged(again) => guard = again,
             }
         }
+        Err(failed("writing", &part, io::ErrorKind::InvalidData.into()))
     }
 
     async fn download(
@@ -225,7 +242,7 @@ impl BlobStore {
         writer: Writer,
     ) -> Result<Ended, StoreError> {
         let mut stream = image.blob(descriptor, writer.written)?;
-        let part = self.part(&descriptor.digest);
+        let part = writer.part.clone();
         let (sender, receiver) = mpsc::channel(AHEAD);
         let store = self.clone();
         let writing = tokio::task::spawn_blocking(move || writer.run(&store, receiver));
@@ -234,8 +251,12 @@ impl BlobStore {
             let message = match piece {
                 Ok(piece) => Message::Piece(piece),
                 Err(error) => {
-                    if !error.is_transient() {
-                        // It may have come whole and be something else.
+                    // Only what is known to be something else goes. That a registry does not know a blob, or
+                    // the caller, says nothing of what came before.
+                    if matches!(
+                        error.cause,
+                        Cause::DigestMismatch { .. } | Cause::TooLarge { .. }
+                    ) {
                         let _ = sender.send(Message::Discard).await;
                     }
                     failure = Some(error);
@@ -251,9 +272,7 @@ impl BlobStore {
             let _ = sender.send(Message::Commit).await;
         }
         drop(sender);
-        let ended = writing
-            .await
-            .map_err(|error| self.interrupted(descriptor, &error))?;
+        let ended = writing.await.map_err(|error| interrupted(&part, &error))?;
         match (failure, ended) {
             (Some(error), _) => Err(error.into()),
             (None, Ok(Some(ended))) => Ok(ended),
@@ -265,18 +284,26 @@ impl BlobStore {
         }
     }
 
-    fn interrupted(&self, descriptor: &Descriptor, error: &JoinError) -> StoreError {
-        let source = io::Error::other(error.to_string());
-        failed("writing", &self.part(&descriptor.digest), source)
-    }
-
-    /// Opens what is there of a blob, and hashes it. Blocks.
+    /// Opens what is there of a blob, and hashes it; none if the blob is there. Blocks.
     fn begin(
         &self,
         descriptor: &Descriptor,
+        path: PathBuf,
         guard: OwnedMutexGuard<()>,
-    ) -> Result<Writer, StoreError> {
-        let path = self.part(&descriptor.digest);
+    ) -> Result<Option<Writer>, StoreError> {
+        match self.size(&descriptor.digest) {
+            Some(found) if found == descriptor.size => return Ok(None),
+            // One that is as it should be is not fetched again because an image has its size wrong; one that
+            // is damaged is.
+            Some(found) if self.is_intact(&descriptor.digest, None)? => {
+                return Err(StoreError::Size {
+                    digest: descriptor.digest.clone(),
+                    found,
+                    expected: descriptor.size,
+                });
+            }
+            _ => {}
+        }
         let wrong = |source| failed("reading", &path, source);
         let mut file = open(&path)?;
         let mut written = file.metadata().map_err(wrong)?.len();
@@ -289,13 +316,14 @@ impl BlobStore {
             hasher = Some(hash(&mut file, &descriptor.digest, None).map_err(wrong)?);
         }
         file.seek(SeekFrom::Start(written)).map_err(wrong)?;
-        Ok(Writer {
+        Ok(Some(Writer {
             digest: descriptor.digest.clone(),
+            part: path,
             file,
             written,
             hasher,
             guard,
-        })
+        }))
     }
 
     /// Gives what is complete its name. Blocks until it is on the disk.
@@ -310,25 +338,31 @@ impl BlobStore {
 
     /// Says whether a blob is what its name says; one that is not is removed. Stops early when told to.
     pub fn verify(&self, digest: &Digest, stop: &AtomicBool) -> Result<bool, StoreError> {
-        let path = self.path(digest);
-        let wrong = |source| failed("reading", &path, source);
-        let mut file = File::open(&path).map_err(wrong)?;
-        let found = hash(&mut file, digest, Some(stop)).map_err(wrong)?.finish();
-        if found == *digest || stop.load(Ordering::Relaxed) {
+        let is_intact = self.is_intact(digest, Some(stop))?;
+        if is_intact || stop.load(Ordering::Relaxed) {
             return Ok(true);
         }
-        self.remove(digest)?;
+        remove_file(&self.path(digest))?;
         Ok(false)
     }
 
-    /// Removes a blob and what there is of it.
+    fn is_intact(&self, digest: &Digest, stop: Option<&AtomicBool>) -> Result<bool, StoreError> {
+        let path = self.path(digest);
+        let wrong = |source| failed("reading", &path, source);
+        let mut file = File::open(&path).map_err(wrong)?;
+        let found = hash(&mut file, digest, stop).map_err(wrong)?.finish();
+        Ok(found == *digest)
+    }
+
+    /// Removes a blob and all downloads of it. For content that nothing needs and nothing is fetching.
     pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
-        for path in [self.path(digest), self.part(digest)] {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed("removing", &path, error));
-                }
-                _ => {}
+        remove_file(&self.path(digest))?;
+        let ingest = self.inner.folder.join("ingest");
+        let wrong = |source| failed("reading", &ingest, source);
+        for entry in fs::read_dir(&ingest).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            if entry.file_name().to_str().and_then(digest_of_part).as_ref() == Some(digest) {
+                remove_file(&entry.path())?;
             }
         }
         Ok(())
@@ -349,9 +383,8 @@ impl BlobStore {
     /// All blobs of which a part is there.
     pub fn unfinished(&self) -> Result<Vec<Kept>, StoreError> {
         let mut found = Vec::new();
-        list(&self.inner.folder.join("ingest"), &mut found, |name| {
-            name.replacen('-', ":", 1).parse().ok()
-        })?;
+        let ingest = self.inner.folder.join("ingest");
+        list(&ingest, &mut found, digest_of_part)?;
         Ok(found)
     }
 }
@@ -374,6 +407,7 @@ enum Ended {
 /// A blob that is being written.
 struct Writer {
     digest: Digest,
+    part: PathBuf,
     file: File,
     written: u64,
     /// The stream verifies what is read from its beginning; else this does.
@@ -388,7 +422,7 @@ impl Writer {
         store: &BlobStore,
         mut from: mpsc::Receiver<Message>,
     ) -> Result<Option<Ended>, StoreError> {
-        let part = store.part(&self.digest);
+        let part = self.part.clone();
         while let Some(message) = from.blocking_recv() {
             match message {
                 Message::Piece(piece) => {
@@ -400,13 +434,13 @@ impl Writer {
                     }
                 }
                 Message::Discard => {
-                    store.remove(&self.digest)?;
+                    remove_file(&part)?;
                     return Ok(None);
                 }
                 Message::Commit => {
                     let found = self.hasher.map(Hasher::finish);
                     if found.is_some_and(|found| found != self.digest) {
-                        store.remove(&self.digest)?;
+                        remove_file(&part)?;
                         return Ok(Some(Ended::Damaged(self.guard)));
                     }
                     store.name(&self.file, &part, &self.digest)?;
@@ -424,6 +458,26 @@ fn failed(operation: &'static str, path: &Path, source: io::Error) -> StoreError
         path: path.to_owned(),
         source,
     }
+}
+
+fn interrupted(part: &Path, error: &JoinError) -> StoreError {
+    failed("writing", part, io::Error::other(error.to_string()))
+}
+
+/// Removes a file; none is no error.
+fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("removing", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The blob that a download is for, by the name of its file.
+fn digest_of_part(name: &str) -> Option<Digest> {
+    let (digest, _) = name.split_once('.').unwrap_or((name, ""));
+    digest.replacen('-', ":", 1).parse().ok()
 }
 
 fn make_folder(path: &Path) -> Result<(), StoreError> {

@@ -55,15 +55,15 @@ async fn a_blob_that_broke_off_is_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
     let store = BlobStore::open(folder.path()).unwrap();
     let (image, wanted) = (image(&server.host()).await, descriptor(&bytes));
-    assert_eq!(store.missing(&wanted), 300_000);
+    assert_eq!(store.missing(&wanted, &image), 300_000);
     let error = store.fetch(&wanted, &image).await.unwrap_err();
     assert!(matches!(error, StoreError::Registry(_)), "{error}");
     assert_eq!(store.size(&wanted.digest), None);
-    assert_eq!(store.missing(&wanted), 200_000);
+    assert_eq!(store.missing(&wanted, &image), 200_000);
     // Another process, as it were.
     let store = BlobStore::open(folder.path()).unwrap();
     store.fetch(&wanted, &image).await.unwrap();
-    assert_eq!(store.missing(&wanted), 0);
+    assert_eq!(store.missing(&wanted, &image), 0);
     assert_eq!(fs::read(store.path(&wanted.digest)).unwrap(), bytes);
     assert_eq!(store.unfinished().unwrap(), []);
     assert_eq!(store.complete().unwrap().len(), 1);
@@ -85,11 +85,9 @@ async fn what_was_there_before_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let store = BlobStore::open(folder.path()).unwrap();
     let wanted = descriptor(&bytes);
-    fs::write(store.part(&wanted.digest), noise(5000).repeat(3)).unwrap();
-    store
-        .fetch(&wanted, &image(&server.host()).await)
-        .await
-        .unwrap();
+    let image = image(&server.host()).await;
+    fs::write(store.part(&wanted, &image), noise(5000).repeat(3)).unwrap();
+    store.fetch(&wanted, &image).await.unwrap();
     assert_eq!(fs::read(store.path(&wanted.digest)).unwrap(), bytes);
 }
 
@@ -111,6 +109,106 @@ async fn what_is_something_else_gets_no_name() {
     let error = store.put(&wanted.digest, b"else").unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert_eq!(store.size(&wanted.digest), None);
+}
+
+/// A manifest may say what it likes of a blob that another image brought.
+#[tokio::test]
+async fn wrong_size_never_removes_a_blob_of_another_image() {
+    let bytes = noise(300_000);
+    let whole = bytes.clone();
+    let server = HostileServer::start(move |_| Misdeed::answer(200, whole.clone()))
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let (image, right) = (image(&server.host()).await, descriptor(&bytes));
+    store.fetch(&right, &image).await.unwrap();
+    for size in [0, 1, 299_999, 300_001, u64::MAX] {
+        let wrong = Descriptor {
+            size,
+            ..right.clone()
+        };
+        let error = store.fetch(&wrong, &image).await.unwrap_err();
+        assert!(
+            matches!(&error, StoreError::Size { found: 300_000, expected, .. } if *expected == size),
+            "{error}"
+        );
+        assert_eq!(fs::read(store.path(&right.digest)).unwrap(), bytes);
+    }
+    // Nothing was asked for in vain, and nothing is left.
+    assert_eq!(server.asked().len(), 1);
+    assert_eq!(store.unfinished().unwrap(), []);
+    // One that is damaged is fetched again.
+    fs::write(store.path(&right.digest), b"short").unwrap();
+    store.fetch(&right, &image).await.unwrap();
+    assert_eq!(fs::read(store.path(&right.digest)).unwrap(), bytes);
+}
+
+#[tokio::test]
+async fn failed_download_never_discards_that_of_another_image() {
+    let bytes = noise(300_000);
+    let whole = bytes.clone();
+    let cut =
+        HostileServer::start(move |_| Misdeed::cut(200, whole[..100_000].to_vec(), whole.len()))
+            .await
+            .unwrap();
+    let liar = HostileServer::start(|_| Misdeed::answer(200, noise(400_000)))
+        .await
+        .unwrap();
+    let unknown = HostileServer::start(|_| Misdeed::answer(404, ""))
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let right = descriptor(&bytes);
+    let image_at = image(&cut.host()).await;
+    store.fetch(&right, &image_at).await.unwrap_err();
+    assert_eq!(store.missing(&right, &image_at), 200_000);
+    // Another registry sends more than there is, and does not know it; the same one is asked with wrong sizes.
+    for host in [liar.host(), unknown.host()] {
+        store.fetch(&right, &image(&host).await).await.unwrap_err();
+    }
+    for size in [50_000, 100_001, 1 << 40] {
+        let wrong = Descriptor {
+            size,
+            ..right.clone()
+        };
+        store.fetch(&wrong, &image_at).await.unwrap_err();
+    }
+    assert_eq!(store.missing(&right, &image_at), 200_000);
+    // Garbage collection takes all of it.
+    store.remove(&right.digest).unwrap();
+    assert_eq!(store.unfinished().unwrap(), []);
+}
+
+#[tokio::test]
+async fn registry_that_stalls_does_not_delay_another_one() {
+    let bytes = noise(300_000);
+    let (slow, fast) = (bytes.clone(), bytes.clone());
+    let stalling = HostileServer::start(move |_| {
+        Misdeed::trickling(200, slow.clone(), 1000, std::time::Duration::from_secs(600))
+    })
+    .await
+    .unwrap();
+    let server = HostileServer::start(move |_| Misdeed::answer(200, fast.clone()))
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(folder.path()).unwrap();
+    let wanted = descriptor(&bytes);
+    let (stalled, served) = (image(&stalling.host()).await, image(&server.host()).await);
+    let waiting = tokio::spawn({
+        let (store, wanted, stalled) = (store.clone(), wanted.clone(), stalled.clone());
+        async move { store.fetch(&wanted, &stalled).await }
+    });
+    let arrived = || async { Ok((store.missing(&wanted, &stalled) == 299_000).then_some(())) };
+    testkit::wait_until("it stalls", std::time::Duration::from_secs(20), arrived)
+        .await
+        .unwrap();
+    store.fetch(&wanted, &served).await.unwrap();
+    assert_eq!(fs::read(store.path(&wanted.digest)).unwrap(), bytes);
+    assert!(!waiting.is_finished());
+    waiting.abort();
 }
 
 #[tokio::test]
