@@ -22,6 +22,7 @@ fn full() -> Value {
             "fallbackArchitecture": "amd64", "operatingSystem": "linux",
             "toleratedTaints": ["kubernetes.io/arch"],
             "emulation": { "runtimeClasses": ["emulated"] },
+            "pullSecrets": { "mode": "Named", "named": [{ "namespace": "vault", "name": "inspect" }] },
             "timeouts": { "gateSeconds": 30, "syncMilliseconds": 500 },
             "failurePolicy": "Fail",
         },
