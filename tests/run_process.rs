@@ -169,6 +169,7 @@ async fn collector() -> (Sent, String) {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let limits = Limits {
         clients: 16,
+        per_address: 16,
         streams: None,
         drain: Duration::ZERO,
     };
