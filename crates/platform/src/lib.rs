@@ -13,6 +13,7 @@
 //! data with its reason. Everything that is read may have been written by somebody hostile, so that
 //! all of it has limits, and whatever breaks them is a typed error.
 
+pub mod addresses;
 mod bounded;
 pub mod choose;
 pub mod digest;
@@ -25,6 +26,7 @@ pub mod reference;
 pub mod source;
 pub mod windows;
 
+pub use addresses::{AddressClass, AddressPolicy, AddressRange, ForbiddenAddress};
 pub use choose::{
     Discovery, DiscoveryStep, Fetch, Found, Image, Listing, NoMatch, Search, SearchStep, Why,
 };
