@@ -1,5 +1,6 @@
 //! Chores of the repository: `cargo xtask <chore>`.
 
+mod audit;
 mod bench;
 mod fuzz;
 mod generate;
@@ -23,6 +24,8 @@ struct Arguments {
 enum Chore {
     /// Run all tests, after making sure that the programs they need are there.
     Test(test::Arguments),
+    /// Check dependencies: bans, licenses, sources and advisories. Installs cargo-deny if it is missing.
+    Audit,
     /// Measure the server, beside etcd and kube-apiserver if KUBEBUILDER_ASSETS names them.
     Bench(bench::Arguments),
     /// Feed parsers with changed inputs, guided by coverage, and keep those that make them panic.
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     }
     let outcome = match Arguments::parse().chore {
         Chore::Test(arguments) => test::run(&arguments),
+        Chore::Audit => audit::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Generate(arguments) => generate::run(&arguments),
