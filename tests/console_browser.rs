@@ -336,6 +336,9 @@ pub(crate) async fn start(folder: &Path) -> anyhow::Result<(Server, Browser)> {
             "127.0.0.1:0",
             "--kubeconfig",
             "kubeconfig",
+            // Registries of tests.
+            "--allow-address",
+            "127.0.0.0/8",
         ],
     );
     let (base, link) = link(&server.process.output());

@@ -77,6 +77,8 @@ impl World {
                 image: String::new(),
             },
             registries: operator::Registries::default(),
+            addresses: platform::AddressPolicy::default(),
+            payload_folders: Vec::new(),
         };
         operator::start(&self.manager, &options).await?;
         Ok(())

@@ -27,6 +27,8 @@ async fn importer(
         .args(["--metrics-address", "127.0.0.1:0"])
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        // Servers of tests are on loopback, which an administrator has to allow.
+        .env("MEDLEY_ALLOW_ADDRESS", "127.0.0.0/8")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .output()
@@ -145,6 +147,8 @@ async fn a_pod_leaves_a_disk_of_a_file() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_wrong_is_left_behind_by_name() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
+    let names = ["all", "single", "liar", "empty", "bootc"];
+    let registry = fixture.registry(&names, RegistryOptions::default()).await?;
     for (name, architecture, size, reason) in [
         ("all", "s390x", "16777216", "ArchitectureNotFound"),
         ("single", "arm64", "16777216", "NotAnIndex"),
@@ -154,11 +158,12 @@ async fn what_goes_wrong_is_left_behind_by_name() -> anyhow::Result<()> {
         ("all", "amd64", "1048576", "TooSmall"),
     ] {
         let folder = tempfile::tempdir()?;
-        let source = fixture.source(name);
+        let source = format!("docker://{}/disks/{name}:1", registry.host());
         let told = [
             ("IMPORTER_ENDPOINT", source.as_str()),
             ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", architecture),
             ("IMPORTER_IMAGE_SIZE", size),
+            ("INSECURE_TLS", "true"),
         ];
         let (said, left) = importer(folder.path(), &told, &[]).await?;
         assert_eq!(said.code, Some(1), "{}", said.err);
@@ -174,10 +179,14 @@ async fn what_goes_wrong_is_left_behind_by_name() -> anyhow::Result<()> {
 async fn a_volume_that_gets_full_is_told_of_and_gone_on_with() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let folder = tempfile::tempdir()?;
-    let source = fixture.source("all");
+    let registry = fixture
+        .registry(&["all"], RegistryOptions::default())
+        .await?;
+    let source = format!("docker://{}/disks/all:1", registry.host());
     let told = [
         ("IMPORTER_ENDPOINT", source.as_str()),
         ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "amd64"),
+        ("INSECURE_TLS", "true"),
     ];
     // The limit is in kilobytes; without a trap, it would be the end of the process.
     let limited = "trap '' XFSZ; ulimit -f 2048; exec \"$@\"";

@@ -53,6 +53,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::{Client, Config};
+use platform::AddressPolicy;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -86,6 +87,9 @@ pub struct Options {
     pub secure: bool,
     /// The version, as it is shown.
     pub version: String,
+    /// Which addresses registries are asked at: pods name their images, and users of the console have them looked
+    /// at from here.
+    pub addresses: AddressPolicy,
 }
 
 /// A console; clones share everything.

@@ -44,7 +44,7 @@ impl Node {
     pub(crate) fn start(folder: &Path, wishes: Wishes) -> Self {
         let root = folder.join("store");
         let socket = folder.join("cri.sock");
-        let mut settings = Settings::new(Roots::none());
+        let mut settings = Settings::for_user(Roots::none());
         if let Some(retry) = wishes.retry {
             settings.retry = retry;
         }

@@ -133,7 +133,7 @@ fn archive(data: &[u8]) -> Vec<u8> {
 
 fn client(host: &str) -> Client {
     let routes = Routes::direct().with_plain(host);
-    Client::new(Settings::new(Roots::none()), routes)
+    Client::new(Settings::for_user(Roots::none()), routes)
 }
 
 /// A layout with one image of one layer, for amd64, under the name `x`.

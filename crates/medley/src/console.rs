@@ -9,12 +9,14 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use platform::AddressPolicy;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::cluster::ClusterArguments;
 use crate::governance::output::remark;
+use crate::images::registry::AddressArguments;
 use crate::{exit, host, runtime, version};
 
 /// Where the console of `up` is unless somebody says otherwise.
@@ -36,6 +38,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     cluster: ClusterArguments,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
 }
 
 /// Serves until it is asked to stop.
@@ -46,7 +51,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let client =
             Client::try_from(config.clone()).context("preparing to talk to the cluster")?;
         let (listener, url) = listen(arguments.listen, "--listen").await?;
-        let console = Console::new(options(config, arguments.history_namespace.clone()));
+        let console = Console::new(options(
+            config,
+            arguments.history_namespace.clone(),
+            arguments.addresses.policy(),
+        ));
         let link = console.link(client);
         exit::print(&format!(
             "Open this link; it signs you in once, within {} minutes:\n\n  {url}{link}\n\nCtrl-C ends the console.\n",
@@ -58,13 +67,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// What a console is told.
-pub(crate) fn options(cluster: Config, namespace: String) -> Options {
+pub(crate) fn options(cluster: Config, namespace: String, addresses: AddressPolicy) -> Options {
     Options {
         cluster,
         namespace,
         hosts: Vec::new(),
         secure: false,
         version: format!("medley {}", version::OPERATOR),
+        addresses,
     }
 }
 
@@ -121,6 +131,7 @@ impl Running {
         kubeconfig: &Path,
         admin: Client,
         namespace: &str,
+        addresses: AddressPolicy,
     ) -> anyhow::Result<Option<Self>> {
         let bound = match choice {
             Some(Choice::None) => return Ok(None),
@@ -140,7 +151,7 @@ impl Running {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
             .context("reading the own kubeconfig")?;
-        let console = Console::new(options(config, namespace.to_owned()));
+        let console = Console::new(options(config, namespace.to_owned(), addresses));
         let link = console.link(admin);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {

@@ -6,9 +6,9 @@ use ::cri::{Backend, Handlers, Listening, Options, Service, path_of};
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use machinery::quantity::Quantity;
-use platform::{Platform, Reference};
+use platform::{AddressRange, Platform, Reference};
 
-use crate::images::registry::RegistryArguments;
+use crate::images::registry::{AddressArguments, RegistryArguments};
 use crate::{exit, runtime};
 
 /// Serve images to a kubelet, each runtime handler its own (CRI v1 ImageService).
@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     registry: RegistryArguments,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
 }
 
 /// Serves until it is asked to stop.
@@ -74,7 +77,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = path_of(&arguments.listen).context("--listen")?;
     let limit = arguments.limit.as_deref().map(bytes).transpose()?;
     let handlers = handlers(arguments)?;
-    let client = arguments.registry.open_small()?;
+    // Pods name images. Registries on the node itself are common and stay reachable, as they are for containerd;
+    // the metadata service of the node is not.
+    let addresses = arguments.addresses.policy_with(AddressRange::LOOPBACK);
+    let client = arguments.registry.open_small(&addresses)?;
     let keyring = arguments.registry.keyring()?;
     let runtime = runtime::build()?;
     let served = runtime.block_on(async {

@@ -26,6 +26,7 @@ use tokio::net::TcpListener;
 use tracing::{Instrument as _, field, info_span};
 
 use crate::images::progress::{Teller, line};
+use crate::images::registry::AddressArguments;
 use crate::otlp::TraceArguments;
 use crate::runtime;
 
@@ -44,9 +45,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) traces: TraceArguments,
 
-    /// The image: docker://HOST/PATH:TAG or oci-archive:FILE[:NAME]; or a disk at https://HOST/PATH.
+    /// The image: docker://HOST/PATH:TAG; or a disk at https://HOST/PATH.
     #[arg(long, value_name = "URL", env = environment::ENDPOINT, required_unless_present = "copy_program")]
     image: Option<String>,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
 
     /// The folder where the node has mounted the image: its /disk is read, and no registry is asked.
     #[arg(long, value_name = "DIR", env = environment::MOUNTED)]
@@ -204,7 +208,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     let image = arguments.image.as_deref().unwrap_or_default();
     let source: Source = image.parse()?;
     let host = source.host();
-    let mut settings = Settings::new(Roots::of_system());
+    let mut settings = Settings::for_service(Roots::of_system(), arguments.addresses.policy());
     settings.cache_bytes = crate::images::registry::SMALL_CACHE;
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();

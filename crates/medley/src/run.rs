@@ -4,7 +4,7 @@ mod own;
 
 use std::future::pending;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::console::Console;
 use anyhow::Context as _;
@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::cluster::ClusterArguments;
 use crate::config_file::ConfigArguments;
-use crate::images::registry::RegistryArguments;
+use crate::images::registry::{AddressArguments, RegistryArguments};
 use crate::logging::LogArguments;
 use crate::metrics::{MetricsAddressArguments, MetricsArguments};
 use crate::otlp::TraceArguments;
@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     registry: RegistryArguments,
 
     #[command(flatten)]
+    addresses: AddressArguments,
+
+    #[command(flatten)]
     pub(crate) log: LogArguments,
 
     #[command(flatten)]
@@ -72,6 +75,16 @@ pub(crate) struct Arguments {
     /// The image of the pods that import golden images: one of this program.
     #[arg(long, value_name = "IMAGE", env = "MEDLEY_IMPORTER_IMAGE", default_value = version::IMAGE)]
     importer_image: String,
+
+    /// A folder below which a ReleasePolicy may name one with the files of a release (spec.payload.folder); others
+    /// are not opened. Can be given several times.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "MEDLEY_PAYLOAD_FOLDER",
+        value_delimiter = ','
+    )]
+    payload_folder: Vec<PathBuf>,
 
     /// Profiles of governance to switch on that are off otherwise, separated by commas.
     #[arg(
@@ -140,6 +153,7 @@ pub(crate) struct Arguments {
 
 /// Runs the operator until it is asked to stop, or until it does not lead any more.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let addresses = arguments.addresses.policy();
     let options = Options {
         jobs: match arguments.controllers {
             Some(jobs) => jobs.into_iter().collect(),
@@ -151,7 +165,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         imports: Imports::Pods {
             image: arguments.importer_image,
         },
-        registries: arguments.registry.registries()?,
+        registries: arguments.registry.registries(&addresses)?,
+        addresses,
+        payload_folders: arguments.payload_folder,
     };
     let election = arguments.leader_elect.then(|| Election {
         namespace: options.namespace.clone(),
@@ -197,7 +213,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             let console = Console::new(::console::Options {
                 hosts: arguments.console_host,
                 secure: arguments.console_behind_tls,
-                ..console::options(config, options.namespace.clone())
+                ..console::options(
+                    config,
+                    options.namespace.clone(),
+                    options.addresses.clone(),
+                )
             });
             info!(url, "the console answers");
             // Replicas that wait to take over show as much as the one that works.

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::console::{Choice, Running};
 use crate::embedded::{Embedded, PlaceArguments};
+use crate::images::registry::AddressArguments;
 use crate::{exit, runtime, snapshot};
 use cluster::Cluster;
 use fleet::FleetChoice;
@@ -53,6 +54,9 @@ pub(crate) struct Arguments {
     /// simulated ones. Kept in memory unless --data names a new folder.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -141,6 +145,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                     registry,
                     speed: arguments.speed,
                     disks: disks.path().to_owned(),
+                    addresses: arguments.addresses,
                 },
             )
             .await?;
@@ -150,6 +155,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
                 embedded.kubeconfig(),
                 cluster::administrator(embedded.server()),
                 cluster::NAMESPACE,
+                cluster.addresses().clone(),
             )
             .await?;
             anyhow::Ok((embedded, cluster, console, copied, disks))

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::cluster::ClusterArguments;
 use crate::config_file::ConfigArguments;
-use crate::images::registry::RegistryArguments;
+use crate::images::registry::{AddressArguments, RegistryArguments};
 use crate::logging::LogArguments;
 use crate::metrics::MetricsArguments;
 use crate::otlp::TraceArguments;
@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     registry: RegistryArguments,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
 
     #[command(flatten)]
     pub(crate) log: LogArguments,
@@ -163,7 +166,9 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
 
 /// Checks until it is asked to stop.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let registries = arguments.registry.registries()?;
+    let registries = arguments
+        .registry
+        .registries(&arguments.addresses.policy())?;
     let origin = origin(arguments)?;
     runtime::build()?.block_on(async {
         let stop = runtime::stop_signal()?;

@@ -177,6 +177,11 @@ impl Client {
         *self.inner.routes.write() = Arc::new(routes);
     }
 
+    /// Whether sources in archives and folders may be opened beside this client.
+    pub(crate) fn opens_local_files(&self) -> bool {
+        self.inner.settings.local_files
+    }
+
     /// How often which host was asked.
     pub fn counts(&self) -> &Counts {
         &self.inner.counts

@@ -38,13 +38,22 @@ enum Place {
 }
 
 impl Image {
-    /// The image that a source names. Archives are searched through; registries are not asked yet.
+    /// The image that a source names. Archives are searched through; registries are not asked yet. The client of a
+    /// service ([`Settings::for_service`](crate::Settings::for_service)) refuses archives and folders.
     pub async fn open(
         source: &Source,
         client: &Client,
         keyring: Arc<Keyring>,
     ) -> Result<Self, Error> {
         let place = match source {
+            Source::Folder(layout) | Source::Archive(layout) if !client.opens_local_files() => {
+                // Neither opened nor looked for: whether it exists is nothing that the author may learn.
+                let why = format!(
+                    "{source} is a local file, which controllers and importer pods do not open; docker:// is accepted"
+                );
+                let cause = Cause::Refused(why);
+                return Err(cause.at(Operation::Manifest, source.to_string(), layout.path()));
+            }
             Source::Registry(reference) => Place::Registry {
                 client: client.clone(),
                 reference: reference.clone(),

@@ -6,7 +6,7 @@
 //! use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::new(Settings::new(Roots::of_system()), Routes::direct());
+//! let client = Client::new(Settings::for_user(Roots::of_system()), Routes::direct());
 //! let source = "docker://quay.io/containerdisks/fedora:41".parse()?;
 //! let image = Image::open(&source, &client, Arc::new(Keyring::anonymous())).await?;
 //! let content = image.resolve(Freshness::Usual).await?;
@@ -27,10 +27,12 @@
 //!
 //! Registries are named by users, and so may be anybody: all that they send has limits and is checked,
 //! they are sent nothing that is not theirs, and they lead nowhere that only we can go. What was read
-//! with one credential is never given to another.
+//! with one credential is never given to another. A client of a service ([`Settings::for_service`]) connects
+//! only where an address policy allows, and opens no local file.
 
 mod auth;
 mod client;
+mod connector;
 mod counts;
 mod credentials;
 mod error;

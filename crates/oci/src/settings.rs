@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use platform::AddressPolicy;
+
 use crate::trust::{Roots, Tls};
 
 /// How long, how much and how often.
@@ -39,6 +41,10 @@ pub struct Settings {
     /// Token servers (`host[:port]`) that registries may name although they are at an inner address
     /// or without TLS.
     pub trusted_realms: Vec<String>,
+    /// Which addresses are connected to. It is decided after names are resolved, for every connection.
+    pub addresses: AddressPolicy,
+    /// Whether archives and folders are opened.
+    pub local_files: bool,
     /// Authorities for all hosts.
     pub roots: Roots,
     /// Authorities and client certificates for one host each (`host[:port]`).
@@ -46,8 +52,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The usual values, with these authorities.
-    pub fn new(roots: Roots) -> Self {
+    /// For a program that a user runs: it reaches and opens what the user could reach and open without it.
+    pub fn for_user(roots: Roots) -> Self {
+        Self::new(roots, AddressPolicy::unrestricted(), true)
+    }
+
+    /// For a program that reads what others name: a controller, a webhook, a pod that imports. It opens no local
+    /// file, since the file would be one of its own and not of the object's author.
+    pub fn for_service(roots: Roots, addresses: AddressPolicy) -> Self {
+        Self::new(roots, addresses, false)
+    }
+
+    fn new(roots: Roots, addresses: AddressPolicy, local_files: bool) -> Self {
         Self {
             user_agent: format!("medley/{}", env!("CARGO_PKG_VERSION")),
             connect_timeout: Duration::from_secs(10),
@@ -63,6 +79,8 @@ impl Settings {
             cache_bytes: 64 << 20,
             cache_tags: 10_000,
             trusted_realms: Vec::new(),
+            addresses,
+            local_files,
             roots,
             tls: BTreeMap::new(),
         }

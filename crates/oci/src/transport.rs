@@ -15,15 +15,16 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
+use platform::ForbiddenAddress;
 use rustls::{CertificateError, InvalidMessage};
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 use url::Url;
 
 use crate::auth::{check_literal, origin};
+use crate::connector::GuardedConnector;
 use crate::counts::Counts;
 use crate::error::{Cause, Operation, Step};
 use crate::settings::Settings;
@@ -178,6 +179,9 @@ impl Transport {
                     after,
                 };
             }
+            if let Some(forbidden) = inner.downcast_ref::<ForbiddenAddress>() {
+                return Cause::Refused(forbidden.to_string());
+            }
             let said = of_tls(inner).unwrap_or_else(|| inner.to_string());
             if !text.ends_with(&said) {
                 if !text.is_empty() {
@@ -204,24 +208,21 @@ impl Transport {
             .roots
             .configuration(tls, verify)
             .map_err(|why| Cause::Unreachable(format!("setting up TLS: {why}")))?;
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_keepalive(Some(Duration::from_mins(1)));
-        http.set_connect_timeout(Some(self.settings.connect_timeout));
+        let limit = self.settings.connect_timeout;
+        let guarded = GuardedConnector::new(self.settings.addresses.clone(), limit);
         // HTTP/1.1 alone: a blob then has a connection of its own, and stops no other request.
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(configuration)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(http);
+            .wrap_connector(guarded);
         let client: Pool = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .http1_max_buf_size(LARGEST_PIECE)
             .build(Timed {
                 inner: https,
-                limit: self.settings.connect_timeout,
+                limit,
             });
         if clients.len() >= MOST_CLIENTS {
             clients.clear();
@@ -401,7 +402,7 @@ pub(crate) fn sensitive(text: &str) -> Result<HeaderValue, Cause> {
 /// Connects within a time limit, TLS included.
 #[derive(Clone)]
 struct Timed {
-    inner: HttpsConnector<HttpConnector>,
+    inner: HttpsConnector<GuardedConnector>,
     limit: Duration,
 }
 
@@ -410,7 +411,7 @@ struct Timed {
 struct ConnectTimeout;
 
 impl Service<Uri> for Timed {
-    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Response = <HttpsConnector<GuardedConnector> as Service<Uri>>::Response;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 

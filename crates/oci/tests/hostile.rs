@@ -28,7 +28,7 @@ fn good() -> Misdeed {
 }
 
 fn settings() -> Settings {
-    let mut settings = Settings::new(Roots::none());
+    let mut settings = Settings::for_user(Roots::none());
     settings.connect_timeout = Duration::from_millis(500);
     settings.header_timeout = Duration::from_millis(500);
     settings.stall_timeout = Duration::from_millis(300);

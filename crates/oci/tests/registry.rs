@@ -57,7 +57,7 @@ fn plain(registry: &Registry) -> Client {
 }
 
 fn client(routes: Routes) -> Client {
-    let mut settings = Settings::new(Roots::none());
+    let mut settings = Settings::for_user(Roots::none());
     settings.retry.first = Duration::from_millis(5);
     Client::new(settings, routes)
 }
@@ -386,7 +386,7 @@ async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Resu
     let (reference, anonymous) = (named(&registry, "disks/single:1"), Keyring::anonymous());
     let host = registry.host();
     let make = |routes: Routes, authority: Option<&str>| {
-        let mut settings = Settings::new(Roots::none());
+        let mut settings = Settings::for_user(Roots::none());
         settings.retry.first = Duration::from_millis(1);
         if let Some(pem) = authority {
             settings

@@ -19,7 +19,7 @@ use platform::Source;
 use testkit::{HostileServer, Misdeed, Registry, RegistryOptions};
 
 fn client() -> Client {
-    let mut settings = Settings::new(Roots::none());
+    let mut settings = Settings::for_user(Roots::none());
     settings.retry.first = Duration::from_millis(2);
     settings.retry.longest = Duration::from_millis(10);
     settings.retry.chance = Arc::new(|| 0.0);

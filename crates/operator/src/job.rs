@@ -12,12 +12,15 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
         Job::ImagesHco => images::hco::start(manager).await,
         Job::ImagesSsp => images::ssp::start(manager).await,
         Job::ImagesCdi => {
-            images::cdi::start(manager, &options.imports).await;
+            images::cdi::start(manager, &options.imports, &options.addresses).await;
             Ok(())
         }
         Job::ImagesVm => images::vm::start(manager).await,
         Job::CpuModels => cpu::start(manager).await,
-        Job::Release => release::start(manager).await,
+        Job::Release => {
+            let client = options.registries.client().clone();
+            release::start(manager, client, options.payload_folders.clone()).await
+        }
         Job::Placement => placement::start(manager, &options.registries).await,
         Job::RuntimeClasses => runtime_classes::start(manager).await,
     }

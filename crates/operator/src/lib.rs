@@ -16,8 +16,10 @@ mod status;
 pub mod words;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use chassis::{Error, Manager};
+use platform::AddressPolicy;
 
 pub use health::Health;
 pub use install::{grant, install, own_release};
@@ -37,8 +39,13 @@ pub struct Options {
     pub version: String,
     /// Who imports golden images.
     pub imports: images::cdi::Imports,
-    /// Where the images of pods are looked at.
+    /// Where the images of pods and of releases are looked at.
     pub registries: Registries,
+    /// Which addresses imports connect to, in this process and in importer pods: tenants name registries and web
+    /// servers.
+    pub addresses: AddressPolicy,
+    /// Folders below which a ReleasePolicy may name one with the files of a release; no other is opened.
+    pub payload_folders: Vec<PathBuf>,
 }
 
 /// Starts the controllers asked for; they run until the manager stops.

@@ -16,6 +16,7 @@ mod report;
 pub mod source;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,14 +65,19 @@ fn kinds() -> [GroupVersionKind; 4] {
 }
 
 /// Starts the job; returns when everything there is has been seen. Where the kinds of OpenShift are not
-/// installed, there is nothing to do until they are.
-pub async fn start(manager: &Manager) -> Result<(), Error> {
+/// installed, there is nothing to do until they are. `registries` reads images of releases; folders with
+/// their files are opened below `folders` alone.
+pub async fn start(
+    manager: &Manager,
+    registries: oci::Client,
+    folders: Vec<PathBuf>,
+) -> Result<(), Error> {
     let foreign = manager.foreign().clone();
     for kind in kinds() {
         foreign.follow(&kind);
     }
     let queue = Queue::new();
-    let payloads = Payloads::follow(manager, &queue).await;
+    let payloads = Payloads::follow(manager, &queue, registries, folders).await;
     foreign.synced().await;
     if foreign.cache(&kind_of::<ClusterVersion>()).is_none() {
         info!(

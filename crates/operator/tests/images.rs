@@ -6,6 +6,8 @@
     reason = "a test fails by them"
 )]
 
+#[path = "images/addresses.rs"]
+mod addresses;
 #[path = "images/copies.rs"]
 mod copies;
 #[path = "images/faults.rs"]

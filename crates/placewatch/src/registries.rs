@@ -1,5 +1,8 @@
 //! What images are for, by the registries that have them.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +11,7 @@ use importer::{platforms_within, told};
 use moka::sync::Cache;
 use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings};
 use placement::{Knowledge, Uninspectable, Used};
-use platform::{Digest, Reference, Source};
+use platform::{AddressPolicy, Digest, Reference, Source};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -79,9 +82,11 @@ impl fmt::Debug for Registries {
 }
 
 impl Default for Registries {
-    /// All registries, by TLS and what the system believes, with what pods bring along and nothing else.
+    /// All registries at addresses that need no permission, by TLS and what the system believes, with what pods
+    /// bring along and nothing else.
     fn default() -> Self {
-        let client = Client::new(Settings::new(Roots::of_system()), Routes::direct());
+        let settings = Settings::for_service(Roots::of_system(), AddressPolicy::default());
+        let client = Client::new(settings, Routes::direct());
         Self::new(client, Keyring::anonymous())
     }
 }
@@ -99,6 +104,11 @@ impl Registries {
                 desks: Cache::new(HOSTS),
             }),
         }
+    }
+
+    /// The client, for other jobs that read images which objects name: with the same addresses, mirrors and trust.
+    pub fn client(&self) -> &Client {
+        &self.inner.client
     }
 
     /// What nodes show to registries.

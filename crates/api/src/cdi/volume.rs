@@ -74,7 +74,7 @@ pub struct DataVolumeSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrySource {
-    /// Where the image is: `docker://` or `oci-archive://`.
+    /// Where the image is: `docker://`. CDI's `oci-archive://` is refused, as a file of the importer's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The image stream that names it.

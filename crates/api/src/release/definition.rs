@@ -63,7 +63,7 @@ fn spec() -> Value {
                         },
                     },
                     "folder": {
-                        "description": "A folder that the operator can read.",
+                        "description": "A folder of the operator, below one that --payload-folder of `medley run` names.",
                         "type": "string", "minLength": 1, "maxLength": 4096,
                     },
                     "image": { "description": image, "type": "string", "minLength": 1, "maxLength": 1024 },

@@ -48,7 +48,7 @@ pub struct PayloadSource {
     /// In a ConfigMap, whose keys are the names of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapReference>,
-    /// In a folder that the operator can read.
+    /// In a folder of the operator, below one that its administrator names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// In an image: a pull specification, or [`PayloadSource::DESIRED`].

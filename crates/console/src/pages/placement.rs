@@ -165,7 +165,9 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
 async fn look(visitor: Visitor, _checked: Fields) -> Result<Response, Problem> {
     let world = World::of(visitor.viewer()).await?;
     let plain = insecure(visitor.client()).await;
-    let asked = visitor.session.looked.ask(world.images(), plain).await;
+    let addresses = &visitor.console.shared().options.addresses;
+    let looked = &visitor.session.looked;
+    let asked = looked.ask(world.images(), plain, addresses).await;
     Ok(visitor.done(asked, PATH))
 }
 

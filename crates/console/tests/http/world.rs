@@ -67,6 +67,7 @@ impl World {
             hosts: vec!["console.example".to_owned()],
             secure: false,
             version: "test".to_owned(),
+            addresses: platform::AddressPolicy::default(),
         });
         let listener = TcpListener::bind(any).await?;
         let address = listener.local_addr()?;

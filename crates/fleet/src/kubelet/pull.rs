@@ -18,7 +18,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use oci::{Cause, Client, Image, Keyring, Retry, Roots, Routes, Settings};
 use parking_lot::Mutex;
 use placement::Handler;
-use platform::{Host, Matcher, NoMatch, Source};
+use platform::{AddressPolicy, AddressRange, Host, Matcher, NoMatch, Source};
 use serde_json::json;
 
 use super::behaviour::Outcome;
@@ -92,7 +92,7 @@ impl Default for Puller {
                 attempts: 1,
                 ..Retry::default()
             },
-            ..Settings::new(Roots::none())
+            ..Settings::for_service(Roots::none(), on_this_machine())
         };
         Self {
             client: Client::new(settings, Routes::direct()),
@@ -100,6 +100,10 @@ impl Default for Puller {
             hosts: Mutex::default(),
         }
     }
+}
+
+fn on_this_machine() -> AddressPolicy {
+    AddressPolicy::allowing(AddressRange::LOOPBACK)
 }
 
 impl Puller {

@@ -64,6 +64,8 @@ pub mod environment {
     pub const OWNER: &str = "OWNER_UID";
     /// Whether the registry need not prove who it is.
     pub const INSECURE: &str = "INSECURE_TLS";
+    /// Ranges of addresses that may be connected to although they are restricted, separated by commas.
+    pub const ALLOWED: &str = "MEDLEY_ALLOW_ADDRESS";
     /// The architecture.
     pub const ARCHITECTURE: &str = "IMPORTER_REGISTRY_IMAGE_ARCHITECTURE";
     /// The folder with certificates.
@@ -103,6 +105,8 @@ pub struct Making<'a> {
     pub image: &'a str,
     /// Registries that need not prove who they are.
     pub insecure: &'a [String],
+    /// Ranges of addresses that the administrator allows, although they are restricted.
+    pub allowed: &'a [String],
     /// What is done with disks of other architectures.
     pub sniffing: Sniffing,
 }
@@ -259,6 +263,9 @@ fn environment(making: &Making<'_>, origin: &Origin) -> Value {
         all.push(said(environment::PULL_METHOD, "node"));
         all.push(said(environment::MOUNTED, MOUNTED));
         return json!(all);
+    }
+    if !making.allowed.is_empty() {
+        all.push(said(environment::ALLOWED, &making.allowed.join(",")));
     }
     if let Some(checksum) = web.and_then(|it| it.checksum.as_deref()) {
         all.push(said(environment::CHECKSUM, checksum));

@@ -22,7 +22,7 @@ fn data() -> Vec<u8> {
 }
 
 fn client() -> Client {
-    Client::new(Settings::new(Roots::none()), Routes::direct())
+    Client::new(Settings::for_user(Roots::none()), Routes::direct())
 }
 
 fn request(server: &HostileServer, folder: &Path) -> anyhow::Result<Request> {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use golden::cdi::pod::environment;
 use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
-use platform::Source;
+use platform::{AddressPolicy, AddressRange, Source};
 
 /// No file of credentials or certificates is larger.
 const LARGEST: u64 = 8 << 20;
@@ -43,6 +44,33 @@ pub(crate) struct RegistryArguments {
     mirrors: Option<PathBuf>,
 }
 
+/// Where a program connects to on behalf of others.
+#[derive(Debug, Default, Args)]
+pub(crate) struct AddressArguments {
+    /// Loopback, link-local, cloud metadata or otherwise restricted addresses to connect to all the same, when an
+    /// object names a registry or web server there: 192.0.2.0/24, 192.0.2.7 or 192.0.2.7:5000. Names are resolved
+    /// first. Can be given several times.
+    #[arg(
+        long,
+        value_name = "CIDR",
+        env = environment::ALLOWED,
+        value_delimiter = ','
+    )]
+    allow_address: Vec<AddressRange>,
+}
+
+impl AddressArguments {
+    /// Restricted, but for what the administrator allows.
+    pub(crate) fn policy(&self) -> AddressPolicy {
+        self.policy_with([])
+    }
+
+    /// The same, with ranges that the program needs itself.
+    pub(crate) fn policy_with(&self, own: impl IntoIterator<Item = AddressRange>) -> AddressPolicy {
+        AddressPolicy::allowing(self.allow_address.iter().copied().chain(own))
+    }
+}
+
 impl RegistryArguments {
     /// A client for an image.
     pub(crate) fn client(&self, source: &Source) -> anyhow::Result<Client> {
@@ -56,19 +84,26 @@ impl RegistryArguments {
         self.open()
     }
 
-    /// A client for any registry.
+    /// A client for any registry, with the access of the user that runs this.
     pub(crate) fn open(&self) -> anyhow::Result<Client> {
-        Ok(Client::new(self.settings()?, self.routes()?))
+        self.open_with(Settings::for_user)
+    }
+
+    /// A client for registries that others name.
+    pub(crate) fn open_service(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
+        self.open_with(|roots| Settings::for_service(roots, addresses.clone()))
     }
 
     /// The same for a process that reads few documents and has little memory: those of hostile images have megabytes.
-    pub(crate) fn open_small(&self) -> anyhow::Result<Client> {
-        let mut settings = self.settings()?;
-        settings.cache_bytes = SMALL_CACHE;
-        Ok(Client::new(settings, self.routes()?))
+    pub(crate) fn open_small(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
+        self.open_with(|roots| {
+            let mut settings = Settings::for_service(roots, addresses.clone());
+            settings.cache_bytes = SMALL_CACHE;
+            settings
+        })
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn open_with(&self, settings: impl FnOnce(Roots) -> Settings) -> anyhow::Result<Client> {
         let mut roots = Roots::of_system();
         if let Some(path) = &self.ca {
             let what = || format!("reading the certificates in {}", path.display());
@@ -76,10 +111,6 @@ impl RegistryArguments {
             let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
             roots = all.map_err(anyhow::Error::msg).with_context(what)?;
         }
-        Ok(Settings::new(roots))
-    }
-
-    fn routes(&self) -> anyhow::Result<Routes> {
         let mut routes = match &self.mirrors {
             Some(path) => routes(path)?,
             None => Routes::direct(),
@@ -91,14 +122,17 @@ impl RegistryArguments {
             );
             routes = routes.with_insecure(host);
         }
-        Ok(routes)
+        Ok(Client::new(settings(roots), routes))
     }
 
     /// Registries where the images of pods are looked at. The credentials are those of nodes: for every
     /// pod, besides what it brings along.
-    pub(crate) fn registries(&self) -> anyhow::Result<operator::Registries> {
+    pub(crate) fn registries(
+        &self,
+        addresses: &AddressPolicy,
+    ) -> anyhow::Result<operator::Registries> {
         let keyring = self.keyring()?;
-        let client = self.open()?;
+        let client = self.open_service(addresses)?;
         Ok(operator::Registries::new(client, Keyring::clone(&keyring)))
     }
 

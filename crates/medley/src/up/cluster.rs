@@ -19,8 +19,10 @@ use oci::{Keyring, Roots, Routes, Settings};
 use operator::Registries;
 use operator::images::cdi::{Folder, Imports};
 use parking_lot::Mutex;
+use platform::{AddressPolicy, AddressRange};
 use tower::ServiceExt as _;
 
+use crate::images::registry::AddressArguments;
 use crate::version;
 
 /// Where Medley keeps what is its own.
@@ -38,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) speed: f64,
     /// Where the disks of golden images are kept.
     pub(crate) disks: PathBuf,
+    /// What controllers and the console may connect to besides the registry of the demo.
+    pub(crate) addresses: AddressArguments,
 }
 
 /// The running controllers and the fleet.
@@ -47,6 +51,7 @@ pub(crate) struct Cluster {
     /// The admission checks, until they are stopped.
     check: Mutex<Option<::webhook::Running>>,
     registry: Option<SocketAddr>,
+    addresses: AddressPolicy,
 }
 
 impl Cluster {
@@ -62,6 +67,7 @@ impl Cluster {
         };
         controlplane::start(&manager, &settings).await;
         let imports = Imports::Here(Folder::new(options.disks));
+        let given = options.addresses;
         let options = ::fleet::Options {
             clients: ::fleet::Clients {
                 scheduler: client(server, "kube-scheduler"),
@@ -78,19 +84,29 @@ impl Cluster {
         let started = ::fleet::start(&manager, options)
             .await
             .context("starting the fleet")?;
-        let registries = registries(started.registry);
-        let (medley, check) = work(server, &manager.client(), imports, registries).await?;
+        // The registry of the demo is on loopback: its port alone may be connected to there.
+        let demo = started.registry.map(AddressRange::from);
+        let addresses = given.policy_with(demo);
+        let registries = registries(started.registry, &addresses);
+        let admin = manager.client();
+        let (medley, check) = work(server, &admin, imports, registries, &addresses).await?;
         Ok(Self {
             manager,
             medley,
             check: Mutex::new(Some(check)),
             registry: started.registry,
+            addresses,
         })
     }
 
     /// Where the registry with boot images is.
     pub(crate) fn registry(&self) -> Option<SocketAddr> {
         self.registry
+    }
+
+    /// What may be connected to when objects name a server.
+    pub(crate) fn addresses(&self) -> &AddressPolicy {
+        &self.addresses
     }
 
     /// A client for whoever reports on the cluster.
@@ -110,12 +126,13 @@ impl Cluster {
 }
 
 /// Where the images of pods are looked at: everywhere, and in the registry of the demo, which has no TLS.
-fn registries(demo: Option<SocketAddr>) -> Registries {
+fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> Registries {
     let routes = match demo {
         Some(address) => Routes::direct().with_plain(address.to_string()),
         None => Routes::direct(),
     };
-    let client = oci::Client::new(Settings::new(Roots::of_system()), routes);
+    let settings = Settings::for_service(Roots::of_system(), addresses.clone());
+    let client = oci::Client::new(settings, routes);
     Registries::new(client, Keyring::anonymous())
 }
 
@@ -126,6 +143,7 @@ async fn work(
     admin: &Client,
     imports: Imports,
     registries: Registries,
+    addresses: &AddressPolicy,
 ) -> anyhow::Result<(Manager, ::webhook::Running)> {
     let options = operator::Options {
         jobs: operator::Job::ALL.iter().copied().collect(),
@@ -134,6 +152,8 @@ async fn work(
         version: version::OPERATOR.to_owned(),
         imports,
         registries,
+        addresses: addresses.clone(),
+        payload_folders: Vec::new(),
     };
     let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
     operator::install(admin, NAMESPACE)

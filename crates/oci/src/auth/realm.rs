@@ -4,8 +4,7 @@
 //! addresses: of a token server, or of the place where a blob really is. Without these rules it could
 //! make us ask machines that only we can reach, or collect credentials without encryption.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
+use platform::AddressClass;
 use url::{Host, Url};
 
 use crate::error::Cause;
@@ -56,8 +55,8 @@ pub(crate) fn check(
             return refuse("would get credentials without encryption, and is not the registry");
         }
     }
-    if !same && let Some(kind) = url.host().and_then(|host| inside(&host)) {
-        return refuse(&format!("is at a {kind} address, and is not the registry"));
+    if !same && let Some(class) = url.host().and_then(|host| inside(&host)) {
+        return refuse(&format!("is at a {class} address, and is not the registry"));
     }
     Ok(url)
 }
@@ -65,14 +64,16 @@ pub(crate) fn check(
 /// Checks the next address of a redirect. Addresses in private networks are fine there, where object
 /// stores are; those that only this machine or its hypervisor answer are not, unless the redirect
 /// comes from there.
+///
+/// This holds for users as well, whose clients connect anywhere. What names resolve to is checked by the
+/// connector, for services.
 pub(crate) fn check_literal(from: &Url, to: &Url) -> Result<(), Cause> {
-    let kind = |url: &Url| {
-        url.host()
-            .and_then(|host| inside(&host))
-            .filter(|kind| *kind != "private")
+    let class = |url: &Url| {
+        let class = url.host().and_then(|host| inside(&host));
+        class.filter(|class| class.is_restricted())
     };
-    match kind(to) {
-        Some(found) if origin(from) != origin(to) && kind(from) != Some(found) => {
+    match class(to) {
+        Some(found) if origin(from) != origin(to) && class(from) != Some(found) => {
             Err(Cause::Refused(format!(
                 "a redirect from {} to the {found} address {}",
                 origin(from),
@@ -84,47 +85,15 @@ pub(crate) fn check_literal(from: &Url, to: &Url) -> Result<(), Cause> {
 }
 
 /// What kind of inner address this is, if it is one. Names are not looked up.
-fn inside(host: &Host<&str>) -> Option<&'static str> {
-    match host {
+fn inside(host: &Host<&str>) -> Option<AddressClass> {
+    let class = match host {
         Host::Domain(name) => {
-            let name = name.trim_end_matches('.');
-            (name.eq_ignore_ascii_case("localhost")
-                || name.to_ascii_lowercase().ends_with(".localhost"))
-            .then_some("loopback")
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            let is_local = name == "localhost" || name.ends_with(".localhost");
+            return is_local.then_some(AddressClass::Loopback);
         }
-        Host::Ipv4(address) => inside_v4(*address),
-        Host::Ipv6(address) => inside_v6(*address),
-    }
-}
-
-fn inside_v4(address: Ipv4Addr) -> Option<&'static str> {
-    let [first, second, ..] = address.octets();
-    if address.is_loopback() {
-        Some("loopback")
-    } else if address.is_link_local() {
-        Some("link-local")
-    } else if first == 0 || address.is_broadcast() || address.is_multicast() {
-        Some("reserved")
-    } else if address.is_private() || (first == 100 && (64..128).contains(&second)) {
-        Some("private")
-    } else {
-        None
-    }
-}
-
-fn inside_v6(address: Ipv6Addr) -> Option<&'static str> {
-    if let IpAddr::V4(mapped) = address.to_canonical() {
-        return inside_v4(mapped);
-    }
-    if address.is_loopback() {
-        Some("loopback")
-    } else if address.is_unicast_link_local() {
-        Some("link-local")
-    } else if address.is_unspecified() || address.is_multicast() {
-        Some("reserved")
-    } else if address.is_unique_local() {
-        Some("private")
-    } else {
-        None
-    }
+        Host::Ipv4(address) => AddressClass::of((*address).into()),
+        Host::Ipv6(address) => AddressClass::of((*address).into()),
+    };
+    (class != AddressClass::Public).then_some(class)
 }

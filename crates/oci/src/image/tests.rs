@@ -103,7 +103,7 @@ proptest! {
 }
 
 fn client() -> Client {
-    Client::new(Settings::new(Roots::none()), Routes::direct())
+    Client::new(Settings::for_user(Roots::none()), Routes::direct())
 }
 
 async fn open(source: &str) -> Result<Image, Error> {

@@ -8,7 +8,7 @@ use super::*;
 use crate::{Client, Keyring, Retry, Roots, Routes, Settings};
 
 fn client(host: &str) -> Client {
-    let mut settings = Settings::new(Roots::none());
+    let mut settings = Settings::for_user(Roots::none());
     settings.retry = Retry {
         attempts: 1,
         resumes: 0,

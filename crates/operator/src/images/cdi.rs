@@ -26,6 +26,7 @@ mod world;
 use std::path::PathBuf;
 
 use chassis::{Key, Manager, Queue};
+use platform::AddressPolicy;
 use tracing::info;
 
 use super::actions::Actions;
@@ -91,16 +92,16 @@ struct Queues {
 }
 
 /// Starts to import. If the kinds of CDI are not there, that is when they come; else this returns when
-/// everything there is has been seen.
-pub async fn start(manager: &Manager, imports: &Imports) {
+/// everything there is has been seen. `addresses` holds for the controllers and for the pods that they make.
+pub async fn start(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
     if world::is_installed(manager).await {
-        return begin(manager, imports).await;
+        return begin(manager, imports, addresses).await;
     }
     info!("the kinds of cdi.kubevirt.io are not installed: nothing is imported until they are");
-    let (own, imports) = (manager.clone(), imports.clone());
+    let (own, imports, addresses) = (manager.clone(), imports.clone(), addresses.clone());
     manager.spawn(async move {
         world::until_installed(&own).await;
-        begin(&own, &imports).await;
+        begin(&own, &imports, &addresses).await;
     });
 }
 
@@ -109,13 +110,15 @@ pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-async fn begin(manager: &Manager, imports: &Imports) {
+async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
     let world = World::follow(manager).await;
     let queues = Queues::default();
     let report = Report::new(manager);
-    let registries = Registries::new(world.clone());
+    let registries = Registries::new(world.clone(), addresses);
     let executor = match imports {
-        Imports::Pods { image } => Executor::pods(manager, world.clone(), image, &queues.volumes),
+        Imports::Pods { image } => {
+            Executor::pods(manager, world.clone(), image, addresses, &queues.volumes)
+        }
         Imports::Here(folder) => {
             disks::start(manager, &world, folder.path.clone());
             Executor::here(manager, registries.clone(), folder, &queues.volumes)

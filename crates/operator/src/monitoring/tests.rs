@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use chassis::Manager;
 use fleet::operators::Installed;
 use manifests::DASHBOARDS;
+use platform::AddressPolicy;
 use testkit::TestCluster;
 
 use super::{ALERTS, common_metrics, metrics};
@@ -53,6 +54,8 @@ async fn everything_that_is_told_is_described() -> anyhow::Result<()> {
             image: "medley".to_owned(),
         },
         registries: Registries::default(),
+        addresses: AddressPolicy::default(),
+        payload_folders: Vec::new(),
     };
     crate::start(&manager, &options).await?;
     let mut described: Vec<_> = Job::ALL.iter().flat_map(|job| metrics(*job)).collect();

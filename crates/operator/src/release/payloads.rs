@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as _;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use chassis::{Cache, Key, Manager, Queue};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use oci::{Keyring, Origin, Roots, Routes, Settings};
+use oci::{Keyring, Origin};
 use parking_lot::Mutex;
 use platform::{Reference, Source};
 use tokio::task::JoinSet;
@@ -29,6 +29,8 @@ const FOLDER: Duration = Duration::from_mins(1);
 const TAG: Duration = Duration::from_mins(10);
 /// How soon is tried again what could not be read.
 const AGAIN: Duration = Duration::from_mins(1);
+/// The option that names folders with files of releases.
+const PAYLOAD_FOLDER: &str = "--payload-folder";
 /// The variable with the file of credentials for registries.
 const CREDENTIALS: &str = "REGISTRY_AUTH_FILE";
 
@@ -79,17 +81,28 @@ pub(super) struct Payloads {
     maps: Mutex<Usual>,
     named: Mutex<Option<Named>>,
     read: Mutex<HashMap<Place, Read>>,
+    registries: oci::Client,
+    /// Where the administrator keeps files of releases.
+    folders: Vec<PathBuf>,
 }
 
 impl Payloads {
-    /// Follows the releases that the cluster keeps, if they may be read.
-    pub(super) async fn follow(manager: &Manager, queue: &Queue<Key>) -> Self {
+    /// Follows the releases that the cluster keeps, if they may be read. `registries` reads images; folders are opened
+    /// below `folders`.
+    pub(super) async fn follow(
+        manager: &Manager,
+        queue: &Queue<Key>,
+        registries: oci::Client,
+        folders: Vec<PathBuf>,
+    ) -> Self {
         let payloads = Self {
             client: manager.client(),
             queue: queue.clone(),
             maps: Mutex::default(),
             named: Mutex::default(),
             read: Mutex::default(),
+            registries,
+            folders,
         };
         payloads.maps().await;
         payloads
@@ -155,7 +168,7 @@ impl Payloads {
         if let Some(known) = self.known(&place, image, selection, revision.as_deref()) {
             return known;
         }
-        let outcome = read(&place, map).await;
+        let outcome = self.read(&place, map).await;
         let loaded = outcome.clone().map(|payload| {
             let loaded = Loaded::new(image, &payload, selection);
             Arc::new(loaded)
@@ -337,6 +350,69 @@ impl Payloads {
         });
         cache
     }
+
+    /// Reads the files of a release.
+    async fn read(
+        &self,
+        place: &Place,
+        map: Option<Arc<ConfigMap>>,
+    ) -> Result<Arc<Payload>, Trouble> {
+        let (name, files) = match (place, map) {
+            (Place::Map(key), Some(map)) => (format!("ConfigMap {key}"), files_of(&map)),
+            (Place::Map(key), None) => {
+                return Err(unreadable(&format!("ConfigMap {key} was not read")));
+            }
+            (Place::Folder(path), _) => {
+                let (path, folders) = (path.clone(), self.folders.clone());
+                let read = tokio::task::spawn_blocking(move || {
+                    let path = permitted(&path, &folders)?;
+                    source::folder(&path).map_err(|error| told(&error))
+                });
+                let read = read.await.map_err(|error| unreadable(&error.to_string()))?;
+                let found = read?;
+                (found.name, found.files)
+            }
+            (Place::Image(image), _) => {
+                let found = self.fetch(image).await?;
+                (found.name, found.files)
+            }
+        };
+        // Thousands of manifests take a while.
+        let parsed = tokio::task::spawn_blocking(move || Payload::read(&name, &files));
+        let parsed = parsed
+            .await
+            .map_err(|error| unreadable(&error.to_string()))?;
+        parsed.map(Arc::new).map_err(|error| Trouble {
+            kind: TroubleKind::Broken,
+            message: error.to_string(),
+        })
+    }
+
+    /// Reads a release from its registry, with the credentials that the operator was given.
+    async fn fetch(&self, image: &str) -> Result<source::Found, Trouble> {
+        // What a policy or a ClusterVersion names is in a registry: no archive is read because of it.
+        let name = image.strip_prefix("docker://").unwrap_or(image);
+        let reference: Reference = name.parse().map_err(|error| {
+            unreadable(&format!("{image:?} is no image in a registry: {error}"))
+        })?;
+        let mut keyring = Keyring::anonymous();
+        if let Some(file) = std::env::var_os(CREDENTIALS) {
+            let wrong = |why: String| {
+                let file = PathBuf::from(&file);
+                unreadable(&format!(
+                    "reading credentials from {}: {why}",
+                    file.display()
+                ))
+            };
+            let bytes = tokio::fs::read(&file).await;
+            let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
+            let added = keyring.add_docker_config(&bytes, Origin::File);
+            added.map_err(|error| wrong(error.to_string()))?;
+        }
+        let source = Source::Registry(reference);
+        let found = source::image(&source, &self.registries, &Arc::new(keyring)).await;
+        found.map_err(|error| told(&error))
+    }
 }
 
 /// Whether a ConfigMap, or all of a namespace, may be listed and watched. If that cannot be asked, it is tried.
@@ -361,58 +437,40 @@ fn wake(maps: &Cache<ConfigMap>, queue: &Queue<Key>) {
     maps.on_change(move |_| queue.add(super::policy_key()));
 }
 
-/// Reads the files of a release.
-async fn read(place: &Place, map: Option<Arc<ConfigMap>>) -> Result<Arc<Payload>, Trouble> {
-    let (name, files) = match (place, map) {
-        (Place::Map(key), Some(map)) => (format!("ConfigMap {key}"), files_of(&map)),
-        (Place::Map(key), None) => {
-            return Err(unreadable(&format!("ConfigMap {key} was not read")));
-        }
-        (Place::Folder(path), _) => {
-            let path = path.clone();
-            let read = tokio::task::spawn_blocking(move || source::folder(&path));
-            let read = read.await.map_err(|error| unreadable(&error.to_string()))?;
-            let found = read.map_err(|error| told(&error))?;
-            (found.name, found.files)
-        }
-        (Place::Image(image), _) => {
-            let found = fetch(image).await?;
-            (found.name, found.files)
-        }
+/// A folder that a policy names, if it is below one of the administrator's. Links are followed before it is
+/// compared: one below must not lead out.
+fn permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
+    let refused = || {
+        let named = folders.iter().map(|it| it.display().to_string());
+        let named: Vec<String> = named.collect();
+        let accepted = if named.is_empty() {
+            "no folder is accepted".to_owned()
+        } else {
+            format!("folders below {} are accepted", named.join(", "))
+        };
+        unreadable(&format!(
+            "spec.payload.folder {} is not opened: {accepted}; {PAYLOAD_FOLDER} DIR of `medley run` names more",
+            path.display()
+        ))
     };
-    // Thousands of manifests take a while.
-    let parsed = tokio::task::spawn_blocking(move || Payload::read(&name, &files));
-    let parsed = parsed
-        .await
-        .map_err(|error| unreadable(&error.to_string()))?;
-    parsed.map(Arc::new).map_err(|error| Trouble {
-        kind: TroubleKind::Broken,
-        message: error.to_string(),
-    })
+    let below = |found: &Path, folder: &PathBuf| {
+        let folder = folder.canonicalize();
+        folder.is_ok_and(|folder| found.starts_with(folder))
+    };
+    // What does not exist is refused alike, unless it would be accepted: existence is not for everybody to learn.
+    match path.canonicalize() {
+        Ok(found) if folders.iter().any(|it| below(&found, it)) => Ok(found),
+        Err(_) if is_plain(path) && folders.iter().any(|it| path.starts_with(it)) => {
+            Ok(path.to_owned())
+        }
+        _ => Err(refused()),
+    }
 }
 
-/// Reads a release from its registry, with the credentials that the operator was given.
-async fn fetch(image: &str) -> Result<source::Found, Trouble> {
-    let source: Source = image
-        .parse()
-        .map_err(|error| unreadable(&format!("{image:?} is no image: {error}")))?;
-    let mut keyring = Keyring::anonymous();
-    if let Some(file) = std::env::var_os(CREDENTIALS) {
-        let wrong = |why: String| {
-            let file = PathBuf::from(&file);
-            unreadable(&format!(
-                "reading credentials from {}: {why}",
-                file.display()
-            ))
-        };
-        let bytes = tokio::fs::read(&file).await;
-        let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
-        let added = keyring.add_docker_config(&bytes, Origin::File);
-        added.map_err(|error| wrong(error.to_string()))?;
-    }
-    let client = oci::Client::new(Settings::new(Roots::of_system()), Routes::direct());
-    let found = source::image(&source, &client, &Arc::new(keyring)).await;
-    found.map_err(|error| told(&error))
+/// Whether a path goes down only.
+fn is_plain(path: &Path) -> bool {
+    let mut parts = path.components();
+    parts.all(|it| matches!(it, Component::RootDir | Component::Normal(_)))
 }
 
 fn unreadable(message: &str) -> Trouble {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use governance::Registry;
 use operator::Job;
 use operator::images::cdi::Imports;
+use platform::{AddressPolicy, AddressRange};
 use testkit::TestCluster;
 
 use crate::ours::{NAMESPACE, Ours};
@@ -18,6 +19,19 @@ impl Ours {
         jobs: &[Job],
         imports: Option<Imports>,
     ) -> anyhow::Result<()> {
+        // Registries and web servers of tests are on loopback, which an administrator has to allow.
+        let addresses = AddressPolicy::allowing(AddressRange::LOOPBACK);
+        self.work_at(cluster, jobs, imports, addresses).await
+    }
+
+    /// The same, where controllers may connect to these addresses.
+    pub(crate) async fn work_at(
+        &self,
+        cluster: &TestCluster,
+        jobs: &[Job],
+        imports: Option<Imports>,
+        addresses: AddressPolicy,
+    ) -> anyhow::Result<()> {
         let jobs: BTreeSet<Job> = jobs.iter().copied().collect();
         let profiles = Registry::new(Vec::new());
         let manager = self.next(cluster, &jobs, &profiles).await?;
@@ -30,6 +44,8 @@ impl Ours {
                 image: "nobody imports".to_owned(),
             }),
             registries: operator::Registries::default(),
+            addresses,
+            payload_folders: Vec::new(),
         };
         operator::start(&manager, &options).await?;
         Ok(())

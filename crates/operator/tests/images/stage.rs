@@ -15,6 +15,7 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{NamespaceResourceScope, Resource};
 use operator::Job;
 use operator::images::cdi::{Folder, Imports};
+use platform::AddressPolicy;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{TestCluster, by, wait_until};
@@ -135,6 +136,18 @@ impl Stage {
     /// Has our operator do these jobs, with the rights that are shipped for them.
     pub(crate) async fn work(&self, jobs: &[Job], imports: Imports) -> anyhow::Result<()> {
         self.ours.work(&self.cluster, jobs, Some(imports)).await
+    }
+
+    /// The same, where imports may connect to these addresses.
+    pub(crate) async fn work_at(
+        &self,
+        jobs: &[Job],
+        imports: Imports,
+        addresses: AddressPolicy,
+    ) -> anyhow::Result<()> {
+        self.ours
+            .work_at(&self.cluster, jobs, Some(imports), addresses)
+            .await
     }
 
     /// Stops our operator.

@@ -19,6 +19,7 @@ use oci::{Keyring, Roots, Routes};
 use operator::images::cdi::Imports;
 use operator::{Job, Registries};
 use parking_lot::Mutex;
+use platform::{AddressPolicy, AddressRange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -112,7 +113,8 @@ impl Stage {
 
     /// Registries as a process of its own has them.
     fn registries(&self) -> Registries {
-        let mut settings = oci::Settings::new(Roots::none());
+        let addresses = AddressPolicy::allowing(AddressRange::LOOPBACK);
+        let mut settings = oci::Settings::for_service(Roots::none(), addresses);
         settings.retry.first = Duration::from_millis(20);
         let hosts = self.hosts.iter();
         let routes = hosts.fold(Routes::direct(), Routes::with_plain);
@@ -138,6 +140,8 @@ impl Stage {
                 image: "nobody imports".to_owned(),
             },
             registries: self.registries(),
+            addresses: AddressPolicy::default(),
+            payload_folders: Vec::new(),
         };
         operator::start(manager, &options).await?;
         Ok(())

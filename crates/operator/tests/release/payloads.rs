@@ -1,11 +1,13 @@
 //! Wherever the files of a release are, and whatever is wrong with them.
 
+use std::net::TcpListener;
+
 use api::openshift::payloads;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
-use testkit::{Layout, has};
+use testkit::{Layout, Registry, has};
 
 use crate::stage::{OPERATORS, Stage, files, release, said};
 
@@ -66,6 +68,9 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
     for (name, text) in &all {
         std::fs::write(folder.join(name), text)?;
     }
+    // Below a folder that the administrator names.
+    let accepted = temporary.path().canonicalize()?;
+    stage.folders.lock().push(accepted.clone());
     stage
         .policy(json!({ "payload": { "folder": folder } }))
         .await?;
@@ -94,12 +99,17 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
     let image = layout.image("amd64", &[&layer.stdout], &json!({}))?;
     layout.name("release", &image)?;
     stage
-        .policy(json!({ "payload": { "folder": "/nonexistent" } }))
+        .policy(json!({ "payload": { "folder": accepted.join("nonexistent") } }))
         .await?;
     let text = payload(&stage, "False PayloadUnreadable").await?;
-    has(&text, &["reading /nonexistent"]);
+    has(&text, &["nonexistent: No such file"]);
+    let registry = Registry::start().await?;
+    registry.push(&layout.source("release"), "releases/ocp:1")?;
+    stage.allowed.lock().push(registry.host().parse()?);
+    stage.work().await?;
+    let image = format!("{}/releases/ocp:1", registry.host());
     stage
-        .policy(json!({ "payload": { "image": layout.source("release") } }))
+        .policy(json!({ "payload": { "image": image } }))
         .await?;
     payload(&stage, "True PayloadLoaded").await?;
 
@@ -118,6 +128,68 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
         &["release image version 4.17.0 does not match the expected upstream version 4.18.0"],
     );
     stage.rest().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_and_addresses_of_the_operator_are_not_read_for_a_policy() -> anyhow::Result<()> {
+    let stage = Stage::new().await?;
+    stage.cvo("other", true).await?;
+    let temporary = tempfile::tempdir()?;
+    let (mine, other) = (
+        temporary.path().join("mine"),
+        temporary.path().join("other"),
+    );
+    for folder in [&mine, &other] {
+        std::fs::create_dir(folder)?;
+    }
+    for (name, text) in &files('a', true, &OPERATORS) {
+        std::fs::write(other.join(name), text)?;
+    }
+    std::os::unix::fs::symlink(&other, mine.join("link"))?;
+    stage.folders.lock().push(mine.clone());
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    stage
+        .policy(json!({ "payload": { "folder": other } }))
+        .await?;
+    stage.work().await?;
+    for folder in [
+        other.clone(),
+        mine.join("link"),
+        mine.join("../other"),
+        mine.join("../nowhere"),
+        "/var/run/secrets".into(),
+    ] {
+        stage
+            .policy(json!({ "payload": { "folder": folder } }))
+            .await?;
+        let expected = format!("spec.payload.folder {} is not opened", folder.display());
+        stage.payload_says(&expected).await?;
+    }
+    for (image, why) in [
+        (
+            "oci-archive:///etc/shadow".to_owned(),
+            "is no image in a registry",
+        ),
+        (
+            format!("oci:{}", other.display()),
+            "is no image in a registry",
+        ),
+        (format!("{address}/x:1"), "is a loopback address"),
+    ] {
+        stage
+            .policy(json!({ "payload": { "image": image } }))
+            .await?;
+        let text = stage.payload_says(why).await?;
+        has(&text, &[&image]);
+    }
+    stage.rest().await;
+    assert!(
+        listener.accept().is_err(),
+        "the operator connected to {address}"
+    );
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! A cluster that says which release it runs, and Medley.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,6 +17,7 @@ use kube::{Api, Client, ResourceExt as _};
 use operator::images::cdi::Imports;
 use operator::{ACCOUNT, Job};
 use parking_lot::Mutex;
+use platform::{AddressPolicy, AddressRange};
 use serde_json::{Value, json};
 use testkit::{Forbidden, TestCluster, by, wait_until};
 
@@ -32,6 +35,10 @@ pub(crate) struct Stage {
     cluster: TestCluster,
     ours: Mutex<Option<Manager>>,
     forbidden: Forbidden,
+    /// Folders that the administrator names.
+    pub(crate) folders: Mutex<Vec<PathBuf>>,
+    /// Registries on loopback that the administrator allows.
+    pub(crate) allowed: Mutex<Vec<SocketAddr>>,
 }
 
 /// An image whose digest is one letter.
@@ -106,6 +113,8 @@ impl Stage {
             cluster,
             ours: Mutex::default(),
             forbidden: Forbidden::default(),
+            folders: Mutex::default(),
+            allowed: Mutex::default(),
         })
     }
 
@@ -160,6 +169,18 @@ impl Stage {
         self.run(client).await
     }
 
+    /// Registries as the options of `medley run` have them.
+    fn registries(&self) -> operator::Registries {
+        let allowed = self.allowed.lock().clone();
+        let ranges = allowed.iter().copied().map(AddressRange::from);
+        let addresses = AddressPolicy::allowing(ranges);
+        let settings = oci::Settings::for_service(oci::Roots::none(), addresses);
+        let hosts = allowed.iter().map(ToString::to_string);
+        let routes = hosts.fold(oci::Routes::direct(), oci::Routes::with_plain);
+        let client = oci::Client::new(settings, routes);
+        operator::Registries::new(client, oci::Keyring::anonymous())
+    }
+
     async fn run(&self, client: Client) -> anyhow::Result<()> {
         let manager = Manager::new(client);
         *self.ours.lock() = Some(manager.clone());
@@ -171,7 +192,9 @@ impl Stage {
             imports: Imports::Pods {
                 image: "nobody imports".to_owned(),
             },
-            registries: operator::Registries::default(),
+            registries: self.registries(),
+            addresses: AddressPolicy::default(),
+            payload_folders: self.folders.lock().clone(),
         };
         operator::start(&manager, &options).await?;
         Ok(())
@@ -386,6 +409,17 @@ impl Stage {
             })
             .await?;
         Ok(found["status"].clone())
+    }
+
+    /// Waits until the policy says this of the files of the release, and returns all that it says of them.
+    pub(crate) async fn payload_says(&self, text: &str) -> anyhow::Result<String> {
+        let what = format!("says {text:?}");
+        let found = self
+            .until("ReleasePolicy", "default", &what, |it| {
+                said(it, "PayloadReady").contains(text)
+            })
+            .await?;
+        Ok(said(&found, "PayloadReady"))
     }
 
     /// Waits until the ClusterVersion says `status reason: message` of a condition, and returns its status.

@@ -145,7 +145,12 @@ fn refusals_name_the_address_and_the_option() {
 #[test]
 fn names_keep_the_addresses_that_are_allowed() {
     let policy = AddressPolicy::default();
-    let all = ["127.0.0.1:80", "192.0.2.1:80", "[fe80::1]:80", "10.0.0.1:80"];
+    let all = [
+        "127.0.0.1:80",
+        "192.0.2.1:80",
+        "[fe80::1]:80",
+        "10.0.0.1:80",
+    ];
     let all = all.map(|it| it.parse().unwrap());
     let kept = policy.filter(all).unwrap();
     assert_eq!(kept, [all[1], all[3]]);

@@ -232,7 +232,7 @@ impl Stage {
     async fn polls(&self, report: &mut Report) -> anyhow::Result<()> {
         self.push_index("polled:1", "1")?;
         let routes = Routes::direct().with_plain(self.registry.host());
-        let client = Client::new(Settings::new(Roots::of_system()), routes);
+        let client = Client::new(Settings::for_user(Roots::of_system()), routes);
         let source: Source = self.reference("polled:1").parse()?;
         let mut known = BTreeMap::new();
         for (what, budget, changes) in [

@@ -151,7 +151,7 @@ async fn requests(report: &mut Report) -> anyhow::Result<()> {
 
 fn registries(host: &str) -> Registries {
     let routes = Routes::direct().with_plain(host);
-    let client = oci::Client::new(Settings::new(Roots::none()), routes);
+    let client = oci::Client::new(Settings::for_user(Roots::none()), routes);
     Registries::new(client, Keyring::anonymous())
 }
 

@@ -239,6 +239,8 @@ async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
             image: "nobody imports".to_owned(),
         },
         registries: operator::Registries::default(),
+        addresses: platform::AddressPolicy::default(),
+        payload_folders: Vec::new(),
     };
     operator::start(&manager, &options).await?;
     Ok((cluster, manager))

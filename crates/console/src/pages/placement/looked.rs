@@ -12,7 +12,7 @@ use machinery::time::human_duration;
 use oci::{Client, Keyring, Roots, Routes, Settings};
 use parking_lot::Mutex;
 use placement::Knowledge;
-use platform::Source;
+use platform::{AddressPolicy, Source};
 
 /// How long registries have.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,13 +42,18 @@ pub(super) struct Registry {
 
 impl Looked {
     /// Asks registries, those that are named without TLS; what came of it, in a sentence.
-    pub(super) async fn ask(&self, images: BTreeSet<String>, insecure: Vec<String>) -> String {
+    pub(super) async fn ask(
+        &self,
+        images: BTreeSet<String>,
+        insecure: Vec<String>,
+        addresses: &AddressPolicy,
+    ) -> String {
         let all = images.len();
         // A name that is a path would be read from this machine.
         let remote = |name: &String| host(name).is_some();
         let images: BTreeSet<String> = images.into_iter().filter(remote).take(MOST).collect();
         let asked = images.len();
-        let mut settings = Settings::new(Roots::of_system());
+        let mut settings = Settings::for_service(Roots::of_system(), addresses.clone());
         // Somebody waits for the answer.
         settings.retry.attempts = 1;
         let routes = insecure.into_iter();

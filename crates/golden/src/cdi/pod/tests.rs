@@ -36,6 +36,7 @@ fn made_for(source: &Value, mode: &str, node: Option<&str>) -> Pod {
         node,
         image: "medley:1",
         insecure: &["r.example:5000".to_owned()],
+        allowed: &["192.0.2.0/24".to_owned(), "127.0.0.1:5000".to_owned()],
         sniffing: Sniffing::Refuse,
     };
     let origin = Origin::of(&volume).unwrap();

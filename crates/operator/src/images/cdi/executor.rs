@@ -11,6 +11,7 @@ use chassis::{Error, Key, Manager, Queue};
 use golden::cdi::data_volume::Importer;
 use golden::cdi::origin::Origin;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use platform::AddressPolicy;
 
 use super::Folder;
 use super::registries::Registries;
@@ -58,8 +59,14 @@ impl Executor {
     }
 
     /// Pods of an image.
-    pub(super) fn pods(manager: &Manager, world: World, image: &str, volumes: &Queue<Key>) -> Self {
-        Self::Pods(Pods::new(manager, world, image, volumes))
+    pub(super) fn pods(
+        manager: &Manager,
+        world: World,
+        image: &str,
+        addresses: &AddressPolicy,
+        volumes: &Queue<Key>,
+    ) -> Self {
+        Self::Pods(Pods::new(manager, world, image, addresses, volumes))
     }
 
     /// Waits until it is known which imports there are.

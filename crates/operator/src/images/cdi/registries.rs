@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use oci::{Client, Keyring, Roots, Routes, Settings, Tls};
 use parking_lot::Mutex;
-use platform::Source;
+use platform::{AddressPolicy, Source};
 
 use super::world::World;
 
@@ -22,6 +22,7 @@ const MOST: usize = 64;
 #[derive(Clone)]
 pub(super) struct Registries {
     world: World,
+    addresses: AddressPolicy,
     for_images: Arc<Mutex<Clients>>,
     /// Web servers have to prove who they are, whatever registries need not.
     for_files: Arc<Mutex<Clients>>,
@@ -44,9 +45,11 @@ pub(super) struct Reached {
 }
 
 impl Registries {
-    pub(super) fn new(world: World) -> Self {
+    /// `addresses` is the administrator's: sources are named by tenants.
+    pub(super) fn new(world: World, addresses: &AddressPolicy) -> Self {
         Self {
             world,
+            addresses: addresses.clone(),
             for_images: Arc::default(),
             for_files: Arc::default(),
         }
@@ -58,22 +61,29 @@ impl Registries {
             .url
             .parse()
             .map_err(|error| Failure::new(Reason::ImportFailed, told(&error)))?;
-        let is_file = matches!(source, Source::Web(_));
-        if is_file != question.web.is_some() {
+        // An archive or a folder would be one of this process, not of the tenant that names it: it is refused
+        // here, before a secret is read for it, and by the client as well.
+        let fits = match source {
+            Source::Registry(_) => question.web.is_none(),
+            Source::Web(_) => question.web.is_some(),
+            Source::Archive(_) | Source::Folder(_) => false,
+        };
+        if !fits {
             let url = &question.url;
             let message = format!(
-                "{url:?} is not what its source is for: docker:// and oci-archive:// are accepted for registry, http:// and https:// for http"
+                "source {url:?} is not imported: docker:// is accepted for registry, http:// and https:// for http"
             );
             return Err(Failure::new(Reason::ImportFailed, message));
         }
+        let is_file = matches!(source, Source::Web(_));
         let host = source.host();
         let keyring = self.keyring(question, host.as_deref()).await?;
         let certificates = self.certificates(question).await?;
         let client = if is_file {
-            client(&self.for_files, Vec::new(), certificates, host.as_deref())?
+            self.client(&self.for_files, Vec::new(), certificates, host.as_deref())?
         } else {
             let insecure = self.world.insecure().await.map_err(unavailable)?;
-            client(&self.for_images, insecure, certificates, host.as_deref())?
+            self.client(&self.for_images, insecure, certificates, host.as_deref())?
         };
         Ok(Reached {
             source,
@@ -164,46 +174,47 @@ impl Registries {
         }
         Ok(all)
     }
-}
 
-/// A client that believes these certificates of a host; one that is there already if there is one.
-fn client(
-    clients: &Mutex<Clients>,
-    insecure: Vec<String>,
-    certificates: Vec<u8>,
-    host: Option<&str>,
-) -> Result<Client, Failure> {
-    let key = match host.filter(|_| !certificates.is_empty()) {
-        Some(host) => (host.to_owned(), certificates),
-        None => (String::new(), Vec::new()),
-    };
-    let mut clients = clients.lock();
-    if clients.insecure != insecure || clients.by_certificates.len() > MOST {
-        for client in clients.by_certificates.values() {
-            client.set_routes(routes(&insecure));
+    /// A client that believes these certificates of a host; one that is there already if there is one.
+    fn client(
+        &self,
+        clients: &Mutex<Clients>,
+        insecure: Vec<String>,
+        certificates: Vec<u8>,
+        host: Option<&str>,
+    ) -> Result<Client, Failure> {
+        let key = match host.filter(|_| !certificates.is_empty()) {
+            Some(host) => (host.to_owned(), certificates),
+            None => (String::new(), Vec::new()),
+        };
+        let mut clients = clients.lock();
+        if clients.insecure != insecure || clients.by_certificates.len() > MOST {
+            for client in clients.by_certificates.values() {
+                client.set_routes(routes(&insecure));
+            }
+            if clients.by_certificates.len() > MOST {
+                clients.by_certificates.clear();
+            }
+            clients.insecure = insecure;
         }
-        if clients.by_certificates.len() > MOST {
-            clients.by_certificates.clear();
+        if let Some(known) = clients.by_certificates.get(&key) {
+            return Ok(known.clone());
         }
-        clients.insecure = insecure;
+        let mut settings = Settings::for_service(Roots::of_system(), self.addresses.clone());
+        let (host, certificates) = &key;
+        if !certificates.is_empty() {
+            let tls = Tls::authorities(certificates).map_err(|why| {
+                Failure::new(
+                    Reason::ImportFailed,
+                    format!("reading the certificates for {host}: {why}"),
+                )
+            })?;
+            settings.tls.insert(host.clone(), tls);
+        }
+        let client = Client::new(settings, routes(&clients.insecure));
+        clients.by_certificates.insert(key, client.clone());
+        Ok(client)
     }
-    if let Some(known) = clients.by_certificates.get(&key) {
-        return Ok(known.clone());
-    }
-    let mut settings = Settings::new(Roots::of_system());
-    let (host, certificates) = &key;
-    if !certificates.is_empty() {
-        let tls = Tls::authorities(certificates).map_err(|why| {
-            Failure::new(
-                Reason::ImportFailed,
-                format!("reading the certificates for {host}: {why}"),
-            )
-        })?;
-        settings.tls.insert(host.clone(), tls);
-    }
-    let client = Client::new(settings, routes(&clients.insecure));
-    clients.by_certificates.insert(key, client.clone());
-    Ok(client)
 }
 
 fn routes(insecure: &[String]) -> Routes {

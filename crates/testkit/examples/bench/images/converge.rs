@@ -64,6 +64,8 @@ pub(super) async fn measure(
             image: "nobody imports".to_owned(),
         },
         registries: operator::Registries::default(),
+        addresses: platform::AddressPolicy::default(),
+        payload_folders: Vec::new(),
     };
     operator::start(&manager, &options).await?;
     let started = Instant::now();

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use parking_lot::Mutex;
+use platform::AddressPolicy;
 use serde_json::Value;
 
 use super::Task;
@@ -26,6 +27,8 @@ use crate::images::cdi::world::World;
 pub(in crate::images::cdi) struct Pods {
     world: World,
     image: String,
+    /// Restricted addresses that pods may connect to.
+    allowed: Vec<String>,
     there: Cache<Pod>,
     /// How far pods say that they are, by uid.
     progress: Arc<Mutex<HashMap<String, u16>>>,
@@ -101,7 +104,13 @@ pub(in crate::images::cdi) async fn delete(
 }
 
 impl Pods {
-    pub(super) fn new(manager: &Manager, world: World, image: &str, volumes: &Queue<Key>) -> Self {
+    pub(super) fn new(
+        manager: &Manager,
+        world: World,
+        image: &str,
+        addresses: &AddressPolicy,
+        volumes: &Queue<Key>,
+    ) -> Self {
         let pods = manager.cache::<Pod>();
         let told = volumes.clone();
         pods.on_change(move |change| {
@@ -110,11 +119,21 @@ impl Pods {
             }
         });
         let progress = Arc::default();
-        let asking = progress::follow(pods.clone(), Arc::clone(&progress), volumes.clone());
+        let asking = progress::follow(
+            pods.clone(),
+            addresses.clone(),
+            Arc::clone(&progress),
+            volumes.clone(),
+        );
         manager.spawn(asking);
         Self {
             world,
             image: image.to_owned(),
+            allowed: addresses
+                .allowed()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             there: pods,
             progress,
             refused: Arc::default(),
@@ -158,6 +177,7 @@ impl Pods {
             node: task.node.as_deref(),
             image: &self.image,
             insecure: &self.world.insecure().await?,
+            allowed: &self.allowed,
             sniffing: task.sniffing,
         };
         let key = Key::of(&task.volume.metadata);

@@ -9,6 +9,7 @@ use chassis::{Cache, Key, Queue};
 use golden::cdi::pod;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
+use platform::AddressPolicy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -25,12 +26,18 @@ const LONGEST: u64 = 64 << 10;
 /// Asks pods that import for as long as it runs; DataVolumes whose import got on go into a queue.
 pub(super) async fn follow(
     pods: Cache<Pod>,
+    addresses: AddressPolicy,
     progress: Arc<Mutex<HashMap<String, u16>>>,
     volumes: Queue<Key>,
 ) {
     loop {
         tokio::time::sleep(INTERVAL).await;
         let running: Vec<_> = pods.list().iter().filter_map(|it| running(it)).collect();
+        // Pods and their status may be written by tenants: a pod with an owner reference is not proof of an
+        // importer of ours.
+        let running = running
+            .into_iter()
+            .filter(|(_, _, address)| addresses.check(*address).is_ok());
         let mut asked = JoinSet::new();
         for (uid, volume, address) in running {
             asked.spawn(async move {

@@ -1,0 +1,33 @@
+use std::io::ErrorKind;
+use std::net::TcpListener;
+
+use placement::Use;
+
+use super::*;
+
+/// Pods name their images, so that anybody who may create one could have loopback asked from the webhook.
+#[tokio::test]
+async fn images_on_loopback_are_not_asked_for() {
+    let inner = TcpListener::bind("127.0.0.1:0").unwrap();
+    inner.set_nonblocking(true).unwrap();
+    let port = inner.local_addr().unwrap().port();
+    let registries = Registries::default();
+    for host in ["127.0.0.1", "localhost"] {
+        let used = Used {
+            image: format!("{host}:{port}/x:1"),
+            by: Use::Container("app".to_owned()),
+            always: true,
+        };
+        let keyring = Arc::new(Keyring::anonymous());
+        let failure = registries.look(&used, &keyring).await.unwrap_err();
+        // It will not pass by itself: nobody waits for it.
+        assert!(!failure.known.passing, "{failure:?}");
+        let message = failure.known.message;
+        assert!(
+            message.contains("is a loopback address") && message.contains("--allow-address"),
+            "{message}"
+        );
+    }
+    let untouched = inner.accept().unwrap_err();
+    assert_eq!(untouched.kind(), ErrorKind::WouldBlock);
+}
