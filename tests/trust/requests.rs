@@ -86,7 +86,6 @@ fn attacks(port: u16, redirecting: &str, pipe: &str) -> Vec<(Value, &'static str
             registry(format!("docker://localhost:{port}/x:1")),
             "loopback",
         ),
-        (registry(format!("docker://{redirecting}/x:1")), "loopback"),
         (registry(format!("oci-archive://{pipe}")), "is not imported"),
         (
             registry("oci-archive:///etc/shadow".to_owned()),
@@ -213,7 +212,11 @@ async fn importer_pods_reach_no_inner_address_and_no_local_file() -> anyhow::Res
     let folder = tempfile::tempdir()?;
     let pipe = pipe(folder.path())?;
     let log = folder.path().join("termination-log");
-    for (source, _) in attacks(port, &redirecting.host(), &pipe) {
+    let image = format!("docker://{}/x:1", redirecting.host());
+    let image = json!({ "registry": { "url": image } });
+    let mut sources = attacks(port, &redirecting.host(), &pipe);
+    sources.push((image, "loopback"));
+    for (source, _) in sources {
         let url = source.pointer("/http/url");
         let url = url.or_else(|| source.pointer("/registry/url"));
         let url = url
