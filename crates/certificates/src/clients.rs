@@ -30,7 +30,7 @@ use crate::Error;
 
 /// How long a verified certificate is not verified again: a signature check per request would cost more than most
 /// requests do, and an expired certificate is noticed soon enough.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const REMEMBERED: Duration = Duration::from_mins(1);
 /// Certificates that are remembered. API servers have one or two each.
 const MOST: usize = 64;
 

@@ -29,6 +29,9 @@ fn the_bundle_grants_what_the_manifests_grant() {
             all.extend(rules.as_array().unwrap().clone());
         }
     }
+    let rules = serde_json::to_value(crate::callers_role().rules).unwrap();
+    let all = wanted.entry(crate::WEBHOOK.to_owned()).or_default();
+    all.extend(rules.as_array().unwrap().clone());
     let sorted = |all: BTreeMap<String, Vec<Value>>| -> BTreeMap<String, Vec<String>> {
         let all = all.into_iter();
         all.map(|(account, rules)| {
