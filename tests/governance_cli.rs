@@ -318,11 +318,11 @@ async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
     let plan = world.run(&["plan", NAME]).await?.ok()?;
     has(
         &plan,
-        &["A plan of High impact needs 2 approvals, and has 0."],
+        &["A plan of High impact needs 2 approvals (spec.approvalPolicy), and has 0."],
     );
     // As admission would record it.
     let at = jiff::Timestamp::now();
-    let recorded = governance::approval::record(None, "alice", &digest(&config), at);
+    let recorded = json!([{ "user": "alice", "digest": digest(&config), "at": at }]).to_string();
     let annotations = json!({ api::advisor::names::APPROVALS: recorded });
     let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
     world
@@ -330,7 +330,7 @@ async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
         .patch(NAME, &PatchParams::default(), &patch)
         .await?;
     let plan = world.run(&["plan", NAME]).await?.ok()?;
-    has(&plan, &["needs 2 approvals, and has 1 (by alice)."]);
+    has(&plan, &["needs 2 approvals (spec.approvalPolicy), and has 1 (by alice)."]);
     let said = world.run(&["approve", NAME, "--yes"]).await?.ok()?;
     has(
         &said,

@@ -104,6 +104,7 @@ pub(crate) async fn wire(
     let address = listener.local_addr().unwrap();
     let limits = Limits {
         clients: 256,
+        per_address: 256,
         streams: None,
         drain: Duration::ZERO,
     };
