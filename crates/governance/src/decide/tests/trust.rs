@@ -410,8 +410,8 @@ impl Stage {
         let required = required.iter().filter(|(_, approvals, ..)| *approvals > 0);
         for (source, approvals, groups, authors_may) in required {
             assert!(
-                recorded,
-                "{item}: {source} asks for approvals, and none are recorded"
+                *recorded || !begins,
+                "{item}: {source} asks for approvals, and the plan began while none were recorded"
             );
             // Who can switch the webhook off can write approvals: docs/security.md says so.
             if !self.recorded {
