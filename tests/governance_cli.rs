@@ -330,7 +330,10 @@ async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
         .patch(NAME, &PatchParams::default(), &patch)
         .await?;
     let plan = world.run(&["plan", NAME]).await?.ok()?;
-    has(&plan, &["needs 2 approvals (spec.approvalPolicy), and has 1 (by alice)."]);
+    has(
+        &plan,
+        &["needs 2 approvals (spec.approvalPolicy), and has 1 (by alice)."],
+    );
     let said = world.run(&["approve", NAME, "--yes"]).await?.ok()?;
     has(
         &said,

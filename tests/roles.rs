@@ -233,7 +233,8 @@ async fn nobody_says_what_only_the_operator_and_admission_know() -> anyhow::Resu
             .await;
         assert!(!written.is_allowed(), "{:?}", person.role);
         // An approval that nobody gave is not on record, whoever writes it there.
-        let forged = json!([{ "user": "alice", "digest": PLAN, "at": "2026-01-01T00:00:00Z" }]).to_string();
+        let forged =
+            json!([{ "user": "alice", "digest": PLAN, "at": "2026-01-01T00:00:00Z" }]).to_string();
         let annotations = json!({ names::APPROVALS: forged, names::AUTHORS: r#"["alice"]"# });
         let forged = json!({ "metadata": { "annotations": annotations } });
         let written = patch(person, &forged).await;

@@ -4,11 +4,7 @@
 //! with kubectl. The decision itself is tried in ten thousand interleavings in `governance::decide::tests::trust`.
 
 #[path = "../governance_cli_support.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "other suites use the rest of it"
-)]
+#[allow(dead_code, unused_imports, reason = "other suites use the rest of it")]
 mod support;
 
 use std::net::{Ipv4Addr, SocketAddr};

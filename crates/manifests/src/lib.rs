@@ -30,9 +30,7 @@ pub use entry::{Object, Part};
 pub use files::{BEGIN as FILE, files};
 pub use job::Job;
 pub use options::{Error, Options, PullSecrets};
-pub use rbac::{
-    callers_role, job_role, profile_role, pull_secret_role, user_roles, webhook_role,
-};
+pub use rbac::{callers_role, job_role, profile_role, pull_secret_role, user_roles, webhook_role};
 
 use entry::{Entry, Fill, When};
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{
-    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
+    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS,
+    WEBHOOK,
 };
 
 /// Profiles that an installation has to switch on.

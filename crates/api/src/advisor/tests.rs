@@ -77,7 +77,7 @@ fn full() -> Value {
             "profile": "load-aware-rebalancing", "action": "Apply", "failurePolicy": "Continue",
             "bypassOptimisticLock": true, "waitTimeout": "1h", "options": options,
             "approval": {
-                "planDigest": digest, "items": ["a"], "takeovers": [{ "item": "a", "path": "spec.b" }],
+                "planDigest": digest, "items": ["a"], "takeovers": [{ "item": "a", "path": "spec.b", "manager": "kubectl" }],
                 "rejected": { "planDigest": digest, "reason": "no" },
             },
             "approvalPolicy": { "requiredApprovals": { "low": 0, "medium": 1, "high": 2 }, "authorMayApprove": true },
@@ -91,6 +91,7 @@ fn full() -> Value {
                 "name": "a", "targetRef": target, "impactSeverity": "Low", "diff": "d", "desiredState": {},
                 "state": "Failed", "message": "m", "lastTransitionTime": time, "managedFields": ["spec.a"],
                 "operation": "Restore", "dependsOn": ["b"], "base": { "spec.a": 1 },
+                "targetUid": "u", "unchanged": true,
                 "takeovers": [{
                     "path": "spec.a", "manager": "kubectl", "since": time, "live": 1, "wanted": 2, "reclaimed": true,
                 }],
@@ -100,6 +101,9 @@ fn full() -> Value {
                 "lastTransitionTime": time, "observedGeneration": 2,
             }],
             "planDigest": digest,
+            "requiredApprovals": [{
+                "source": "ApprovalPolicy two", "approvals": 2, "groups": ["leads"], "authorsExcluded": true,
+            }],
             "inputs": [{ "name": "i", "object": target, "path": "spec.a", "raw": 5, "derived": 5 }],
             "warnings": ["w"], "revision": 4,
             "applied": [{
