@@ -4,7 +4,7 @@ use anyhow::Context as _;
 
 use crate::shell;
 
-/// Installed where there is no cargo-deny. Builds in about six CPU minutes, once for a machine.
+/// Installed where there is no cargo-deny.
 const VERSION: &str = "0.20.2";
 
 /// What cargo-deny reads advisories from.
@@ -12,13 +12,7 @@ const DATABASE: &str = "https://github.com/RustSec/advisory-db";
 
 /// Checks all dependencies: bans, licenses, sources and, where their database can be fetched, advisories.
 pub(crate) fn run() -> anyhow::Result<()> {
-    if shell::find("cargo-deny").is_none() {
-        shell::say(&format!("installing cargo-deny {VERSION}"));
-        // Its own folder for building: nothing of it is of use to the workspace.
-        let mut install = shell::cargo();
-        install.env_remove("CARGO_TARGET_DIR");
-        shell::run(install.args(["install", "--locked", "cargo-deny", "--version", VERSION]))?;
-    }
+    shell::provide_subcommand("deny", VERSION)?;
     let deny = || {
         let mut deny = shell::cargo();
         deny.args(["deny", "--log-level", "error"]);

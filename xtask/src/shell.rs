@@ -68,6 +68,19 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
+/// Installs a subcommand of cargo where it is missing. Tools like these take about six CPU minutes, once for a machine.
+pub(crate) fn provide_subcommand(name: &str, version: &str) -> anyhow::Result<()> {
+    let program = format!("cargo-{name}");
+    if find(&program).is_some() {
+        return Ok(());
+    }
+    say(&format!("installing {program} {version}"));
+    let mut install = cargo();
+    // Its own folder for building: nothing of it is of use to the workspace.
+    install.env_remove("CARGO_TARGET_DIR");
+    run(install.args(["install", "--locked", &program, "--version", version]))
+}
+
 fn describe(command: &Command) -> String {
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())

@@ -36,19 +36,13 @@ pub(crate) struct Arguments {
 }
 
 /// Installed where there is no cargo-nextest. It tries a test that failed once more and says so, which `cargo test` does
-/// not: suites that start servers on a busy machine need it. Builds in about six CPU minutes, once for a machine.
+/// not: suites that start servers on a busy machine need it.
 const NEXTEST: &str = "0.9.151";
 
 /// Runs all tests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     provide(&PROGRAMS)?;
-    if shell::find("cargo-nextest").is_none() {
-        shell::say(&format!("installing cargo-nextest {NEXTEST}"));
-        let mut install = shell::cargo();
-        // Its own folder for building: nothing of it is of use to the workspace.
-        install.env_remove("CARGO_TARGET_DIR");
-        shell::run(install.args(["install", "--locked", "cargo-nextest", "--version", NEXTEST]))?;
-    }
+    shell::provide_subcommand("nextest", NEXTEST)?;
     let mut tests = shell::cargo();
     tests.args(["nextest", "run", "--workspace"]);
     if !has_loop_devices() {
