@@ -68,7 +68,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Installs a subcommand of cargo where it is missing. Tools like these take about six CPU minutes, once for a machine.
+/// Installs a subcommand of cargo where it is missing. Without optimisations: such tools mostly start other programs, and
+/// building them optimised takes longer than everything that they do here.
 pub(crate) fn provide_subcommand(name: &str, version: &str) -> anyhow::Result<()> {
     let program = format!("cargo-{name}");
     if find(&program).is_some() {
@@ -78,7 +79,7 @@ pub(crate) fn provide_subcommand(name: &str, version: &str) -> anyhow::Result<()
     let mut install = cargo();
     // Its own folder for building: nothing of it is of use to the workspace.
     install.env_remove("CARGO_TARGET_DIR");
-    run(install.args(["install", "--locked", &program, "--version", version]))
+    run(install.args(["install", "--locked", "--debug", &program, "--version", version]))
 }
 
 fn describe(command: &Command) -> String {
