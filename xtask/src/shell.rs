@@ -79,7 +79,14 @@ pub(crate) fn provide_subcommand(name: &str, version: &str) -> anyhow::Result<()
     let mut install = cargo();
     // Its own folder for building: nothing of it is of use to the workspace.
     install.env_remove("CARGO_TARGET_DIR");
-    run(install.args(["install", "--locked", "--debug", &program, "--version", version]))
+    run(install.args([
+        "install",
+        "--locked",
+        "--debug",
+        &program,
+        "--version",
+        version,
+    ]))
 }
 
 fn describe(command: &Command) -> String {

@@ -1,6 +1,7 @@
 //! How the server is, and which version it speaks.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -64,16 +65,19 @@ pub(crate) fn metrics(context: &Context) -> Response<Body> {
          # TYPE medley_apiserver_damaged_objects gauge\n",
     );
     for ((group, resource), count) in damaged {
-        text.push_str(&format!(
-            "medley_apiserver_damaged_objects{{group=\"{group}\",resource=\"{resource}\"}} {count}\n"
-        ));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "medley_apiserver_damaged_objects{{group=\"{group}\",resource=\"{resource}\"}} {count}"
+        );
     }
-    text.push_str(&format!(
+    let _ = writeln!(
+        text,
         "# HELP medley_apiserver_lost_records Records of the store file that are damaged up to their keys.\n\
          # TYPE medley_apiserver_lost_records gauge\n\
-         medley_apiserver_lost_records {}\n",
+         medley_apiserver_lost_records {}",
         store.lost_records()
-    ));
+    );
     plain_text(StatusCode::OK, text)
 }
 

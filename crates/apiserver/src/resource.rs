@@ -121,7 +121,7 @@ impl Resource {
 
     /// The error for an object whose record is damaged, if it is. The reason is the one kube-apiserver gives when it
     /// cannot decode what etcd has.
-    pub fn damage(&self, entry: &Entry) -> Option<Status> {
+    pub fn damage(entry: &Entry) -> Option<Status> {
         let reason = entry.damage()?;
         let message = format!(
             "the stored object {:?} is damaged: {reason}; delete it, or stop the server and restore the store file",
@@ -151,7 +151,7 @@ impl Resource {
 
     /// The object of an entry in the served version.
     pub fn read(&self, entry: &Entry) -> Result<Value, Status> {
-        if let Some(status) = self.damage(entry) {
+        if let Some(status) = Self::damage(entry) {
             return Err(status);
         }
         let object = entry

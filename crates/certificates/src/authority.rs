@@ -71,7 +71,7 @@ impl Authority {
         expires: Timestamp,
     ) -> Result<Pair, Error> {
         let purpose = ExtendedKeyUsagePurpose::ClientAuth;
-        self.sign(common_name, &[], purpose, now, expires)
+        self.sign(common_name, &[], &purpose, now, expires)
     }
 
     /// A certificate for these names and addresses.
@@ -83,14 +83,14 @@ impl Authority {
         expires: Timestamp,
     ) -> Result<Pair, Error> {
         let purpose = ExtendedKeyUsagePurpose::ServerAuth;
-        self.sign(called, names, purpose, now, expires)
+        self.sign(called, names, &purpose, now, expires)
     }
 
     fn sign(
         &self,
         called: &str,
         names: &[String],
-        purpose: ExtendedKeyUsagePurpose,
+        purpose: &ExtendedKeyUsagePurpose,
         now: Timestamp,
         expires: Timestamp,
     ) -> Result<Pair, Error> {

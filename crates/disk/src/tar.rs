@@ -377,7 +377,11 @@ impl Reader {
             return Err(self
                 .broken("it has a GNU long name and a pax path, which readers rank differently"));
         }
-        let path = pax.real_name.take().or(pax.path.take()).or(long_name);
+        let path = pax
+            .real_name
+            .take()
+            .or_else(|| pax.path.take())
+            .or(long_name);
         let path = path.unwrap_or_else(|| std::mem::take(&mut block.path));
         let link = pax.link.take().or(long_link);
         let link = link.unwrap_or_else(|| std::mem::take(&mut block.link));
@@ -562,18 +566,16 @@ impl Reader {
             .checked_sub(BLOCK as u64)
             .ok_or_else(|| self.broken("the map of the sparse file is longer than its data"))?;
         let map = numbers.read(&block).map_err(|why| self.broken(why))?;
-        match map {
-            Some(map) => self.regions(entry, map, left, size).map(Some),
-            None => {
-                self.state = State::Map {
-                    entry,
-                    numbers,
-                    left,
-                    size,
-                };
-                Ok(None)
-            }
+        if let Some(map) = map {
+            return self.regions(entry, map, left, size).map(Some);
         }
+        self.state = State::Map {
+            entry,
+            numbers,
+            left,
+            size,
+        };
+        Ok(None)
     }
 
     /// A long name or an extended header is complete.

@@ -55,6 +55,7 @@ pub enum State {
 impl State {
     /// Both: an item starts only while each lets it. The next opening is the later one, an earliest time to look again:
     /// whether the other is open then is decided then.
+    #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unrestricted, one) | (one, Self::Unrestricted) => one,

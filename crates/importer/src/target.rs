@@ -180,7 +180,8 @@ impl Target {
                 checkpoint,
             };
             let folder = self.state.parent().filter(|it| *it != Path::new(""));
-            let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+            let mut new =
+                tempfile::NamedTempFile::new_in(folder.unwrap_or_else(|| Path::new(".")))?;
             new.write_all(&serde_json::to_vec(&state)?)?;
             new.persist(&self.state)?;
             Ok::<(), io::Error>(())

@@ -14,6 +14,10 @@ use crate::{IMAGE, Job, NAMESPACE};
 
 /// What can be chosen of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, and none excludes another"
+)]
 pub struct Options {
     /// The namespace of everything that is in one.
     pub namespace: String,

@@ -129,6 +129,7 @@ fn rights_are_those_of_what_runs() {
         [
             "medley-operator-placement",
             "medley-operator-placement-pull-secrets",
+            "medley-webhook-callers",
             "medley-webhook-placement",
             "medley-webhook-placement-pull-secrets",
         ]

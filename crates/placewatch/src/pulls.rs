@@ -152,7 +152,10 @@ fn named(policy: &PullSecrets) -> Vec<Key> {
 
 /// What RBAC kept from us, by what was asked for; clones share it.
 #[derive(Clone, Default)]
-struct Refusals(Arc<Mutex<BTreeMap<(Key, &'static str), (Instant, String)>>>);
+struct Refusals(Arc<Mutex<BTreeMap<(Key, &'static str), Refused>>>);
+
+/// When it was asked for, and what the API server said.
+type Refused = (Instant, String);
 
 impl Refusals {
     /// Reads an object, or notes that it may not be read.

@@ -325,21 +325,21 @@ fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
 fn body_integer(body: &Value, field: &str) -> Result<Option<i64>, Status> {
     match body.get(field) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_i64() {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let kind = match value {
-                    Value::Number(number) => format!("number {number}"),
-                    Value::String(_) => "string".to_owned(),
-                    Value::Bool(_) => "bool".to_owned(),
-                    Value::Array(_) => "array".to_owned(),
-                    _ => "object".to_owned(),
-                };
-                Err(Status::bad_request(format!(
-                    "json: cannot unmarshal {kind} into Go struct field DeleteOptions.{field} of type int64"
-                )))
+        Some(value) => {
+            if let Some(number) = value.as_i64() {
+                return Ok(Some(number));
             }
-        },
+            let kind = match value {
+                Value::Number(number) => format!("number {number}"),
+                Value::String(_) => "string".to_owned(),
+                Value::Bool(_) => "bool".to_owned(),
+                Value::Array(_) => "array".to_owned(),
+                _ => "object".to_owned(),
+            };
+            Err(Status::bad_request(format!(
+                "json: cannot unmarshal {kind} into Go struct field DeleteOptions.{field} of type int64"
+            )))
+        }
     }
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn stored_response(
     entry: &crate::store::Entry,
 ) -> Result<Response<Body>, Status> {
     let representation = context.representation(resource)?;
-    if let Some(status) = resource.damage(entry) {
+    if let Some(status) = Resource::damage(entry) {
         return Err(status);
     }
     if representation.shape == Shape::Object && resource.is_verbatim(entry) {

@@ -584,7 +584,7 @@ struct RealPath(Vec<u8>);
 impl RealPath {
     fn push(&mut self, part: &[u8]) -> io::Result<()> {
         self.0 = join(&self.0, part);
-        let depth = self.0.iter().filter(|byte| **byte == b'/').count() + 1;
+        let depth = self.0.split(|byte| *byte == b'/').count();
         if self.0.len() > MAX_PATH || depth > MAX_DEPTH {
             return Err(refused(format!(
                 "it is {depth} folders deep at {} bytes of path; {MAX_DEPTH} and {MAX_PATH} are the most",

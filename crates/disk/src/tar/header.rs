@@ -55,7 +55,6 @@ impl Block {
         };
         let kind = match field(156, 1).first() {
             Some(0) => Kind::OldFile,
-            Some(b'0' | b'7') => Kind::File,
             Some(b'1') => Kind::HardLink,
             Some(b'2') => Kind::SymbolicLink,
             Some(b'3') => Kind::CharacterDevice,
@@ -70,7 +69,7 @@ impl Block {
             Some(b'g') => Kind::GlobalPax,
             // GNU's own: directories of dumps, pieces of volumes, labels.
             Some(b'D' | b'M' | b'V') => Kind::Other,
-            // POSIX: what is not known is a file. GNU and Python do so.
+            // '0' and '7' (contiguous) are files, and POSIX says that what is not known is one, too. GNU and Python do so.
             _ => Kind::File,
         };
         // Only the size decides where the next header is; the rest may be nonsense in odd archives.

@@ -182,11 +182,10 @@ impl Records {
             b"major" => self.major = Some(number()?),
             b"minor" => self.minor = Some(number()?),
             b"size" | b"realsize" => self.size = Some(number()?),
-            b"offset" => {
-                if self.offset.replace(number()?).is_some() {
-                    return Err(BROKEN);
-                }
-            }
+            b"offset" => match self.offset.replace(number()?) {
+                None => {}
+                Some(_) => return Err(BROKEN),
+            },
             b"numbytes" => {
                 let offset = self.offset.take().ok_or(BROKEN)?;
                 self.map.push(offset, number()?)?;

@@ -24,7 +24,7 @@ pub(crate) fn read(archive: &[u8], piece: usize) -> Result<Vec<(Entry, Vec<u8>)>
                 Event::Data(data) => all.last_mut().unwrap().1.extend_from_slice(data),
                 Event::Hole(length) => {
                     let content = &mut all.last_mut().unwrap().1;
-                    content.resize(content.len() + usize::try_from(length).unwrap(), 0);
+                    content.extend((0..length).map(|_| 0));
                 }
                 Event::End => {
                     assert!(open);
@@ -236,7 +236,7 @@ fn block(path: &str, flag: u8, size: usize) -> Vec<u8> {
         (136, "00000000007\0".to_owned()),
         (148, "        ".to_owned()),
         (329, "0000001\0".to_owned()),
-        (257, "ustar\000".to_owned()),
+        (257, "ustar\x0000".to_owned()),
         (337, "0000003\0".to_owned()),
     ] {
         block[at..at + text.len()].copy_from_slice(text.as_bytes());

@@ -280,7 +280,7 @@ impl Case {
             digest: PLAN,
             impact: self.impact,
             requirements: &floor.requirements(self.impact),
-            lifetime: floor.lifetime().unwrap(),
+            lifetime: floor.lifetime().map_err(Withheld::InvalidPolicy)?,
             approvals: &self.approvals,
             used: &self.used,
             authors: &self.authors,

@@ -29,7 +29,7 @@ struct Shown {
     fields: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const SHOWN: [Shown; 5] = [
+const SHOWN: [Shown; 6] = [
     Shown {
         kind: "VirtPlatformConfig",
         title: "Governed configuration",
@@ -55,6 +55,16 @@ const SHOWN: [Shown; 5] = [
             "defaultArchitecture",
             "Default architecture",
             "The architecture behind a stable name where there is a choice.",
+        )],
+    },
+    Shown {
+        kind: "ApprovalPolicy",
+        title: "Approval policy",
+        description: "How many users have to approve plans, who they may be, and when plans may run.",
+        fields: &[(
+            "requiredApprovals",
+            "Required approvals",
+            "Number of users who have to approve a plan before it is applied.",
         )],
     },
     Shown {
@@ -308,6 +318,7 @@ fn examples() -> Value {
         policy("CpuModelPolicy", json!({ "minimalLaunchYear": 2013 })),
         policy("ReleasePolicy", json!({ "mode": "Observe" })),
         policy("PlacementPolicy", json!({ "onNoMatch": "Hold" })),
+        policy("ApprovalPolicy", json!({ "impacts": ["High"], "requiredApprovals": 2 })),
     ])
 }
 

@@ -61,7 +61,7 @@ fn what_makes_no_sense_is_refused() {
     for (text, expected) in [
         (
             "namespaces: here",
-            "there is no setting \"namespaces\"; there are: authfile,",
+            "there is no setting \"namespaces\"; there are: allow-address, authfile,",
         ),
         ("config: other.yaml", "there is no setting \"config\""),
         ("verbose: 2", "there is no setting \"verbose\""),

@@ -181,12 +181,11 @@ proptest! {
 
     #[test]
     fn ranges_survive_being_written(bits: u32, length in 0_u8..=32, port: Option<u16>) {
-        let text = match port {
-            Some(port) => SocketAddr::new(Ipv4Addr::from_bits(bits).into(), port).to_string(),
-            None => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-                format!("{}/{length}", Ipv4Addr::from_bits(bits & mask))
-            }
+        let text = if let Some(port) = port {
+            SocketAddr::new(Ipv4Addr::from_bits(bits).into(), port).to_string()
+        } else {
+            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            format!("{}/{length}", Ipv4Addr::from_bits(bits & mask))
         };
         let range: AddressRange = text.parse().unwrap();
         prop_assert_eq!(range.to_string().parse(), Ok(range));

@@ -81,6 +81,10 @@ fn line(entry: &Entry, content: &[u8]) -> String {
 struct Dice(u64);
 
 impl Dice {
+    fn byte(&mut self) -> u8 {
+        u8::try_from(self.roll(256)).unwrap()
+    }
+
     fn roll(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -102,11 +106,11 @@ impl Dice {
         let mut bytes: Vec<u8> = match self.roll(3) {
             0 => hidden.iter().copied().cycle().take(length).collect(),
             1 => vec![0; length],
-            _ => (0..length).map(|_| self.roll(256) as u8).collect(),
+            _ => (0..length).map(|_| self.byte()).collect(),
         };
         if length > 0 {
             // No two are alike.
-            bytes[length - 1] = self.roll(255) as u8 + 1;
+            bytes[length - 1] = self.byte().max(1);
         }
         bytes
     }

@@ -171,7 +171,7 @@ fn map_of_a_sparse_file_has_a_limit() {
     header[482] = 1;
     header[483..495].copy_from_slice(b"77777777777\0");
     let mut archive = sealed(header);
-    let mut more = b"77777777777\000000000000\0".repeat(21);
+    let mut more = b"77777777777\x0000000000000\0".repeat(21);
     more.resize(BLOCK, 0);
     more[504] = 1;
     for _ in 0..7000 {

@@ -370,9 +370,11 @@ impl Stage {
         for (digest, items) in std::mem::take(&mut self.world.published) {
             self.shown.entry(digest).or_insert(items);
         }
-        for entry in self.world.log[written..].to_vec() {
-            self.check(&entry);
+        let log = std::mem::take(&mut self.world.log);
+        for entry in &log[written..] {
+            self.check(entry);
         }
+        self.world.log = log;
         let status = self.world.status();
         if status.observed_generation == self.world.config.metadata.generation
             && status.phase == Some(Phase::Completed)

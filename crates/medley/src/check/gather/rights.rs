@@ -17,7 +17,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use manifests::{
     ACCOUNT, Job, NAMED_SECRETS, Options, PullSecrets, RELEASE_OWNER, RELEASE_PAYLOADS, WEBHOOK,
-    job_role, objects, profile_role, pull_secret_role, webhook_role,
+    callers_role, job_role, objects, profile_role, pull_secret_role, webhook_role,
 };
 use placement::roles::named_secret_rules;
 use serde::de::DeserializeOwned;
@@ -107,6 +107,9 @@ pub(super) async fn of_accounts(
     if options.jobs.contains(&Job::Placement) && options.pull_secrets == PullSecrets::Pods {
         roles.push(pull_secret_role(ACCOUNT));
         checks.push(pull_secret_role(WEBHOOK));
+    }
+    if !checks.is_empty() {
+        checks.push(callers_role());
     }
     let home = options.namespace.as_str();
     let mut places = vec![(home.to_owned(), operator_namespace_rules())];

@@ -128,7 +128,7 @@ impl<'a> Pages<'a> {
         let Some(root) = self.root_of(table.name()) else {
             return;
         };
-        self.walk(root, widths, 0, Some(0..=u64::MAX), &mut |key, value| {
+        self.walk(root, widths, 0, Some(&(0..=u64::MAX)), &mut |key, value| {
             if let Some(revision) = number(key) {
                 each(revision, value);
             }
@@ -159,17 +159,17 @@ impl<'a> Pages<'a> {
         page: u64,
         widths: Widths,
         depth: usize,
-        bounds: Option<RangeInclusive<u64>>,
+        bounds: Option<&RangeInclusive<u64>>,
         each: &mut dyn FnMut(&[u8], &[u8]),
     ) {
         let visited = depth < MAX_DEPTH
             && self.visited.insert(page)
             && self.page(page).is_some_and(|bytes| match bytes.first() {
-                Some(&LEAF) => visit_leaf(&bytes, widths, bounds.as_ref(), each).is_some(),
-                Some(&BRANCH) => match children(&bytes, bounds.as_ref()) {
+                Some(&LEAF) => visit_leaf(&bytes, widths, bounds, each).is_some(),
+                Some(&BRANCH) => match children(&bytes, bounds) {
                     Some(children) => {
                         for (child, bounds) in children {
-                            self.walk(child, widths, depth + 1, bounds, each);
+                            self.walk(child, widths, depth + 1, bounds.as_ref(), each);
                         }
                         true
                     }
@@ -276,7 +276,9 @@ fn children(
         let own = match (bounds, low) {
             (Some(bounds), Some(from)) => {
                 let separator = rest.get(index * 8..).and_then(number);
-                let to = separator.filter(|_| index < keys).unwrap_or(*bounds.end());
+                let to = separator
+                    .filter(|_| index < keys)
+                    .unwrap_or_else(|| *bounds.end());
                 if to < from || !bounds.contains(&to) {
                     return None;
                 }
