@@ -169,7 +169,11 @@ impl World {
             let ready = |output: &String| output.lines().any(|line| line == "ready");
             Ok(outputs.iter().all(ready).then_some(()))
         })
-        .await?;
+        .await
+        .with_context(|| {
+            let (operator, webhook) = (running.operator.output(), running.webhook.output());
+            format!("operator:\n{operator}\nwebhook:\n{webhook}")
+        })?;
         Ok(running)
     }
 

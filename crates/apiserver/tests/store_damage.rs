@@ -144,6 +144,10 @@ fn damage(path: &Path, key: &str, change: impl Fn(&mut Vec<u8>, usize)) {
     transaction.commit().unwrap();
 }
 
+#[expect(
+    clippy::ptr_arg,
+    reason = "others of its kind shorten what they are given"
+)]
 fn flip(bytes: &mut Vec<u8>, value: usize) {
     bytes[value + 30] ^= 0x40;
 }

@@ -96,7 +96,7 @@ fn quote_text(path: &Path) -> String {
 /// Puts a script in place in one step: a suite may be starting the old one right now.
 fn write_script(path: &Path, script: &[u8]) -> anyhow::Result<()> {
     let context = || format!("writing {}", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut file = tempfile::Builder::new()
         .permissions(fs::Permissions::from_mode(0o755))
         .tempfile_in(folder)

@@ -33,6 +33,10 @@ pub(crate) struct Arguments {
 
 /// What can be chosen of an installation.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, and none excludes another"
+)]
 pub(crate) struct InstallArguments {
     /// The namespace of the installation.
     #[arg(long, value_name = "NAME", default_value = NAMESPACE)]

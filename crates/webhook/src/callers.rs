@@ -193,11 +193,10 @@ impl Callers {
             Ok::<_, Error>(Arc::new((found, verifier)))
         });
         let verifier = verifier.transpose()?;
-        match &verifier {
-            Some(verifier) => {
-                info!(names = ?verifier.0.names, "verifying callers by their client certificates")
-            }
-            None => warn!("the client CA is gone; no caller can be verified"),
+        if let Some(verifier) = &verifier {
+            info!(names = ?verifier.0.names, "verifying callers by their client certificates");
+        } else {
+            warn!("the client CA is gone; no caller can be verified");
         }
         self.shared.current.store(verifier);
         Ok(())

@@ -129,7 +129,7 @@ impl Health {
             None => Err("the serving certificate is not loaded".to_owned()),
         };
         let client_ca = reviewer.map_or_else(later, |it| it.callers.readiness());
-        let caches = reviewer.map_or_else(later, |it| it.unsynced());
+        let caches = reviewer.map_or_else(later, Reviewer::unsynced);
         let registration = match &*shared.registration.lock() {
             Registration::NotOurs => Ok("not managed by this process"),
             Registration::Current => Ok(""),

@@ -46,14 +46,14 @@ fn old_sparse() -> Vec<u8> {
             place.copy_from_slice(bytes);
         }
     };
-    put(386, b"00000001000\000000001000\0");
+    put(386, b"00000001000\x0000000001000\0");
     put(482, b"\x0100000010000\0");
     put(148, b"        ");
     let sum: u32 = all.iter().map(|byte| u32::from(*byte)).sum();
     if let Some(place) = all.get_mut(148..156) {
         place.copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     }
-    all.extend(b"00000004000\000000001000\0");
+    all.extend(b"00000004000\x0000000001000\0");
     all.resize(1024, 0);
     all
 }

@@ -138,7 +138,7 @@ mod tests {
             std::fs::write(tree.join(format!("a/b/{number}")), "").unwrap();
             std::fs::create_dir(tree.join(format!("a/{number}"))).unwrap();
         }
-        std::fs::set_permissions(tree.join("a/b"), std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(tree.join("a/b"), std::fs::Permissions::from_mode(0o0)).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());
         assert!(outside.join("file").exists());

@@ -73,7 +73,7 @@ impl Folder {
         // have put a link at. What is unfinished goes with an error.
         let partial = tempfile::Builder::new()
             .prefix(".medley-gather-")
-            .tempfile_in(beside.unwrap_or(Path::new(".")))
+            .tempfile_in(beside.unwrap_or_else(|| Path::new(".")))
             .with_context(what)?;
         self.pack_into(archive, partial.as_file())
             .with_context(what)?;

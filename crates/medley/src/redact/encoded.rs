@@ -75,7 +75,7 @@ fn is_secret(bytes: &[u8], nesting: usize) -> bool {
 
 /// Windows answer files and PowerShell's encoded commands are UTF-16.
 fn is_utf16_secret(bytes: &[u8], nesting: usize) -> bool {
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return false;
     }
     let units: Vec<u16> = bytes

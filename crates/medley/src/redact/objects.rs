@@ -77,8 +77,9 @@ fn value(found_value: &mut Value, context: Context, found: &mut Found) {
     match found_value {
         Value::String(said) => string(said, context, found),
         Value::Array(items) => {
-            if !words(items, found) {
-                items.iter_mut().for_each(|it| value(it, context, found));
+            let is_command = words(items, found);
+            for it in items.iter_mut().filter(|_| !is_command) {
+                value(it, context, found);
             }
         }
         Value::Object(fields) => object(fields, context, found),
@@ -362,7 +363,7 @@ fn headers(lines: &mut Value, found: &mut Found) {
 }
 
 fn user_data(name: &str, field: &mut Value, found: &mut Found) {
-    if !field.as_str().is_some_and(|it| !it.is_empty()) {
+    if field.as_str().is_none_or(str::is_empty) {
         return;
     }
     let instead = if name.ends_with("Base64") {

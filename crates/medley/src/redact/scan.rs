@@ -220,7 +220,7 @@ fn quoted(rest: &str) -> Option<std::ops::Range<usize>> {
         let before = &rest[start..start + at];
         let escaped = before.len() - before.trim_end_matches('\\').len();
         // In `"a\\"` the backslash is escaped, not the quote.
-        escaped == escapes || (escapes == 0 && escaped % 2 == 0)
+        escaped == escapes || (escapes == 0 && escaped.is_multiple_of(2))
     });
     let end = ends.map_or(rest.len(), |(at, _)| start + at - escapes.min(at));
     Some(start..end)

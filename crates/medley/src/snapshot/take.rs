@@ -55,7 +55,7 @@ pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> 
         .tempfile_in(
             path.parent()
                 .filter(|it| *it != Path::new(""))
-                .unwrap_or(Path::new(".")),
+                .unwrap_or_else(|| Path::new(".")),
         )
         .with_context(what)?;
     let file = partial.as_file().try_clone().with_context(what)?;

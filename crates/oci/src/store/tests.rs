@@ -186,7 +186,7 @@ async fn registry_that_stalls_does_not_delay_another_one() {
     let bytes = noise(300_000);
     let (slow, fast) = (bytes.clone(), bytes.clone());
     let stalling = HostileServer::start(move |_| {
-        Misdeed::trickling(200, slow.clone(), 1000, std::time::Duration::from_secs(600))
+        Misdeed::trickling(200, slow.clone(), 1000, std::time::Duration::from_mins(10))
     })
     .await
     .unwrap();

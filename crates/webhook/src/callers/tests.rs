@@ -7,34 +7,34 @@ fn data(value: Value) -> BTreeMap<String, String> {
     serde_json::from_value(value).unwrap()
 }
 
-fn authorities(pem: &str, names: &[&str]) -> Option<Authorities> {
-    Some(Authorities {
+fn authorities(pem: &str, names: &[&str]) -> Authorities {
+    Authorities {
         pem: pem.to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
-    })
+    }
 }
 
 #[rstest]
 #[case::kubeadm(
     json!({ PROXY_CA: "P", PROXY_NAMES: "[\"front-proxy-client\"]", CLIENT_CA: "C" }),
     &[],
-    authorities("P", &["front-proxy-client"])
+    Some(authorities("P", &["front-proxy-client"]))
 )]
 #[case::every_name_of_proxies(
     json!({ PROXY_CA: "P", PROXY_NAMES: "[]", CLIENT_CA: "C" }),
     &[],
-    authorities("P", &[])
+    Some(authorities("P", &[]))
 )]
 #[case::kubelets_are_not_api_servers(json!({ CLIENT_CA: "C" }), &[], None)]
 #[case::named(
     json!({ PROXY_CA: "P", PROXY_NAMES: "[\"front-proxy-client\"]", CLIENT_CA: "C\n" }),
     &["kube-apiserver"],
-    authorities("P\nC", &["kube-apiserver"])
+    Some(authorities("P\nC", &["kube-apiserver"]))
 )]
 #[case::named_without_proxies(
     json!({ CLIENT_CA: "C" }),
     &["kube-apiserver"],
-    authorities("C", &["kube-apiserver"])
+    Some(authorities("C", &["kube-apiserver"]))
 )]
 #[case::empty(json!({}), &["kube-apiserver"], None)]
 #[case::blank(json!({ PROXY_CA: " \n" }), &[], None)]

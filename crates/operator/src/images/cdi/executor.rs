@@ -25,7 +25,7 @@ pub(super) enum Executor {
     /// This process.
     Here(Here),
     /// Pods.
-    Pods(Pods),
+    Pods(Box<Pods>),
 }
 
 /// An import to be carried out.
@@ -66,7 +66,9 @@ impl Executor {
         addresses: &AddressPolicy,
         volumes: &Queue<Key>,
     ) -> Self {
-        Self::Pods(Pods::new(manager, world, image, addresses, volumes))
+        Self::Pods(Box::new(Pods::new(
+            manager, world, image, addresses, volumes,
+        )))
     }
 
     /// Waits until it is known which imports there are.
