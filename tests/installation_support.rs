@@ -135,7 +135,7 @@ impl World {
             .iter()
             .map(String::as_str)
             .filter(|it| {
-                !["--register=", "--metrics-address="]
+                !["--register=", "--metrics-address=", "--health-address="]
                     .iter()
                     .any(|own| it.starts_with(own))
             })
@@ -148,7 +148,14 @@ impl World {
     pub(crate) async fn run(&self, objects: &[Value]) -> anyhow::Result<Running> {
         let address = format!("127.0.0.1:{}", free_port()?);
         let register = format!("--register=url=https://{address}");
-        let besides = ["--address", &address, &register];
+        let health = format!("127.0.0.1:{}", free_port()?);
+        let besides = [
+            "--address",
+            &address,
+            &register,
+            "--health-address",
+            &health,
+        ];
         let webhook = self.start("medley-webhook", objects, &besides).await?;
         let address = format!("127.0.0.1:{}", free_port()?);
         let metrics = format!("127.0.0.1:{}", free_port()?);

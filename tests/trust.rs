@@ -2,6 +2,13 @@
 //! registry, a forged request, a damaged file) and asserts the state of the world afterwards. `docs/security.md` states
 //! the model behind it.
 
+#![allow(
+    clippy::large_futures,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper of a test may fail as the test does, and its future is made once"
+)]
+
 #[path = "trust/approvals.rs"]
 mod approvals;
 #[path = "trust/images.rs"]

@@ -170,6 +170,10 @@ impl Stage {
 }
 
 /// What kubectl said, with everything that it was about.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature is that of map_err"
+)]
 fn text_of(error: anyhow::Error) -> String {
     format!("{error:#}")
 }

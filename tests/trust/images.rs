@@ -213,7 +213,7 @@ async fn wrong_size_in_a_manifest_removes_no_blob() {
     let folder = tempfile::tempdir().unwrap();
     let mut images = Images::default();
     let shared = good();
-    images.add("good", &[shared.clone()]);
+    images.add("good", std::slice::from_ref(&shared));
     let digest = Digest::sha256(&shared.bytes);
     let layer_of = |size: u64| {
         json!({
@@ -326,7 +326,7 @@ async fn importer_takes_bounded_memory_for_any_layer() {
     let bombs = disk_bombs();
     let mut images = Images::default();
     for (name, bomb, _) in &bombs {
-        images.add(name, &[bomb.clone()]);
+        images.add(name, std::slice::from_ref(bomb));
     }
     let server = images.serve().await;
     for (name, _, said) in bombs {

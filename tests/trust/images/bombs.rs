@@ -98,7 +98,7 @@ pub(crate) fn bombs() -> Vec<(&'static str, Vec<Blob>, &'static str)> {
         (
             "extended-header",
             vec![layer(|layer| {
-                layer.entry(b'x', "pax", "", &vec![b'9'; 2 << 20])
+                layer.entry(b'x', "pax", "", &vec![b'9'; 2 << 20]);
             })],
             "1048576 are the most",
         ),

@@ -29,14 +29,17 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
             return turn.start_over(None);
         }
     }
+    let stale = staleness(&turn.facts, &turn.status.items);
     match plan::draft(&turn.facts) {
-        // Impact and terms are part of what is approved: if they change, it is another plan.
+        // Impact and terms are part of what is approved: if they change, it is another plan. What a changed target does to
+        // the impact is for the user to see: the plan is stale.
         Ok(draft)
             if draft.same_as(&turn.status.items)
-                && plan::impact_changes(&turn.status.items, &draft)
-                    .next()
-                    .is_none()
-                && turn.terms_hold() => {}
+                && turn.terms_hold()
+                && (stale.is_some()
+                    || plan::impact_changes(&turn.status.items, &draft)
+                        .next()
+                        .is_none()) => {}
         Ok(draft) => {
             inputs_changed(&mut turn, &draft.inputs);
             return turn.move_to(Phase::Drafting);
@@ -44,7 +47,6 @@ pub(super) fn look(mut turn: Turn<'_>) -> Decision {
         // Drafting says what is wrong.
         Err(_) => return turn.move_to(Phase::Drafting),
     }
-    let stale = staleness(&turn.facts, &turn.status.items);
     if stale.is_some() && aligned(&turn) {
         // Somebody did by hand what the plan asks for. Planned again, nothing is left to approve; if
         // the server sees it otherwise, the new plan is not stale, and this is not asked again.
