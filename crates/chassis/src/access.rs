@@ -5,8 +5,7 @@ mod keeper;
 pub use keeper::{Keeper, Verdict};
 
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
-    SubjectAccessReviewSpec,
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -32,22 +31,6 @@ pub async fn may(
         ..SubjectAccessReview::default()
     };
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let answer = reviews.create(&PostParams::default(), &review).await;
-    let answer = answer.map_err(Error::api(operation))?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
-}
-
-/// Whether the user of this client may do something. Every authenticated user may ask that of themselves.
-pub async fn self_may(client: &Client, what: ResourceAttributes) -> Result<bool, Error> {
-    let operation = format!("asking whether this account may {}", described(&what));
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(what),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let answer = reviews.create(&PostParams::default(), &review).await;
     let answer = answer.map_err(Error::api(operation))?;
     Ok(answer.status.is_some_and(|status| status.allowed))

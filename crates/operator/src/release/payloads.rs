@@ -10,10 +10,9 @@ use ::release::control::{Kept, Loaded, Trouble, TroubleKind};
 use ::release::payload::{METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept};
 use api::openshift::payloads as kept;
 use api::release::{PayloadSource, ReleasePolicySpec};
-use chassis::access::self_may;
 use chassis::{Cache, Key, Manager, Queue};
-use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
 use kube::{Api, Client};
 use oci::{Keyring, Origin};
 use parking_lot::Mutex;
@@ -415,21 +414,16 @@ impl Payloads {
     }
 }
 
-/// Whether a ConfigMap, or all of a namespace, may be listed and watched. If that cannot be asked, it is tried.
+/// Whether a ConfigMap, or all of a namespace, may be listed. It is tried once: a cache would try for ever, and asking by a
+/// SelfSubjectAccessReview takes a right that clusters can take away.
 async fn may_read(client: &Client, key: &Key) -> bool {
-    for verb in ["list", "watch"] {
-        let what = ResourceAttributes {
-            verb: Some(verb.to_owned()),
-            resource: Some("configmaps".to_owned()),
-            namespace: Some(key.namespace.clone()),
-            name: (!key.name.is_empty()).then(|| key.name.clone()),
-            ..ResourceAttributes::default()
-        };
-        if matches!(self_may(client, what).await, Ok(false)) {
-            return false;
-        }
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.namespace);
+    let mut params = ListParams::default().limit(1);
+    if !key.name.is_empty() {
+        params = params.fields(&format!("metadata.name={}", key.name));
     }
-    true
+    let listed = api.list_metadata(&params).await;
+    !matches!(listed, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
 fn wake(maps: &Cache<ConfigMap>, queue: &Queue<Key>) {
