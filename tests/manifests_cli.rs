@@ -199,7 +199,7 @@ async fn the_examples_of_the_bundle_are_accepted() -> anyhow::Result<()> {
     let version: Value = serde_saphyr::from_str(&std::fs::read_to_string(version)?)?;
     let examples = &version["metadata"]["annotations"]["alm-examples"];
     let examples: Vec<Value> = serde_json::from_str(examples.as_str().unwrap_or_default())?;
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         let line = ["create", "--validate=strict", "-f", "-"];
         world.pipe(&line, &example.to_string()).await?;

@@ -310,6 +310,7 @@ sys.stdout.buffer.write(child.stdout.read())
             &log,
         ])
         .args(["--metrics-address", "127.0.0.1:0", "--insecure", "true"])
+        .args(["--allow-address", "127.0.0.1"])
         .args(["--size", "17179869184", "--check-architecture", "Off"])
         .output()
         .unwrap();

@@ -47,6 +47,8 @@ impl Webhook {
             format!("--health-address={health}"),
             format!("--register=url=https://{address}"),
             "--controllers=placement".to_owned(),
+            // The registry of the test is on this machine.
+            "--allow-address=127.0.0.1".to_owned(),
         ];
         let arguments = arguments.iter().map(|&argument| argument.to_owned());
         let arguments = common.into_iter().chain(arguments);
