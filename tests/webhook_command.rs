@@ -93,7 +93,7 @@ async fn the_api_server_asks_the_process() {
     wait_until("the author is recorded", SOON, async || {
         let made = configs.create(&dry_run, &object).await.ok();
         let annotations = made.and_then(|made| made.metadata.annotations);
-        Ok(annotations.and_then(|all| all.get("advisor.kubevirt.io/author").cloned()))
+        Ok(annotations.and_then(|all| all.get("advisor.kubevirt.io/authors").cloned()))
     })
     .await
     .unwrap();
