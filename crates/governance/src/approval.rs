@@ -331,7 +331,7 @@ pub enum Progress {
     Waiting,
     /// Items have begun. Approvals do not expire any more: half a plan is worse than a late one.
     Begun,
-    /// It puts back what was applied and somebody changed, which `bypassOptimisticLock` asks for once and for all.
+    /// It puts back what was applied and another manager changed, which `bypassOptimisticLock` asks for once and for all.
     Correction,
 }
 

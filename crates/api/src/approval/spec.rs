@@ -8,7 +8,7 @@ use crate::advisor::{Impact, MaintenanceWindow};
 /// Which plans need which approvals, by whom, and when they may run.
 ///
 /// Profiles select configurations because the name of a configuration is that of its profile and cannot be changed.
-/// Labels would not do: whoever edits a configuration could remove the label and with it the requirement.
+/// Labels would not do: an editor of the configuration could remove the label and with it the requirement.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "medley.dev",

@@ -11,7 +11,7 @@ use crate::timeout::positive;
 use crate::window::{State, Windows};
 
 /// How long an approval lasts when no policy says. Longer than a month between two maintenance windows is rare, and a plan
-/// that nobody started for longer was made for another cluster.
+/// that was not started for longer was made for another cluster.
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The source of requirements that the configuration states itself.

@@ -106,7 +106,7 @@ impl Profile for Steps {
         let derived = raw.clone().unwrap_or_else(|| json!(5));
         let mut wanted = Intents::default();
         if options.enable_psi_metrics.unwrap_or(true) {
-            // Nobody is disturbed by the reboot of no nodes.
+            // Rebooting no nodes disturbs no workload.
             let pools = snapshot.kind(MACHINE_CONFIG_POOL);
             let pools = pools.iter().flat_map(|kind| kind.objects.values());
             let machines = |pool: &std::sync::Arc<kube_core::DynamicObject>| {

@@ -503,7 +503,7 @@ impl World {
             .iter()
             .map(|item| (item.name.clone(), content(item)))
             .collect();
-        // A plan that somebody carried out by hand is adopted as it is, and not offered for approval.
+        // A plan that was carried out by hand is adopted as it is, and not offered for approval.
         if matches!(
             status.phase,
             Some(Phase::ReviewRequired | Phase::InProgress)
