@@ -271,7 +271,7 @@ async fn kinds_of_another_version_are_found() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn every_check_has_its_place_in_the_documentation() -> anyhow::Result<()> {
-    let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/check.md");
+    let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../docs/check.md");
     let page = std::fs::read_to_string(page)?;
     let world = World::empty().await?;
     let mut items = checked(&world, &["--pre"]).await?.0;

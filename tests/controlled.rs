@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chassis::Manager;
 use controlplane::Options;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -15,6 +14,7 @@ use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
 use kube::{Api, Resource};
+use runtime::Manager;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

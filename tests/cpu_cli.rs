@@ -4,14 +4,14 @@
 use std::process::Stdio;
 
 use api::cpu::{GROUP, PLURAL};
-use chassis::until_served;
-use cpumodel::names::{ASKED_ANNOTATION, MODEL_ANNOTATION};
+use cpu_models::names::{ASKED_ANNOTATION, MODEL_ANNOTATION};
 use fleet::operators::{self, Installed};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+use runtime::until_served;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Said, ServedCluster, TestCluster, has};

@@ -16,7 +16,7 @@ const AT_LEAST: usize = 330;
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_those_of_the_genuine_server() -> anyhow::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let divergences = here.join("../crates/apiserver/DIVERGENCES.md");
+    let divergences = here.join("../crates/lab/apiserver/DIVERGENCES.md");
     let divergences = std::fs::read_to_string(divergences).unwrap_or_default();
     let only = std::env::var("DIFFERENTIAL").unwrap_or_default();
     let cluster = TestCluster::start().await?;

@@ -86,7 +86,7 @@ tours! {
 
 fn root() -> PathBuf {
     // The tests of this package run in its folder.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     root.canonicalize().unwrap()
 }
 

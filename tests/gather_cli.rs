@@ -34,7 +34,7 @@ impl World {
             client: cluster.client(),
             _cluster: cluster,
         };
-        operator::install(&world.client, "medley-system").await?;
+        controllers::install(&world.client, "medley-system").await?;
         let installed = Installed {
             virtual_machines: true,
             cdi: true,

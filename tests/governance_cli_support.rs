@@ -9,10 +9,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use api::advisor::{Phase, VirtPlatformConfig};
-use chassis::Manager;
 use fleet::operators::{self, Installed, MachineConfig, kube_descheduler, names};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
+use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{ServedCluster, TestCluster, wait_until};
 
@@ -67,20 +67,20 @@ impl World {
     }
 
     pub(crate) async fn govern(&self) -> anyhow::Result<()> {
-        operator::install(&self.manager.client(), NAMESPACE).await?;
-        let options = operator::Options {
-            jobs: [operator::Job::Governance].into(),
+        controllers::install(&self.manager.client(), NAMESPACE).await?;
+        let options = controllers::Options {
+            jobs: [controllers::Job::Governance].into(),
             namespace: NAMESPACE.to_owned(),
             profiles: Vec::new(),
             version: "v9".to_owned(),
-            imports: operator::images::cdi::Imports::Pods {
+            imports: controllers::images::cdi::Imports::Pods {
                 image: String::new(),
             },
-            registries: operator::Registries::default(),
+            registries: controllers::Registries::default(),
             addresses: platform::AddressPolicy::default(),
             payload_folders: Vec::new(),
         };
-        operator::start(&self.manager, &options).await?;
+        controllers::start(&self.manager, &options).await?;
         Ok(())
     }
 

@@ -5,15 +5,15 @@ use std::process::Stdio;
 
 use api::cdi::{DataImportCron, DataVolume, annotations};
 use api::golden::{GROUP, GoldenImagePolicy, PLURAL, names};
-use chassis::until_served;
 use fleet::operators::{self, Installed};
-use golden::cdi::data_volume;
-use golden::policy::Policy;
+use golden_images::cdi::data_volume;
+use golden_images::policy::Policy;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+use runtime::until_served;
 use serde_json::{Value, json};
 use testkit::{Said, ServedCluster, TestCluster, has};
 

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use api::advisor::{Phase, VirtPlatformConfig};
-use chassis::Manager;
 use fleet::operators::{self, Installed};
 use installation_support::{MEDLEY, NAMESPACE, PATIENCE, World, by_name, manifests, objects};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{Said, has, wait_until};
 
@@ -164,7 +164,7 @@ async fn what_makes_no_sense_is_refused() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn kustomize_builds_what_is_printed() -> anyhow::Result<()> {
-    let deploy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize");
+    let deploy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/kustomize");
     for (folder, line) in [
         ("base", &[][..]),
         ("overlays/monitoring", &["--monitoring"]),
@@ -195,7 +195,7 @@ async fn the_examples_of_the_bundle_are_accepted() -> anyhow::Result<()> {
     let established = ["wait", "--for=condition=Established", "crd", "--all"];
     world.kubectl(&established).await?;
     let version = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../deploy/olm/manifests/medley.clusterserviceversion.yaml");
+        .join("../../../deploy/olm/manifests/medley.clusterserviceversion.yaml");
     let version: Value = serde_saphyr::from_str(&std::fs::read_to_string(version)?)?;
     let examples = &version["metadata"]["annotations"]["alm-examples"];
     let examples: Vec<Value> = serde_json::from_str(examples.as_str().unwrap_or_default())?;

@@ -10,12 +10,12 @@ use std::process::Stdio;
 
 use api::openshift::payloads;
 use api::release::{ReleasePolicy, ReleasePolicySpec};
-use chassis::until_served;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
+use runtime::until_served;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Layout, Said, ServedCluster, TestCluster};

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use api::openshift::{ClusterOperator, ClusterVersion, Condition, payloads};
 use binary::{MEDLEY, Server, medley, text};
 use kube::ResourceExt as _;
-use release::evaluate::{Phase, Plan};
-use release::payload::Payload;
+use release_migration::evaluate::{Phase, Plan};
+use release_migration::payload::Payload;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 
 #[path = "roles_people.rs"]
 mod people;
-#[path = "../crates/console/tests/http/world.rs"]
+#[path = "../crates/interfaces/console/tests/http/world.rs"]
 #[allow(dead_code, reason = "other suites use the rest of it")]
 mod world;
 

@@ -84,7 +84,7 @@ impl Operator {
 /// A cluster in which the kinds of the operator are installed.
 async fn cluster() -> TestCluster {
     let cluster = TestCluster::start().await.unwrap();
-    operator::install(&cluster.client(), "medley-system")
+    controllers::install(&cluster.client(), "medley-system")
         .await
         .unwrap();
     cluster

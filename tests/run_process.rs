@@ -12,9 +12,9 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::{Client, Config};
-use listener::{Incoming, Limits, text};
 use parking_lot::Mutex;
 use serde_json::Value;
+use serving::{Incoming, Limits, text};
 use testkit::{free_port, wait_until};
 use tokio::net::TcpListener;
 
@@ -184,7 +184,7 @@ async fn collector() -> (Sent, String) {
             text(StatusCode::OK, "{}")
         }
     };
-    tokio::spawn(listener::serve(listener, None, limits, answer, pending()));
+    tokio::spawn(serving::serve(listener, None, limits, answer, pending()));
     (sent, url)
 }
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use api::advisor::{ItemState, Phase, VirtPlatformConfig};
-use chassis::Manager;
 use fleet::operators::{DeschedulerVintage, HyperConvergedVersion, Installed};
 use http::Method;
 use kube::Api;
 use kube::api::PostParams;
+use runtime::Manager;
 use serde_json::json;
 use testkit::{ServedCluster, TestCluster};
 

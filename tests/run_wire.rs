@@ -13,8 +13,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
-use listener::{Incoming, Limits};
 use parking_lot::Mutex;
+use serving::{Incoming, Limits};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -113,7 +113,7 @@ pub(crate) async fn wire(
         let (client, record, trap) = (client.clone(), record.clone(), trap.clone());
         async move { pass(client, by, &record, trap, request).await }
     };
-    tokio::spawn(listener::serve(listener, None, limits, answer, pending()));
+    tokio::spawn(serving::serve(listener, None, limits, answer, pending()));
     let path = folder.join(format!("{by}.kubeconfig"));
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: wire\n\

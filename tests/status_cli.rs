@@ -35,7 +35,7 @@ impl World {
     /// With our kinds, those of images and of virtual machines.
     async fn installed() -> anyhow::Result<Self> {
         let world = Self::start().await?;
-        operator::install(&world.client, "medley-system").await?;
+        controllers::install(&world.client, "medley-system").await?;
         let installed = Installed {
             cdi: true,
             virtual_machines: true,

@@ -44,7 +44,7 @@ fn rolled_out(server: &Server, what: &str) {
 
 /// Applies the examples that the README shows.
 fn apply_examples(server: &Server) {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/examples");
     for file in ["agent.yaml", "database.yaml"] {
         server.ask(&["apply", "-f", &format!("{folder}/{file}")]);
     }

@@ -34,7 +34,7 @@ async fn the_api_server_asks_the_process() {
     let client = cluster.client();
     let manifest = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../deploy/crds/virtplatformconfigs.yaml"
+        "/../../../deploy/crds/virtplatformconfigs.yaml"
     );
     let manifest = std::fs::read_to_string(manifest).unwrap();
     let definition: Value = serde_saphyr::from_str(&manifest).unwrap();

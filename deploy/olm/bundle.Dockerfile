@@ -1,4 +1,4 @@
-# Written by `cargo xtask generate`; edit crates/manifests instead.
+# Written by `cargo xtask generate`; edit crates/interfaces/manifests instead.
 FROM scratch
 
 LABEL com.redhat.openshift.versions=v4.17

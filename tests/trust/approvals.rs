@@ -161,7 +161,7 @@ impl Stage {
 
     async fn records(&self) -> anyhow::Result<Vec<governance::record::Record>> {
         let client = self.world.cluster.client();
-        Ok(operator::governance::history::records(&client, NAMESPACE, NAME).await?)
+        Ok(controllers::governance::history::records(&client, NAMESPACE, NAME).await?)
     }
 
     async fn end(self) {

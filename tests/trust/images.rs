@@ -344,7 +344,7 @@ async fn importer_takes_bounded_memory_for_any_layer() {
 /// Arithmetic on sizes of strangers never wraps: where a check was forgotten, the request fails.
 #[test]
 fn release_profile_checks_overflow() {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap();
     let profile = manifest.split("[profile.release]").nth(1).unwrap();
     let profile = profile.split("\n[").next().unwrap();

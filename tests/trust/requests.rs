@@ -118,7 +118,7 @@ async fn data_import_crons_reach_no_inner_address_and_no_local_file() -> anyhow:
         ..Installed::default()
     };
     operators::install(&client, &installed).await?;
-    operator::install(&client, "medley-system").await?;
+    controllers::install(&client, "medley-system").await?;
     let tenant = cluster.namespace("tenant").await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &tenant);
     let secret = json!({

@@ -289,7 +289,7 @@ impl Plot {
 }
 
 async fn plant(client: &Client) -> anyhow::Result<Planted> {
-    operator::install(client, "medley-system").await?;
+    controllers::install(client, "medley-system").await?;
     let installed = Installed {
         virtual_machines: true,
         cdi: true,

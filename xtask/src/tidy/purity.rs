@@ -7,14 +7,14 @@ use crate::shell;
 /// Crates that compute and do nothing else.
 const PURE: [&str; 9] = [
     "api",
-    "cpumodel",
-    "golden",
+    "cpu-models",
+    "golden-images",
     "governance",
     "machinery",
     "manifests",
     "placement",
     "platform",
-    "release",
+    "release-migration",
 ];
 
 /// What no pure crate may reach.

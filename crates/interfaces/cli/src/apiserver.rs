@@ -1,0 +1,46 @@
+//! `medley apiserver`: the embedded API server alone.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::embedded::{Embedded, PlaceArguments, read_tokens};
+use crate::{exit, process};
+
+/// Run the embedded Kubernetes API server alone, without controllers or nodes.
+///
+/// Prints one line and writes a kubeconfig for an administrator as soon as it is ready. Stops on
+/// SIGTERM and SIGINT. It is meant for development and tests, never as the control plane of a
+/// cluster that matters. Users have the rights that RBAC gives them, as in any cluster.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: PlaceArguments,
+
+    /// File with bearer tokens, a line each: token,user,uid,"group1,group2".
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+}
+
+/// Runs the server until it is asked to stop.
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let tokens = arguments
+        .token_auth_file
+        .as_deref()
+        .map(read_tokens)
+        .transpose()?
+        .unwrap_or_default();
+    let place = arguments.place.complete()?;
+    process::build_runtime()?.block_on(async {
+        let stop = process::stop_signal()?;
+        let embedded = Embedded::open(place, tokens, false).await?;
+        embedded.write_kubeconfig()?;
+        exit::print(&format!(
+            "ready: {} (kubeconfig: {})\n",
+            embedded.url(),
+            embedded.kubeconfig().display()
+        ))?;
+        embedded.serve(stop).await;
+        Ok(())
+    })
+}

@@ -1,0 +1,98 @@
+//! `medley cpu`: the nodes of a cluster, one line for every make.
+
+use clap::Args;
+use cpu_models::groups::{Group, groups, unknown_models};
+use serde_json::json;
+
+use super::Form;
+use super::objects::World;
+use crate::cluster::ClusterArguments;
+use crate::governance::output::{Data, remark, table_of};
+use crate::{exit, process};
+
+/// So many models are shown in a wide table.
+const SHOWN: usize = 5;
+
+/// Show the CPU models of the nodes.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Form of the output; a table if absent.
+    #[arg(short, long, value_enum)]
+    output: Option<Form>,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// Lists.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let world = process::build_runtime()?.block_on(async {
+        let client = arguments.cluster.client().await?;
+        World::read(&client).await
+    })?;
+    let policy = &world.settings.policy;
+    let groups = groups(&world.index, policy);
+    let unknown = unknown_models(&world.index, policy);
+    let data = || json!({ "kind": "List", "items": groups, "unknownModels": unknown });
+    let text = match arguments.output {
+        Some(Form::Json) => Data::Json.write(&data())?,
+        Some(Form::Yaml) => Data::Yaml.write(&data())?,
+        _ if groups.is_empty() => {
+            remark("No nodes are there.");
+            return Ok(());
+        }
+        Some(Form::Name) => {
+            let nodes = groups.iter().flat_map(|group| &group.nodes);
+            let names: Vec<String> = nodes.map(|node| format!("node/{node}\n")).collect();
+            names.concat()
+        }
+        form => render(&groups, form == Some(Form::Wide)),
+    };
+    if arguments.output.is_none() && !unknown.is_empty() {
+        remark(&format!(
+            "Models that no table knows are never chosen: {}. A CpuModelPolicy can tell their launch years.",
+            unknown.join(", ")
+        ));
+    }
+    exit::print(&text)
+}
+
+fn render(groups: &[Group], wide: bool) -> String {
+    let mut headers = vec![
+        "ARCHITECTURE",
+        "VENDOR",
+        "HOST MODEL",
+        "NODES",
+        "NEWEST MODEL",
+        "SHARED BY",
+        "MODELS",
+    ];
+    if wide {
+        headers.extend(["NEXT MODELS", "NAMES"]);
+    }
+    let rows = groups.iter().map(|group| {
+        let newest = group.models.first();
+        let mut row = vec![
+            group.architecture.clone().unwrap_or_default(),
+            group
+                .vendor
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            group.host_model.clone().unwrap_or_default(),
+            group.nodes.len().to_string(),
+            newest.map(|it| it.model.clone()).unwrap_or_default(),
+            newest.map(|it| it.nodes.to_string()).unwrap_or_default(),
+            format!("{}/{}", group.models.len(), group.supported),
+        ];
+        if wide {
+            let next = group.models.iter().skip(1).take(SHOWN);
+            let next: Vec<String> = next
+                .map(|it| format!("{}:{}", it.model, it.nodes))
+                .collect();
+            row.extend([next.join(","), group.nodes.join(",")]);
+        }
+        row
+    });
+    table_of(&headers, rows.collect())
+}

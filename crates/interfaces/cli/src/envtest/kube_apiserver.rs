@@ -1,0 +1,111 @@
+//! The embedded server under the flags of kube-apiserver.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use ::apiserver::auth::StaticTokens;
+use ::apiserver::pki::{Authority, Identity};
+use ::apiserver::store::Store;
+use anyhow::Context as _;
+
+use super::flags::Flags;
+use crate::embedded::{Settings, bind, read_tokens};
+use crate::{exit, host, process};
+
+/// Serves on `--bind-address` and `--secure-port` until it is asked to stop.
+///
+/// Honoured besides: `--cert-dir`, `--tls-cert-file`, `--tls-private-key-file`,
+/// `--client-ca-file`, `--token-auth-file`, `--advertise-address` and
+/// `--service-account-issuer`. Tokens are signed with a key of the server's own, so the key files
+/// for service accounts mean nothing here; neither do the many flags of parts that are not there.
+pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
+    let flags = Flags::parse(line);
+    if flags.get("version").is_some() {
+        return exit::print(&format!("Kubernetes {}\n", ::apiserver::GIT_VERSION));
+    }
+    process::build_runtime()?.block_on(serve(&flags))
+}
+
+async fn serve(flags: &Flags) -> anyhow::Result<()> {
+    let stop = process::stop_signal()?;
+    let ip = address(flags, "bind-address")?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let port = flags.get("secure-port").unwrap_or("6443");
+    let port: u16 = port
+        .parse()
+        .with_context(|| format!("--secure-port is {port:?}, a port is needed"))?;
+    let authority = Authority::generate().context("making the server's keys")?;
+    let identity = identity(flags, &authority, ip)?;
+    let client_authorities = match flags.get("client-ca-file") {
+        Some(path) => vec![read(Path::new(path), "--client-ca-file")?],
+        None => vec![authority.certificate().to_owned()],
+    };
+    let tokens = match flags.get("token-auth-file") {
+        Some(path) => read_tokens(Path::new(path))?,
+        None => StaticTokens::default(),
+    };
+    let listener = bind(SocketAddr::new(ip, port)).await?;
+    let listening = listener
+        .local_addr()
+        .context("asking for the own address")?;
+    let advertised = match address(flags, "advertise-address")? {
+        Some(ip) => SocketAddr::new(ip, listening.port()),
+        None => host::reachable(listening),
+    };
+    let settings = Settings {
+        store: Store::memory(),
+        token_key: authority
+            .token_key()
+            .context("reading the key of service account tokens")?,
+        issuer: flags
+            .first("service-account-issuer")
+            .unwrap_or("https://kubernetes.default.svc.cluster.local")
+            .to_owned(),
+        tokens,
+        service_accounts: false,
+        advertised,
+        identity,
+        client_authorities,
+    };
+    settings.start().await?.serve(listener, stop).await;
+    Ok(())
+}
+
+fn address(flags: &Flags, name: &str) -> anyhow::Result<Option<IpAddr>> {
+    let Some(text) = flags.get(name) else {
+        return Ok(None);
+    };
+    text.parse()
+        .map(Some)
+        .with_context(|| format!("--{name} is {text:?}, an IP address is needed"))
+}
+
+/// The certificate that is named, else the one in the certificate folder under the name that
+/// kube-apiserver looks for, else a new one.
+fn identity(flags: &Flags, authority: &Authority, ip: IpAddr) -> anyhow::Result<Identity> {
+    let named = flags
+        .get("tls-cert-file")
+        .zip(flags.get("tls-private-key-file"));
+    if let Some((certificate, key)) = named {
+        return Ok(Identity {
+            certificate: read(Path::new(certificate), "--tls-cert-file")?,
+            key: read(Path::new(key), "--tls-private-key-file")?,
+        });
+    }
+    if let Some(folder) = flags.get("cert-dir").map(Path::new) {
+        let (certificate, key) = (folder.join("apiserver.crt"), folder.join("apiserver.key"));
+        if certificate.exists() && key.exists() {
+            return Ok(Identity {
+                certificate: read(&certificate, "--cert-dir")?,
+                key: read(&key, "--cert-dir")?,
+            });
+        }
+    }
+    authority
+        .server(&host::server_names(ip))
+        .context("making the server's certificate")
+}
+
+fn read(path: &Path, flag: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("reading {} ({flag})", path.display()))
+}

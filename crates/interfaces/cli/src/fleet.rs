@@ -1,0 +1,319 @@
+//! `medley fleet`: the nodes of a simulated fleet while it runs, and the images of its registry.
+//!
+//! Everything goes through the API, so that it works on any cluster that `medley up` runs, from
+//! wherever its kubeconfig is.
+
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::fleet::commands::{self, DrainOptions};
+use ::fleet::model::{Cpu, Fleet, GENERATIONS, Pool};
+use ::fleet::registry::{self, Architecture, IMAGES, Publication};
+use anyhow::{Context as _, ensure};
+use clap::builder::PossibleValuesParser;
+use clap::{ArgGroup, Args, Subcommand};
+use kube::Client;
+
+use crate::cluster::ClusterArguments;
+use crate::{exit, process};
+
+/// Show and change the nodes of a running simulated fleet, and the images of its registry.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the nodes.
+    List,
+    Add(Add),
+    /// Cordon nodes, then delete them; their pods go with them.
+    Remove(Nodes),
+    /// Have nodes take no new pods.
+    Cordon(Nodes),
+    /// Have nodes take new pods again.
+    Uncordon(Nodes),
+    Drain(Drain),
+    /// Have nodes fall silent, as if their power was cut: NotReady after 50 s.
+    Fail(Nodes),
+    /// Have nodes that failed come back, and nodes that failed to take on their machine configuration
+    /// try again.
+    Recover(Nodes),
+    Degrade(Degrade),
+    /// Have the nodes of machine config pools keep the configuration they run with.
+    Pause(MachineConfigPools),
+    /// Have the nodes of machine config pools take on their configuration again.
+    Resume(MachineConfigPools),
+    Publish(Publish),
+}
+
+#[derive(Debug, Args)]
+struct Nodes {
+    /// Names of nodes.
+    #[arg(required = true, value_name = "NODE")]
+    nodes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct MachineConfigPools {
+    /// Names of machine config pools, such as worker.
+    #[arg(required = true, value_name = "POOL")]
+    pools: Vec<String>,
+}
+
+/// Have nodes fail to take on their machine configuration, until they recover.
+#[derive(Debug, Args)]
+struct Degrade {
+    #[command(flatten)]
+    nodes: Nodes,
+
+    /// What the nodes say about it.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "the configuration on disk is not what it should be"
+    )]
+    message: String,
+}
+
+/// Publish a new revision of a boot image in the registry of the demo.
+///
+/// Whoever keeps boot images current finds it when it looks the next time. Earlier revisions stay in the
+/// registry, each under a tag of its own: latest-1, latest-2.
+#[derive(Debug, Args)]
+struct Publish {
+    /// Name of the image.
+    #[arg(value_name = "IMAGE", value_parser = PossibleValuesParser::new(IMAGES.map(|image| image.name)))]
+    image: String,
+
+    /// Change the disk of this architecture alone; without it, of all.
+    #[arg(long, value_name = "ARCH", value_parser = PossibleValuesParser::new(Architecture::ALL.map(Architecture::name)))]
+    arch: Option<String>,
+
+    /// Change no disk, but pack them all again: what is new are the digests.
+    #[arg(long, conflicts_with = "arch")]
+    rebuild: bool,
+}
+
+/// Add nodes: like one there is, of an architecture, or as a file describes them.
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).args(["like", "arch", "file"]))]
+struct Add {
+    /// Names of the new nodes, or of the pool with --arch.
+    #[arg(value_name = "NAME", conflicts_with = "file")]
+    names: Vec<String>,
+
+    /// Be like this node.
+    #[arg(long, value_name = "NODE", requires = "names")]
+    like: Option<String>,
+
+    /// Be of this architecture, with what nodes have by default.
+    #[arg(long, value_name = "ARCH", requires = "names")]
+    arch: Option<String>,
+
+    /// Run this operating system.
+    #[arg(long, value_name = "OS", default_value = "linux", requires = "arch")]
+    os: String,
+
+    /// Run this build of Windows, such as 10.0.20348.
+    #[arg(long, value_name = "BUILD", requires = "arch")]
+    windows_build: Option<String>,
+
+    /// Have a CPU of this generation, which decides what virtual machines can run.
+    #[arg(long, value_name = "GENERATION", requires = "arch", value_parser = PossibleValuesParser::new(GENERATIONS.map(|generation| generation.name)))]
+    cpu: Option<String>,
+
+    /// How many nodes of each pool.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "arch")]
+    count: u32,
+
+    /// Read pools of nodes from a YAML file, in the form of `up --fleet`.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Cordon nodes and evict their pods, as disruption budgets allow.
+#[derive(Debug, Args)]
+struct Drain {
+    #[command(flatten)]
+    nodes: Nodes,
+
+    /// Also evict pods that nobody will replace.
+    #[arg(long)]
+    force: bool,
+
+    /// Also evict pods whose local data is lost with them.
+    #[arg(long)]
+    delete_emptydir_data: bool,
+
+    /// Give up after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+}
+
+/// Runs one command.
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let client = arguments.cluster.client().await?;
+        match arguments.command {
+            Command::List => exit::print(&table::render(&commands::list(&client).await?)),
+            Command::Add(add) => add.run(&client).await,
+            Command::Remove(nodes) => {
+                nodes
+                    .each("removed", async |name| {
+                        commands::remove(&client, name).await
+                    })
+                    .await
+            }
+            Command::Cordon(nodes) => {
+                nodes
+                    .each("cordoned", async |name| {
+                        commands::cordon(&client, name).await
+                    })
+                    .await
+            }
+            Command::Uncordon(nodes) => {
+                nodes
+                    .each("uncordoned", async |name| {
+                        commands::uncordon(&client, name).await
+                    })
+                    .await
+            }
+            Command::Drain(drain) => drain.run(&client).await,
+            Command::Fail(nodes) => {
+                nodes
+                    .each("fell silent", async |name| {
+                        commands::fail(&client, name).await
+                    })
+                    .await
+            }
+            Command::Recover(nodes) => {
+                nodes
+                    .each("came back", async |name| {
+                        commands::recover(&client, name).await
+                    })
+                    .await
+            }
+            Command::Degrade(Degrade { nodes, message }) => {
+                nodes
+                    .each("degraded", async |name| {
+                        commands::degrade(&client, name, &message).await
+                    })
+                    .await
+            }
+            Command::Pause(pools) => pools.set(&client, true).await,
+            Command::Resume(pools) => pools.set(&client, false).await,
+            Command::Publish(publish) => publish.run(&client).await,
+        }
+    })
+}
+
+impl Nodes {
+    /// Does something to one node after the other, and says so.
+    async fn each(
+        &self,
+        done: &str,
+        act: impl AsyncFn(&str) -> Result<(), runtime::Error>,
+    ) -> anyhow::Result<()> {
+        for name in &self.nodes {
+            act(name).await?;
+            exit::print(&format!("node/{name} {done}\n"))?;
+        }
+        Ok(())
+    }
+}
+
+impl MachineConfigPools {
+    async fn set(&self, client: &Client, paused: bool) -> anyhow::Result<()> {
+        let done = if paused { "paused" } else { "resumed" };
+        for name in &self.pools {
+            commands::pause(client, name, paused).await?;
+            exit::print(&format!("machineconfigpool/{name} {done}\n"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Publish {
+    async fn run(self, client: &Client) -> anyhow::Result<()> {
+        let what = match self.arch {
+            _ if self.rebuild => Publication::Rebuild,
+            Some(arch) => Publication::One(arch.parse()?),
+            None => Publication::All,
+        };
+        let revision = registry::publish(client, &self.image, what).await?;
+        exit::print(&format!(
+            "image/{} published as revision {revision}\n",
+            self.image
+        ))
+    }
+}
+
+impl Add {
+    async fn run(self, client: &Client) -> anyhow::Result<()> {
+        if let Some(like) = &self.like {
+            commands::add_like(client, like, &self.names).await?;
+            return added(&self.names);
+        }
+        for pool in self.pools()? {
+            added(&commands::add(client, pool).await?)?;
+        }
+        Ok(())
+    }
+
+    fn pools(self) -> anyhow::Result<Vec<Pool>> {
+        if let Some(path) = &self.file {
+            let what = || format!("reading the fleet {}", path.display());
+            let text = std::fs::read_to_string(path).with_context(what)?;
+            let pools = Fleet::parse(&text).with_context(what)?.pools;
+            ensure!(!pools.is_empty(), "{} describes no nodes", path.display());
+            return Ok(pools);
+        }
+        let arch = self.arch.unwrap_or_default();
+        let pools = self.names.iter().map(|name| Pool {
+            os: self.os.clone(),
+            windows_build: self.windows_build.clone(),
+            cpu: self.cpu.as_deref().map(Cpu::of_generation),
+            count: self.count,
+            ..Pool::new(name, &arch)
+        });
+        Ok(pools.collect())
+    }
+}
+
+fn added(names: &[String]) -> anyhow::Result<()> {
+    for name in names {
+        exit::print(&format!("node/{name} added\n"))?;
+    }
+    Ok(())
+}
+
+impl Drain {
+    async fn run(self, client: &Client) -> anyhow::Result<()> {
+        let options = DrainOptions {
+            // What a DaemonSet runs comes back at once: kubectl's refusal without the flag is a
+            // question that has only one answer here.
+            ignore_daemonsets: true,
+            force: self.force,
+            delete_emptydir_data: self.delete_emptydir_data,
+            grace_period_seconds: None,
+            timeout: self.timeout.map(Duration::from_secs),
+        };
+        for name in &self.nodes.nodes {
+            let tell = |line: String| {
+                // Who does not listen still wants the node drained.
+                let _ = exit::print(&format!("{line}\n"));
+            };
+            commands::drain(client, name, &options, tell).await?;
+        }
+        Ok(())
+    }
+}

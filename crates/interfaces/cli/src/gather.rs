@@ -1,0 +1,154 @@
+//! `medley gather`: a support bundle, without secrets ([`crate::redact`]).
+//!
+//! The folders are those of `oc adm must-gather`, so that the tools that read its bundles read ours. Under
+//! the name `gather` the binary keeps that contract by itself: no arguments, all of it in `/must-gather`, as
+//! much as can be had, and `version` beside it.
+
+mod collect;
+mod folder;
+mod logs;
+mod wanted;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use machinery::time::parse_duration;
+
+use self::collect::{Limits, collect};
+use self::folder::Folder;
+use crate::cluster::ClusterArguments;
+use crate::governance::output::remark;
+use crate::{args, exit, process};
+
+/// Where `oc adm must-gather` looks.
+const MUST_GATHER: &str = "/must-gather";
+
+/// Collect a support bundle: objects, events, logs and conditions, without secrets.
+///
+/// Collected are our objects, the objects of others that each job looks at, their events, the logs of the
+/// operator, versions, and what `medley status` says. Secrets are not read. Values of ConfigMaps and environment
+/// variables, passwords, tokens, keys, last-applied configurations and the user data of virtual machines are
+/// redacted before anything is written; gather.json counts them by kind and rule. What cannot be read is noted
+/// there, too, and does not stop the rest.
+///
+/// Called by the name `gather` it does what `oc adm must-gather --image` expects of /usr/bin/gather.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The archive to write, a .tar.gz.
+    /// [default: medley-gather-TIME.tar.gz]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+
+    /// A folder to write to instead of an archive.
+    #[arg(long, value_name = "DIR", conflicts_with = "to")]
+    dest_dir: Option<PathBuf>,
+
+    /// Only logs and events that are newer than this: 5s, 2m or 3h.
+    #[arg(long, value_name = "DURATION", env = "MUST_GATHER_SINCE", value_parser = duration)]
+    since: Option<SignedDuration>,
+
+    /// Only logs and events after this time, as 2026-01-31T12:00:00Z.
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "MUST_GATHER_SINCE_TIME",
+        conflicts_with = "since"
+    )]
+    since_time: Option<Timestamp>,
+
+    /// How long it may take; what is there by then is kept.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    timeout: SignedDuration,
+
+    /// How long a single request may take.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    request_timeout: SignedDuration,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// The command line that is meant when the binary is called by the name that `oc adm must-gather` knows.
+pub(crate) fn by_name(line: &[OsString]) -> Option<Vec<OsString>> {
+    if args::stem(line.first()) != Some("gather") {
+        return None;
+    }
+    let meant = ["medley", "gather", "--dest-dir", MUST_GATHER].map(OsString::from);
+    let more = line.iter().skip(1).cloned();
+    Some(meant.into_iter().chain(more).collect())
+}
+
+/// A time span, as kubectl takes it.
+fn duration(text: &str) -> Result<SignedDuration, String> {
+    let found = parse_duration(text).map_err(|error| error.to_string())?;
+    if found.is_positive() {
+        Ok(found)
+    } else {
+        Err("it has to be longer than nothing".to_owned())
+    }
+}
+
+/// Collects.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let now = Timestamp::now();
+    let limits = arguments.limits(now)?;
+    let (folder, archive) = if let Some(path) = &arguments.dest_dir {
+        (Folder::at(path)?, None)
+    } else {
+        let path = arguments.to.clone().unwrap_or_else(|| {
+            let stamp = now.strftime("%Y%m%d-%H%M%S");
+            PathBuf::from(format!("medley-gather-{stamp}.tar.gz"))
+        });
+        ensure!(
+            path.extension()
+                .is_some_and(|end| end == "gz" || end == "tgz"),
+            "--to {}: the archive is compressed, and its name has to end in .tar.gz or .tgz",
+            path.display()
+        );
+        (Folder::passing()?, Some(path))
+    };
+    let index = process::build_runtime()?.block_on(async {
+        let client = arguments.cluster.client().await?;
+        collect(&client, &folder, &limits).await
+    })?;
+    for missing in &index.missing {
+        remark(&format!("not read: {}: {}", missing.what, missing.reason));
+    }
+    for line in index.removed.to_string().lines() {
+        remark(line);
+    }
+    let place = match archive {
+        Some(path) => {
+            folder.pack(&path)?;
+            path
+        }
+        None => folder.path().to_owned(),
+    };
+    exit::print(&format!(
+        "{}: {} objects, {} events, {} logs; {} values redacted\n",
+        place.display(),
+        index.objects,
+        index.events,
+        index.logs,
+        index.redacted
+    ))
+}
+
+impl Arguments {
+    fn limits(&self, now: Timestamp) -> anyhow::Result<Limits> {
+        let since = match self.since {
+            Some(since) => Some(now.checked_sub(since).context("--since is too long ago")?),
+            None => self.since_time,
+        };
+        // Both are positive.
+        Ok(Limits {
+            now,
+            since,
+            all: self.timeout.unsigned_abs(),
+            request: self.request_timeout.unsigned_abs(),
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! `medley diff`: what would change, line by line.
+
+use std::process::ExitCode;
+
+use ::governance::diff;
+use clap::{Args, ValueEnum};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::configs::{configs, registry};
+use super::output::{self, Data};
+use super::plan::impossible;
+use super::planning::{self, Attempt, Planned};
+use super::selection::SelectionArguments;
+use super::source::SourceArguments;
+use crate::{exit, process};
+
+/// Plan configurations now, and show what would change line by line.
+///
+/// Exits with 0 if nothing would change, with 1 if something would, and with 2 on errors, as
+/// `kubectl diff` does.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selection: SelectionArguments,
+
+    /// Form of the output.
+    /// [default: unified diffs]
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    Json,
+    Yaml,
+    /// Only what would change, one object a line.
+    Name,
+}
+
+/// What would become of one object.
+struct Change {
+    value: Value,
+    text: String,
+    name: String,
+}
+
+/// Prints the differences; the code says whether there are any.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match compare(arguments) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(1),
+        Err(error) => exit::failure(&error, 2),
+    }
+}
+
+/// Whether something would change.
+fn compare(arguments: &Arguments) -> anyhow::Result<bool> {
+    process::build_runtime()?.block_on(async {
+        let source = arguments.source.open().await?;
+        let registry = registry()?;
+        let configs = configs(&source.client);
+        let mut attempts = Vec::new();
+        for config in arguments.selection.find(&configs, &registry).await? {
+            attempts.push(planning::plan(&source, &registry, config).await?);
+        }
+        let changes: Vec<Change> = attempts
+            .iter()
+            .filter_map(|attempt| match attempt {
+                Attempt::Planned(planned) => Some(changes(planned)),
+                Attempt::Impossible { .. } => None,
+            })
+            .flatten()
+            .collect();
+        exit::print(&write(&changes, arguments.output)?)?;
+        impossible(&attempts)?;
+        Ok(!changes.is_empty())
+    })
+}
+
+/// What a plan changes, uncut. A plan that changes nothing but our own marks is not carried out.
+fn changes(planned: &Planned) -> Vec<Change> {
+    if planned.plan.changes_nothing {
+        return Vec::new();
+    }
+    let config = planned.config.name_any();
+    let items = planned.plan.items.iter().zip(&planned.previews);
+    let changes = items.map(|(item, preview)| {
+        let target = &item.target_ref;
+        let text = diff::whole(
+            preview.live.as_ref(),
+            preview.result.as_ref(),
+            &target.name,
+            &target.kind,
+        );
+        Change {
+            value: json!({
+                "config": config,
+                "item": item.name,
+                "operation": item.operation,
+                "targetRef": target,
+                "diff": text,
+            }),
+            name: format!("{}/{}", target.kind.to_lowercase(), target.name),
+            text,
+        }
+    });
+    changes
+        .filter(|change| !diff::is_no_change(&change.text))
+        .collect()
+}
+
+fn write(changes: &[Change], output: Option<Output>) -> anyhow::Result<String> {
+    let list = || {
+        let items: Vec<_> = changes.iter().map(|change| &change.value).collect();
+        json!({ "apiVersion": "v1", "kind": "List", "items": items })
+    };
+    match output {
+        None => Ok(changes
+            .iter()
+            .map(|change| output::diff(&change.text))
+            .collect()),
+        Some(Output::Json) => Data::Json.write(&list()),
+        Some(Output::Yaml) => Data::Yaml.write(&list()),
+        Some(Output::Name) => Ok(changes
+            .iter()
+            .flat_map(|change| [change.name.as_str(), "\n"])
+            .collect()),
+    }
+}

@@ -1,0 +1,203 @@
+//! `medley eject`: what a profile wants as plain manifests, for those who keep everything in Git.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use api::advisor::{Item, Operation, TargetRef, names};
+use clap::Args;
+use kube::ResourceExt as _;
+use serde_json::Value;
+
+use super::configs::{configs, registry};
+use super::output::Data;
+use super::planning;
+use super::selection::SelectionArguments;
+use super::source::SourceArguments;
+use crate::{exit, process};
+
+/// Print what a profile wants now as plain manifests, in the order in which they are to be applied.
+///
+/// They say nothing of Medley: whoever applies them is on their own, and comments say what to wait
+/// for in between.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selection: SelectionArguments,
+
+    /// Write one file for each manifest into this folder, made if it is not there, instead of
+    /// printing them.
+    #[arg(short, long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+/// A manifest with its comments.
+#[derive(Debug)]
+struct Manifest {
+    file: String,
+    text: String,
+}
+
+/// Prints or writes the manifests.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if !arguments.selection.is_single() {
+        bail!("which one? name a configuration, or a profile with --profile NAME");
+    }
+    process::build_runtime()?.block_on(async {
+        let source = arguments.source.open().await?;
+        let registry = registry()?;
+        let configs = configs(&source.client);
+        let mut manifests = Vec::new();
+        for mut config in arguments.selection.find(&configs, &registry).await? {
+            // What the profile wants, not what undoes it.
+            config.spec.rollback_to = None;
+            let name = config.name_any();
+            let drafted = planning::draft(&source, &registry, &config).await?;
+            match drafted {
+                Ok((draft, ..)) => manifests.extend(render(&name, &draft.items, &draft.warnings)?),
+                Err(why) => bail!("{name} cannot be ejected: {why}"),
+            }
+        }
+        if let Some(folder) = &arguments.directory {
+            write(folder, &manifests)
+        } else {
+            let texts: Vec<&str> = manifests.iter().map(|it| it.text.as_str()).collect();
+            exit::print(&texts.join("---\n"))
+        }
+    })
+}
+
+fn write(folder: &Path, manifests: &[Manifest]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("making the folder {}", folder.display()))?;
+    for manifest in manifests {
+        let path = folder.join(&manifest.file);
+        fs::write(&path, &manifest.text).with_context(|| format!("writing {}", path.display()))?;
+        exit::print(&format!("{}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The manifests of what is wanted. What is not wanted any more is told in the first one.
+fn render(config: &str, items: &[Item], warnings: &[String]) -> anyhow::Result<Vec<Manifest>> {
+    let (wanted, unwanted): (Vec<&Item>, Vec<&Item>) = items
+        .iter()
+        .partition(|item| item.operation == Operation::Apply);
+    let mut manifests = Vec::new();
+    let count = wanted.len();
+    for (index, item) in wanted.into_iter().enumerate() {
+        let number = index + 1;
+        let mut text = format!("# {config}, {number} of {count}: {}\n", item.name);
+        if let Some(impact) = item.impact_severity {
+            let _ = writeln!(text, "# Impact: {impact}");
+        }
+        if !item.depends_on.is_empty() {
+            let _ = writeln!(text, "# After: {}", item.depends_on.join(", "));
+        }
+        let _ = writeln!(text, "# Then: {}", health(&item.target_ref));
+        if index == 0 {
+            for warning in warnings {
+                let _ = writeln!(text, "# Warning: {warning}");
+            }
+            for item in &unwanted {
+                let message = item.message.as_deref().unwrap_or_default();
+                let _ = writeln!(text, "# Not wanted any more: {message}");
+            }
+        }
+        let mut object = item.desired_state.clone().unwrap_or_default();
+        unmark(&mut object);
+        text.push_str(&Data::Yaml.write(&object)?);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        manifests.push(Manifest {
+            file: format!("{number:02}-{}.yaml", item.name),
+            text,
+        });
+    }
+    Ok(manifests)
+}
+
+/// Takes off our marks: nobody governs what is in Git.
+fn unmark(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    {
+        annotations.remove(names::GOVERNED_BY);
+        annotations.remove(names::APPLIED_PROFILE_HASH);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+}
+
+/// What to wait for before the next one, as the operator does.
+fn health(target: &TargetRef) -> &'static str {
+    let group = target.api_version.split('/').next().unwrap_or_default();
+    match (group, target.kind.as_str()) {
+        ("machineconfiguration.openshift.io", "MachineConfig") => {
+            "wait until every MachineConfigPool that takes it is Updated; nodes may reboot one after the other"
+        }
+        ("operator.openshift.io", "KubeDescheduler") => {
+            "wait until status.observedGeneration is metadata.generation, and TargetConfigControllerDegraded is not True"
+        }
+        ("hco.kubevirt.io", "HyperConverged") => {
+            "wait until status.observedGeneration is metadata.generation, and neither Degraded nor Progressing is True"
+        }
+        ("remediation.medik8s.io", "NodeHealthCheck") => "see that status.phase is not Disabled",
+        _ => "nothing to wait for",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn manifests_bear_no_marks_and_keep_other_annotations() {
+        let annotated = |annotations: Value| json!({ "kind": "K", "metadata": { "name": "n", "annotations": annotations } });
+        let mut object =
+            annotated(json!({ names::GOVERNED_BY: "a", names::APPLIED_PROFILE_HASH: "b" }));
+        unmark(&mut object);
+        assert_eq!(object, json!({ "kind": "K", "metadata": { "name": "n" } }));
+        let mut object = annotated(json!({ names::GOVERNED_BY: "a", "mine": "b" }));
+        unmark(&mut object);
+        assert_eq!(object, annotated(json!({ "mine": "b" })));
+    }
+
+    #[test]
+    fn what_is_deleted_is_a_comment() {
+        let item = |name: &str, operation| Item {
+            name: name.to_owned(),
+            operation,
+            desired_state: Some(json!({ "kind": "K" })),
+            message: Some(format!("{name} will be deleted")),
+            ..Item::default()
+        };
+        let items = [
+            item("stays", Operation::Apply),
+            item("goes", Operation::Delete),
+        ];
+        let manifests = render("c", &items, &["beware".to_owned()]).unwrap();
+        assert_eq!(manifests.len(), 1);
+        assert_eq!(manifests[0].file, "01-stays.yaml");
+        for part in [
+            "# c, 1 of 1: stays\n",
+            "# Not wanted any more: goes will be deleted\n",
+            "# Warning: beware\n",
+            "\nkind: K\n",
+        ] {
+            assert!(manifests[0].text.contains(part), "{}", manifests[0].text);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `medley explain`: why a configuration is where it is, and what would move it on.
+
+use ::governance::explain::{Explanation, explain};
+use clap::Args;
+use serde_json::json;
+
+use super::configs::configs;
+use super::output::Data;
+use super::render::section;
+use crate::cluster::ClusterArguments;
+use crate::{exit, process};
+
+/// Explain why a configuration is where it is, and what would move it on.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The configuration.
+    name: String,
+
+    /// Form of the output; text if absent.
+    #[arg(short, long, value_enum)]
+    output: Option<Data>,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// Explains.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let configs = configs(&arguments.cluster.client().await?);
+        let Explanation {
+            state,
+            because,
+            next,
+        } = explain(&configs.get(&arguments.name).await?);
+        let text = match arguments.output {
+            Some(data) => data.write(&json!({
+                "name": arguments.name, "state": state, "because": because, "next": next,
+            }))?,
+            None => format!(
+                "{state}\n{}{}",
+                section("Because", &because),
+                section("Next", &next)
+            ),
+        };
+        exit::print(&text)
+    })
+}

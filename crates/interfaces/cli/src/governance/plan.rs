@@ -1,0 +1,239 @@
+//! `medley plan`: what would be done now.
+
+use std::fmt::Write as _;
+
+use ::governance::answer::takeovers;
+use anyhow::bail;
+use api::advisor::{Action, ApprovalRequirement, VirtPlatformConfig};
+use clap::Args;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::configs::{configs, registry};
+use super::output::Form;
+use super::planning::{self, Attempt, Planned, Standing};
+use super::render;
+use super::selection::SelectionArguments;
+use super::source::SourceArguments;
+use crate::{exit, process};
+
+/// Plan configurations now, and show what would be done. Nothing is changed.
+///
+/// The plan is made by the operator's own engine, and the server is asked what it would make of each
+/// item. With --offline that is a server in memory that holds a snapshot of a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    selection: SelectionArguments,
+
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Form,
+
+    /// Have the operator make the plan anew, from what there is now: for a plan that is stale. What
+    /// was approved or asked for is asked again.
+    #[arg(long, requires = "name", conflicts_with_all = ["offline", "profile"])]
+    renew: bool,
+
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+/// Plans and prints.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let source = arguments.source.open().await?;
+        let registry = registry()?;
+        let configs = configs(&source.client);
+        let selected = arguments.selection.find(&configs, &registry).await?;
+        if arguments.renew {
+            for config in &selected {
+                configs.renew(config).await?;
+            }
+        }
+        let mut attempts = Vec::new();
+        for config in selected {
+            attempts.push(planning::plan(&source, &registry, config).await?);
+        }
+        exit::print(&arguments.write(&attempts)?)?;
+        impossible(&attempts)
+    })
+}
+
+impl Arguments {
+    fn write(&self, attempts: &[Attempt]) -> anyhow::Result<String> {
+        let Some(data) = self.output.data() else {
+            let wide = self.output == Form::Wide;
+            let texts: Vec<String> = attempts
+                .iter()
+                .filter_map(|attempt| match attempt {
+                    Attempt::Planned(planned) => Some(text(planned, wide)),
+                    // Told as an error.
+                    Attempt::Impossible { .. } => None,
+                })
+                .collect();
+            return Ok(texts.join("\n"));
+        };
+        let mut values: Vec<Value> = attempts.iter().map(value).collect();
+        match values.pop() {
+            Some(single) if self.selection.is_single() => data.write(&single),
+            last => {
+                values.extend(last);
+                data.write(&json!({ "apiVersion": "v1", "kind": "List", "items": values }))
+            }
+        }
+    }
+}
+
+/// An error if something could not be planned.
+pub(super) fn impossible(attempts: &[Attempt]) -> anyhow::Result<()> {
+    let why: Vec<String> = attempts
+        .iter()
+        .filter_map(|attempt| match attempt {
+            Attempt::Planned(_) => None,
+            Attempt::Impossible { config, why } => {
+                Some(format!("{} cannot be planned: {why}", config.name_any()))
+            }
+        })
+        .collect();
+    if why.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", why.join("\n"))
+}
+
+fn text(planned: &Planned, wide: bool) -> String {
+    let Planned { config, plan, .. } = planned;
+    let mut text = format!(
+        "{} (action {:?}): {} item{}, impact {}\nDigest: {}{}\n\n",
+        config.name_any(),
+        config.spec.action,
+        plan.items.len(),
+        if plan.items.len() == 1 { "" } else { "s" },
+        plan.impact,
+        plan.digest,
+        match planned.standing() {
+            Standing::UnderReview => " (this is the plan under review)",
+            Standing::InProgress => " (this is the plan that is being carried out)",
+            Standing::OtherUnderReview => " (another plan is under review)",
+            Standing::Imagined | Standing::Unreviewed => "",
+        }
+    );
+    text.push_str(&render::items(&plan.items, wide));
+    let parts = [
+        ("Taken from other managers", render::takeovers(&plan.items)),
+        ("Derived from", render::inputs(&plan.inputs)),
+        ("Warnings", plan.warnings.clone()),
+        ("Approval", approval(planned)),
+    ];
+    for (title, lines) in parts {
+        let _ = write!(text, "{}", render::section(title, &lines));
+    }
+    text
+}
+
+/// What would be needed to have the plan carried out.
+fn approval(planned: &Planned) -> Vec<String> {
+    let name = planned.config.name_any();
+    if planned.plan.changes_nothing {
+        return vec!["None is needed: everything is as it is wanted already.".to_owned()];
+    }
+    let mut lines = match planned.standing() {
+        Standing::UnderReview => vec![format!("{} approves it.", command(planned))],
+        Standing::InProgress => vec!["It is approved.".to_owned()],
+        Standing::Imagined => vec![format!(
+            "Nothing was created. To have it reviewed, create VirtPlatformConfig {name} with action DryRun."
+        )],
+        Standing::OtherUnderReview => vec![format!(
+            "The plan under review is another one, made before something changed; `medley explain {name}` says more."
+        )],
+        Standing::Unreviewed if planned.config.spec.action == Action::Ignore => {
+            vec!["It is ignored. Set action to DryRun to have it reviewed.".to_owned()]
+        }
+        Standing::Unreviewed => vec![format!(
+            "Set action to DryRun to have it reviewed, then: {}",
+            command(planned)
+        )],
+    };
+    let fields = takeovers(&planned.plan.items).len();
+    if fields > 0 {
+        lines.push(format!(
+            "It needs consent to take {fields} field{} from other managers (--take-over).",
+            if fields == 1 { "" } else { "s" }
+        ));
+    }
+    for (requirement, by) in planned.requirements() {
+        let ApprovalRequirement {
+            source, approvals, ..
+        } = requirement;
+        lines.push(format!(
+            "A plan of {} impact needs {approvals} approval{} ({source}), and has {}{}.",
+            planned.plan.impact,
+            if approvals == 1 { "" } else { "s" },
+            by.len(),
+            if by.is_empty() {
+                String::new()
+            } else {
+                format!(" (by {})", by.join(", "))
+            }
+        ));
+    }
+    lines
+}
+
+fn command(planned: &Planned) -> String {
+    let consent = if takeovers(&planned.plan.items).is_empty() {
+        ""
+    } else {
+        " --take-over"
+    };
+    format!("medley approve {}{consent}", planned.config.name_any())
+}
+
+/// A plan for programs.
+fn value(attempt: &Attempt) -> Value {
+    let head = |config: &VirtPlatformConfig| {
+        json!({
+            "apiVersion": "cli.medley.dev/v1alpha1",
+            "kind": "Plan",
+            "metadata": { "name": config.name_any() },
+            "profile": config.spec.profile,
+            "action": config.spec.action,
+        })
+    };
+    match attempt {
+        Attempt::Planned(planned) => {
+            let plan = &planned.plan;
+            let mut value = head(&planned.config);
+            value["planDigest"] = json!(plan.digest);
+            value["sourceSnapshotHash"] = json!(plan.hash);
+            value["impactSeverity"] = json!(plan.impact);
+            value["changesNothing"] = json!(plan.changes_nothing);
+            value["underReview"] = json!(planned.standing() == Standing::UnderReview);
+            value["items"] = json!(plan.items);
+            value["inputs"] = json!(plan.inputs);
+            value["warnings"] = json!(plan.warnings);
+            let requirements: Vec<_> = planned
+                .requirements()
+                .into_iter()
+                .map(|(one, _)| one)
+                .collect();
+            let needed = requirements
+                .iter()
+                .map(|one| one.approvals)
+                .max()
+                .unwrap_or_default();
+            value["needs"] = json!({
+                "approvals": needed,
+                "requirements": requirements,
+                "takeovers": takeovers(&plan.items),
+            });
+            value
+        }
+        Attempt::Impossible { config, why } => {
+            let mut value = head(config);
+            value["problem"] = json!(why);
+            value
+        }
+    }
+}

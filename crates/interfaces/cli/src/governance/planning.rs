@@ -1,0 +1,151 @@
+//! Planning now, by the operator's own engine, without changing anything.
+
+use ::governance::answer;
+use ::governance::decide::Facts;
+use ::governance::hash::Terms;
+use ::governance::plan::{self, Draft, Plan, Preview};
+use ::governance::recorder::Recorder;
+use ::governance::{Registry, Snapshot};
+use anyhow::Context as _;
+use api::advisor::{ApprovalRequirement, Phase, VirtPlatformConfig};
+use controllers::governance::{cluster, history, preview};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use super::source::Source;
+use crate::version;
+
+/// What came of planning a configuration.
+pub(super) enum Attempt {
+    /// A plan.
+    Planned(Box<Planned>),
+    /// There can be none.
+    Impossible {
+        /// The configuration.
+        config: Box<VirtPlatformConfig>,
+        /// Why.
+        why: String,
+    },
+}
+
+/// A plan of now.
+pub(super) struct Planned {
+    /// What it is made from.
+    pub(super) config: VirtPlatformConfig,
+    /// The plan.
+    pub(super) plan: Plan,
+    /// What the server made of each item.
+    pub(super) previews: Vec<Preview>,
+}
+
+/// How a plan of now relates to what the status says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There is no such object.
+    Imagined,
+    /// It is the one that waits for approval.
+    UnderReview,
+    /// It is the one that is carried out.
+    InProgress,
+    /// Another one waits for approval.
+    OtherUnderReview,
+    /// None waits.
+    Unreviewed,
+}
+
+impl Planned {
+    /// How the plan relates to what the status says.
+    pub(super) fn standing(&self) -> Standing {
+        if self.config.metadata.uid.is_none() {
+            return Standing::Imagined;
+        }
+        let status = self.config.status.as_ref();
+        let same = status.and_then(|status| status.plan_digest.as_ref()) == Some(&self.plan.digest);
+        match (status.and_then(|status| status.phase), same) {
+            (Some(Phase::ReviewRequired), true) => Standing::UnderReview,
+            (Some(Phase::ReviewRequired), false) => Standing::OtherUnderReview,
+            (Some(Phase::InProgress), true) => Standing::InProgress,
+            _ => Standing::Unreviewed,
+        }
+    }
+
+    /// The approvals that it needs, with the users whose approvals count so far. For a plan that is not under review,
+    /// those that the operator last reported: it evaluates policies when it makes the plan.
+    pub(super) fn requirements(&self) -> Vec<(ApprovalRequirement, Vec<String>)> {
+        answer::approved_by(&self.config, &self.plan.digest)
+    }
+}
+
+/// Plans a configuration.
+pub(super) async fn plan(
+    source: &Source,
+    registry: &Registry,
+    config: VirtPlatformConfig,
+) -> anyhow::Result<Attempt> {
+    let (draft, snapshot, terms) = match draft(source, registry, &config).await? {
+        Ok(drafted) => drafted,
+        Err(why) => {
+            return Ok(Attempt::Impossible {
+                config: Box::new(config),
+                why,
+            });
+        }
+    };
+    let mut previews = Vec::new();
+    for item in &draft.items {
+        let preview = preview::preview(&source.client, &snapshot, item)
+            .await
+            .with_context(|| format!("planning {}", config.name_any()))?;
+        previews.push(preview);
+    }
+    let applied = config.status.clone().unwrap_or_default().applied;
+    Ok(match plan::assemble(draft, &previews, &applied, &terms) {
+        Ok(plan) => Attempt::Planned(Box::new(Planned {
+            config,
+            plan,
+            previews,
+        })),
+        Err(why) => Attempt::Impossible {
+            config: Box::new(config),
+            why,
+        },
+    })
+}
+
+/// What has to be done, before the server has been asked, with what was looked at; or why nothing can.
+pub(super) async fn draft(
+    source: &Source,
+    registry: &Registry,
+    config: &VirtPlatformConfig,
+) -> anyhow::Result<Result<(Draft, Snapshot, Terms), String>> {
+    let name = config.name_any();
+    let what = || format!("planning {name}");
+    let profile = registry.get(&config.spec.profile);
+    let snapshot = match profile {
+        Some(profile) => cluster::look(&source.client, profile.uses())
+            .await
+            .with_context(what)?,
+        None => Snapshot::default(),
+    };
+    let records = history::records(&source.client, &source.history_namespace, &name)
+        .await
+        .with_context(what)?;
+    let facts = Facts {
+        config,
+        profile: profile.map(|profile| &**profile),
+        snapshot: &snapshot,
+        records: &records,
+        // They decide who approves, not what is planned.
+        policies: &[],
+        recorder: &Recorder::Trusted,
+        version: version::OPERATOR,
+        now: Timestamp::now(),
+    };
+    Ok(match plan::draft(&facts) {
+        Ok(draft) => {
+            let terms = plan::terms(&facts, plan::next_revision(&facts));
+            Ok((draft, snapshot, terms))
+        }
+        Err(problem) => Err(problem.message()),
+    })
+}

@@ -1,0 +1,148 @@
+//! Which configurations are planned.
+
+use std::path::{Path, PathBuf};
+
+use ::governance::Registry;
+use anyhow::{Context as _, bail, ensure};
+use api::advisor::{Action, ProfileOptions, VirtPlatformConfig, VirtPlatformConfigSpec};
+use clap::Args;
+use edits::Configs;
+use kube::ResourceExt as _;
+use serde_json::Value;
+
+use super::configs::{read, there_are};
+use super::output::remark;
+
+/// Configurations there are, or one that could be.
+#[derive(Debug, Args)]
+pub(super) struct SelectionArguments {
+    /// The configuration.
+    /// [default: all that are not ignored]
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// Also those whose action is Ignore.
+    #[arg(long, conflicts_with_all = ["name", "profile"])]
+    all: bool,
+
+    /// Plan a profile as if somebody asked for it; nothing is created.
+    #[arg(long, value_name = "NAME", conflicts_with = "name")]
+    profile: Option<String>,
+
+    /// What spec.options would be, as a YAML file, or `-` for standard input.
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    options: Option<PathBuf>,
+}
+
+impl SelectionArguments {
+    /// Whether it is about a single one.
+    pub(super) fn is_single(&self) -> bool {
+        self.name.is_some() || self.profile.is_some()
+    }
+
+    /// The configurations.
+    pub(super) async fn find(
+        &self,
+        configs: &Configs,
+        registry: &Registry,
+    ) -> anyhow::Result<Vec<VirtPlatformConfig>> {
+        if let Some(name) = &self.name {
+            return Ok(vec![configs.get(name).await?]);
+        }
+        if let Some(profile) = &self.profile {
+            return Ok(vec![self.imagined(profile, configs, registry).await?]);
+        }
+        let mut found = configs.list().await?;
+        let there = found.len();
+        found.retain(|config| self.all || config.spec.action != Action::Ignore);
+        if found.is_empty() {
+            remark(&if there == 0 {
+                "No VirtPlatformConfig is there; --profile NAME plans without one.".to_owned()
+            } else {
+                format!(
+                    "All {there} VirtPlatformConfigs are ignored; name one, or say --all for all."
+                )
+            });
+        }
+        Ok(found)
+    }
+
+    /// A configuration that somebody could ask for: what is in force counts, if there is one already.
+    async fn imagined(
+        &self,
+        profile: &str,
+        configs: &Configs,
+        registry: &Registry,
+    ) -> anyhow::Result<VirtPlatformConfig> {
+        if registry.get(profile).is_none() {
+            let known: Vec<_> = registry.iter().map(|known| known.about().name).collect();
+            bail!("there is no profile {profile}; {}", there_are(&known));
+        }
+        let there = configs.try_list().await?.unwrap_or_default();
+        let there = there
+            .into_iter()
+            .find(|config| config.name_any() == profile);
+        let mut config = there.unwrap_or_else(|| {
+            let spec = VirtPlatformConfigSpec {
+                profile: profile.to_owned(),
+                ..VirtPlatformConfigSpec::default()
+            };
+            VirtPlatformConfig::new(profile, spec)
+        });
+        if let Some(path) = &self.options {
+            config.spec.options = Some(options(&read(path)?, path)?);
+        }
+        Ok(config)
+    }
+}
+
+/// Options as somebody wrote them down. What there is no option for is an error, not a silence.
+fn options(text: &str, path: &Path) -> anyhow::Result<ProfileOptions> {
+    let what = || format!("reading options from {}", path.display());
+    let given: Value = serde_saphyr::from_str(text).with_context(what)?;
+    let options: ProfileOptions = serde_json::from_value(given.clone()).with_context(what)?;
+    let understood = serde_json::to_value(&options).with_context(what)?;
+    let mut unknown = Vec::new();
+    lost(&given, &understood, "", &mut unknown);
+    ensure!(
+        unknown.is_empty(),
+        "{}: there is no option {}; a file looks like `loadAware: {{mode: Automatic}}`",
+        what(),
+        unknown.join(", ")
+    );
+    Ok(options)
+}
+
+/// Fields of a value that another one lacks.
+fn lost(given: &Value, understood: &Value, at: &str, unknown: &mut Vec<String>) {
+    let Some(fields) = given.as_object() else {
+        return;
+    };
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let at = if at.is_empty() {
+            name.clone()
+        } else {
+            format!("{at}.{name}")
+        };
+        match understood.get(name) {
+            Some(understood) => lost(value, understood, &at, unknown),
+            None => unknown.push(at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_options_are_refused() {
+        let path = Path::new("o.yaml");
+        let read = options("loadAware: {mode: Predictive}", path).unwrap();
+        assert!(read.load_aware.is_some());
+        let error = options("loadAware: {mood: Predictive}\nother: {}", path).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("loadAware.mood, other"), "{said}");
+        assert!(options("loadAware: {mode: Sometimes}", path).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! `medley images pin`, `unpin` and `rollback`: which version of an image is used.
+//!
+//! All three write the GoldenImagePolicy, where `kubectl` and Git could write it as well.
+
+use anyhow::{anyhow, bail};
+use api::cdi::Named;
+use api::golden::NAME;
+use clap::Args;
+use golden_images::overview::Variant;
+use golden_images::pins::{Held, NoVersion, Wanted, hold, with_all, without};
+
+use super::change::ChangeArguments;
+use super::objects::{Asked, ImageArgument};
+use super::policy::policies;
+use crate::governance::output::remark;
+use crate::{exit, process};
+
+/// Hold on to a version of an image, whatever is new: the one in use, unless another one is named.
+///
+/// A version whose volume is gone is imported again.
+#[derive(Debug, Args)]
+pub(super) struct PinArguments {
+    #[command(flatten)]
+    image: ImageArgument,
+
+    /// The version, by its whole digest (sha256:...); it need not have been in use.
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
+
+    /// A version that was in use: the beginning of its digest, or the name of its volume.
+    #[arg(long, value_name = "VERSION", conflicts_with = "digest")]
+    to: Option<String>,
+
+    /// Why, for those who find the pin.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    change: ChangeArguments,
+}
+
+/// Let go of a version that was held on to: what is new is used again.
+#[derive(Debug, Args)]
+pub(super) struct UnpinArguments {
+    #[command(flatten)]
+    image: ImageArgument,
+
+    #[command(flatten)]
+    change: ChangeArguments,
+}
+
+/// Go back to a version of an image that was in use before, and hold on to it.
+///
+/// Every architecture goes back by itself; one that has no earlier version stays as it is.
+#[derive(Debug, Args)]
+pub(super) struct RollbackArguments {
+    #[command(flatten)]
+    image: ImageArgument,
+
+    /// How many versions to go back.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    steps: u16,
+
+    /// Why, for those who find the pin.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    change: ChangeArguments,
+}
+
+/// Holds on to a version.
+pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let asked = arguments.image.find().await?;
+        let wanted = match (&arguments.digest, &arguments.to) {
+            (Some(digest), _) => Wanted::Digest(digest),
+            (None, Some(earlier)) => Wanted::Earlier(earlier),
+            (None, None) => Wanted::InUse,
+        };
+        if wanted != Wanted::InUse && asked.variants().count() > 1 {
+            let there: Vec<&str> = asked
+                .variants()
+                .map(|it| it.architecture.as_str())
+                .collect();
+            bail!(
+                "a version is of one architecture, and {} has several: say --arch, one of {}",
+                asked.image.name,
+                there.join(", ")
+            );
+        }
+        let mut held = Vec::new();
+        for variant in asked.variants() {
+            held.push(hold(variant, wanted, arguments.reason.as_deref())?);
+        }
+        write(&asked, &held, &arguments.change, "pinned to").await
+    })
+}
+
+/// Goes back.
+pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let asked = arguments.image.find().await?;
+        let steps = Wanted::Back(usize::from(arguments.steps));
+        let mut held = Vec::new();
+        let mut refused: Vec<NoVersion> = Vec::new();
+        for variant in asked.variants() {
+            match hold(variant, steps, arguments.reason.as_deref()) {
+                Ok(one) => held.push(one),
+                // There is nothing to go back to, and that is no matter of versions.
+                Err(why @ NoVersion::NobodyKeeps(_)) => return Err(why.into()),
+                Err(why) => refused.push(why),
+            }
+        }
+        if held.is_empty() {
+            return Err(refused.pop().map_or_else(
+                || anyhow!("{} has no versions", asked.image.name),
+                anyhow::Error::new,
+            ));
+        }
+        for why in refused {
+            remark(&format!("{why}; it stays as it is"));
+        }
+        write(&asked, &held, &arguments.change, "rolled back to").await
+    })
+}
+
+/// Lets go.
+pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let asked = arguments.image.find().await?;
+        let pinned = asked.variants().filter(|it| it.pinned.is_some());
+        let pinned: Vec<(&Variant, &(Named, String))> = pinned
+            .filter_map(|it| Some((it, it.policy_key.as_ref()?)))
+            .collect();
+        if pinned.is_empty() {
+            bail!(
+                "nothing of {} is pinned: GoldenImagePolicy {NAME} holds on to no version of it",
+                asked.image.name
+            );
+        }
+        if arguments.change.is_sent() {
+            policies(&asked.client)
+                .change(arguments.change.is_tried(), |spec| {
+                    let mut spec = spec.clone();
+                    for (_, (image, architecture)) in &pinned {
+                        spec.images = without(&spec, image, architecture);
+                    }
+                    spec.images
+                })
+                .await?;
+        }
+        let suffix = arguments.change.suffix();
+        let lines = pinned.iter().map(|(variant, _)| {
+            let newest = match &variant.newest {
+                Some(newest) if variant.digest.as_ref() != Some(newest) => {
+                    format!("; {newest} is imported")
+                }
+                _ => String::new(),
+            };
+            format!("{} unpinned{suffix}{newest}\n", variant.data_source)
+        });
+        exit::print(&lines.collect::<String>())
+    })
+}
+
+async fn write(
+    asked: &Asked,
+    held: &[Held<'_>],
+    change: &ChangeArguments,
+    verb: &str,
+) -> anyhow::Result<()> {
+    if change.is_sent() {
+        policies(&asked.client)
+            .change(change.is_tried(), |spec| with_all(spec, held))
+            .await?;
+    }
+    let suffix = change.suffix();
+    let lines = held.iter().map(|held| {
+        let name = &held.variant.data_source;
+        format!(
+            "{name} {verb} {}{suffix}: {}\n",
+            held.pin.digest,
+            held.effect()
+        )
+    });
+    exit::print(&lines.collect::<String>())
+}

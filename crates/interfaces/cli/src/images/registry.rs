@@ -1,0 +1,212 @@
+//! How registries are spoken to, and as whom.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use golden_images::cdi::pod::environment;
+use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
+use platform::{AddressPolicy, AddressRange, Source};
+
+/// No file of credentials or certificates is larger.
+const LARGEST: u64 = 8 << 20;
+
+/// Bytes of documents that are kept where memory is short. What an image is made of has some kilobytes.
+pub(crate) const SMALL_CACHE: u64 = 4 << 20;
+
+/// How to reach registries.
+#[derive(Debug, Args)]
+pub(crate) struct RegistryArguments {
+    /// Credentials for registries, as docker, podman and skopeo write them.
+    /// [default: containers/auth.json in $XDG_RUNTIME_DIR, then ~/.docker/config.json]
+    #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
+    authfile: Option<PathBuf>,
+
+    /// A registry that need not prove who it is, and may be without TLS. Can be given several times.
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        env = "MEDLEY_INSECURE",
+        value_delimiter = ','
+    )]
+    insecure: Vec<String>,
+
+    /// Certificates, in PEM, of authorities to believe besides those of the system.
+    #[arg(long, value_name = "FILE", env = "MEDLEY_CA")]
+    ca: Option<PathBuf>,
+
+    /// Where images really come from: a registries.conf, a hosts.toml in a folder of its registry's
+    /// name, or a folder of such folders.
+    #[arg(long, value_name = "FILE", env = "MEDLEY_MIRRORS")]
+    mirrors: Option<PathBuf>,
+}
+
+/// Where a program connects to on behalf of others.
+#[derive(Debug, Default, Args)]
+pub(crate) struct AddressArguments {
+    /// Loopback, link-local, cloud metadata or otherwise restricted addresses to connect to all the same, when an
+    /// object names a registry or web server there: 192.0.2.0/24, 192.0.2.7 or 192.0.2.7:5000. Names are resolved
+    /// first. Can be given several times.
+    #[arg(
+        long,
+        value_name = "CIDR",
+        env = environment::ALLOWED,
+        value_delimiter = ','
+    )]
+    allow_address: Vec<AddressRange>,
+}
+
+impl AddressArguments {
+    /// Restricted, but for what the administrator allows.
+    pub(crate) fn policy(&self) -> AddressPolicy {
+        self.policy_with([])
+    }
+
+    /// The same, with ranges that the program needs itself.
+    pub(crate) fn policy_with(&self, own: impl IntoIterator<Item = AddressRange>) -> AddressPolicy {
+        AddressPolicy::allowing(self.allow_address.iter().copied().chain(own))
+    }
+}
+
+impl RegistryArguments {
+    /// A client for an image.
+    pub(crate) fn client(&self, source: &Source) -> anyhow::Result<Client> {
+        let is_local = matches!(source, Source::Archive(_) | Source::Folder(_));
+        for (given, name) in [(&self.ca, "--ca"), (&self.mirrors, "--mirrors")] {
+            ensure!(
+                !is_local || given.is_none(),
+                "{name} is for registries and web servers, but {source} is in none"
+            );
+        }
+        self.open()
+    }
+
+    /// A client for any registry, with the access of the user that runs this.
+    pub(crate) fn open(&self) -> anyhow::Result<Client> {
+        self.open_with(Settings::for_user)
+    }
+
+    /// A client for registries that others name.
+    pub(crate) fn open_service(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
+        self.open_with(|roots| Settings::for_service(roots, addresses.clone()))
+    }
+
+    /// The same for a process that reads few documents and has little memory: those of hostile images have megabytes.
+    pub(crate) fn open_small(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
+        self.open_with(|roots| {
+            let mut settings = Settings::for_service(roots, addresses.clone());
+            settings.cache_bytes = SMALL_CACHE;
+            settings
+        })
+    }
+
+    fn open_with(&self, settings: impl FnOnce(Roots) -> Settings) -> anyhow::Result<Client> {
+        let mut roots = Roots::of_system();
+        if let Some(path) = &self.ca {
+            let what = || format!("reading the certificates in {}", path.display());
+            let pem = read(path).with_context(what)?;
+            let all = Tls::authorities(&pem).and_then(|tls| roots.and(&tls));
+            roots = all.map_err(anyhow::Error::msg).with_context(what)?;
+        }
+        let mut routes = match &self.mirrors {
+            Some(path) => routes(path)?,
+            None => Routes::direct(),
+        };
+        for host in &self.insecure {
+            ensure!(
+                !host.is_empty() && !host.contains(['/', ' ']),
+                "--insecure {host:?} is no registry; expected HOST or HOST:PORT"
+            );
+            routes = routes.with_insecure(host);
+        }
+        Ok(Client::new(settings(roots), routes))
+    }
+
+    /// Registries where the images of pods are looked at. The credentials are those of nodes: for every
+    /// pod, besides what it brings along.
+    pub(crate) fn registries(
+        &self,
+        addresses: &AddressPolicy,
+    ) -> anyhow::Result<controllers::Registries> {
+        let keyring = self.keyring()?;
+        let client = self.open_service(addresses)?;
+        Ok(controllers::Registries::new(
+            client,
+            Keyring::clone(&keyring),
+        ))
+    }
+
+    /// All credentials there are.
+    pub(crate) fn keyring(&self) -> anyhow::Result<Arc<Keyring>> {
+        let mut keyring = Keyring::anonymous();
+        if let Some(path) = &self.authfile {
+            add(&mut keyring, path)?;
+            return Ok(Arc::new(keyring));
+        }
+        for path in usual() {
+            match add(&mut keyring, &path) {
+                Err(error) if is_missing(&error) => {}
+                Err(error) => return Err(error.context("--authfile FILE names another file")),
+                Ok(()) => break,
+            }
+        }
+        Ok(Arc::new(keyring))
+    }
+}
+
+/// What a configuration of mirrors says, in whichever form it is.
+fn routes(path: &Path) -> anyhow::Result<Routes> {
+    let direct = Routes::direct();
+    let what = || format!("--mirrors {}", path.display());
+    if path.is_dir() {
+        return Ok(direct.with_hosts(Hosts::load(path).with_context(what)?));
+    }
+    if path.file_name().is_some_and(|name| name == "hosts.toml") {
+        // The registry that it is about is the name of its folder, as containerd has it.
+        let path = path.canonicalize().with_context(what)?;
+        let folder = path.parent().unwrap_or(&path);
+        return Ok(direct.with_hosts(Hosts::load_one(folder).with_context(what)?));
+    }
+    let text = read(path).with_context(what)?;
+    let text = String::from_utf8(text).with_context(what)?;
+    let name = path.display().to_string();
+    let registries = Registries::read([(name.as_str(), text.as_str())]).with_context(|| {
+        format!(
+            "{}: expected a registries.conf, a hosts.toml, or a folder",
+            what()
+        )
+    })?;
+    Ok(direct.with_registries(registries))
+}
+
+/// Where credentials are if nobody says.
+fn usual() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.map(|folder| folder.join("containers/auth.json"));
+    let home = std::env::home_dir().map(|home| home.join(".docker/config.json"));
+    let paths = runtime.into_iter().chain(home);
+    paths.filter(|path| path.is_absolute()).collect()
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+}
+
+fn add(keyring: &mut Keyring, path: &Path) -> anyhow::Result<()> {
+    let what = || format!("reading credentials from {}", path.display());
+    let bytes = read(path).with_context(what)?;
+    keyring
+        .add_docker_config(&bytes, Origin::File)
+        .with_context(what)
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,339 @@
+//! `medley importer`: the program of the pods that import golden images.
+//!
+//! It is told by its environment what to import, under the names of CDI; tells its progress as lines of
+//! JSON and as metrics; and leaves one line of JSON behind that says what came of it.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::importer::{Chosen, Found, Mounted, Progress, Request, Unfinished, Watch, WebOptions};
+use anyhow::Context as _;
+use api::golden::Sniffing;
+use clap::{ArgAction, Args};
+use golden_images::cdi::data_volume::Report;
+use golden_images::cdi::failure::{Failure, Reason};
+use golden_images::cdi::outcome::Outcome;
+use golden_images::cdi::pod::{self, environment};
+use oci::{Client, Credential, Keyring, Origin, Roots, Routes, Settings, Tls};
+use parking_lot::Mutex;
+use platform::Source;
+use runtime::Key;
+use runtime::metrics::{Gauges, Metrics};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tracing::{Instrument as _, field, info_span};
+
+use crate::images::progress::{Teller, line};
+use crate::images::registry::AddressArguments;
+use crate::otlp::TraceArguments;
+use crate::process;
+
+/// What imports are told apart by in metrics, as upstream has it.
+const OWNER: &str = "ownerUID";
+
+/// Import an image or a file, in a pod that is told by its environment what to import.
+///
+/// The operator makes such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and IMPORTER_SECRET_KEY,
+/// or from IMPORTER_DOCKER_CONFIG; headers for a web server from IMPORTER_EXTRA_HEADER_0 and so on. An
+/// image that the node has pulled is read where it is mounted. Tells its progress on standard error, one JSON object a line, and on
+/// /metrics. An import that was interrupted is gone on with. Ends with 0 if the disk is there, with 1
+/// if not; the reason is in the termination log.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
+
+    /// The image: docker://HOST/PATH:TAG; or a disk at https://HOST/PATH.
+    #[arg(long, value_name = "URL", env = environment::ENDPOINT, required_unless_present = "copy_program")]
+    image: Option<String>,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
+
+    /// The folder where the node has mounted the image: its /disk is read, and no registry is asked.
+    #[arg(long, value_name = "DIR", env = environment::MOUNTED)]
+    mounted: Option<PathBuf>,
+
+    /// The architecture. That of the node if absent, unless the image is for one alone.
+    #[arg(long, value_name = "ARCH", env = environment::ARCHITECTURE)]
+    arch: Option<String>,
+
+    /// Where to write the disk: a file or a block device.
+    #[arg(long, value_name = "FILE", default_value = pod::DISK)]
+    to: PathBuf,
+
+    /// How many bytes the disk may have.
+    #[arg(long, value_name = "BYTES", env = environment::SIZE)]
+    size: Option<u64>,
+
+    /// A folder with certificates of authorities to believe: files that end with .crt or .pem.
+    #[arg(long, value_name = "DIR", env = environment::CERTIFICATES)]
+    certificates: Option<PathBuf>,
+
+    /// What a file on a web server has to be: sha256:DIGITS or sha512:DIGITS.
+    #[arg(long, value_name = "DIGEST", env = environment::CHECKSUM)]
+    checksum: Option<String>,
+
+    /// A folder with more headers for a web server, in folders: every file has one, as `Name: value`.
+    #[arg(long, value_name = "DIR", default_value = pod::SECRET_HEADERS)]
+    header_folder: PathBuf,
+
+    /// Whether the registry need not prove who it is, and may be without TLS.
+    #[arg(long, value_name = "BOOL", env = environment::INSECURE, action = ArgAction::Set, default_value_t = false)]
+    insecure: bool,
+
+    /// What to do with a disk that boots on other architectures only: Refuse it, Warn of it, or Off.
+    #[arg(long, value_name = "WORD", env = environment::SNIFFING, default_value = "Refuse", value_parser = sniffing)]
+    check_architecture: Sniffing,
+
+    /// Whose import it is, as a label of metrics.
+    #[arg(long, value_name = "UID", env = environment::OWNER, default_value = "")]
+    owner: String,
+
+    /// Address for /metrics.
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], pod::METRICS_PORT)))]
+    metrics_address: SocketAddr,
+
+    /// Import nothing; copy this program there instead, for a container whose image has none.
+    #[arg(long, value_name = "FILE")]
+    copy_program: Option<PathBuf>,
+
+    /// Where to say what came of it.
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    termination_log: PathBuf,
+}
+
+/// The label of metrics that says whose import it is, as CDI calls it.
+type Owner = [(&'static str, String); 1];
+
+fn sniffing(text: &str) -> Result<Sniffing, String> {
+    serde_json::from_value(json!(text)).map_err(|_| "Refuse, Warn or Off is expected".to_owned())
+}
+
+/// Runs the import; whatever comes of it is said.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(to) = &arguments.copy_program {
+        let own = std::env::current_exe().context("finding this program")?;
+        std::fs::copy(&own, to)
+            .with_context(|| format!("copying {} to {}", own.display(), to.display()))?;
+        return Ok(());
+    }
+    let outcome = process::build_runtime()?.block_on(async {
+        let traces = arguments.traces.start().unwrap_or_else(|error| {
+            // The disk is what matters.
+            tracing::warn!(error = format!("{error:#}"), "the import is not traced");
+            None
+        });
+        let span = info_span!(
+            target: runtime::TRACED, "import",
+            image = arguments.image, arch = arguments.arch, error = field::Empty,
+        );
+        let outcome = import(arguments).instrument(span.clone()).await;
+        if let Err(failure) = &outcome {
+            span.record("error", field::display(&failure.message));
+        }
+        drop(span);
+        if let Some(traces) = traces {
+            traces.finish().await;
+        }
+        outcome
+    });
+    let said = match &outcome {
+        Ok(report) => Outcome::succeeded(report.clone()),
+        Err(failure) => Outcome::failed(failure),
+    };
+    let mut event = json!(said);
+    let name = if outcome.is_ok() {
+        "imported"
+    } else {
+        "failed"
+    };
+    event["event"] = json!(name);
+    line(&event);
+    let path = &arguments.termination_log;
+    if let Err(error) = std::fs::write(path, said.write()) {
+        // Outside of a pod there is none; the line above says the same.
+        tracing::debug!(%error, path = %path.display(), "the outcome is not written");
+    }
+    outcome.map(drop).map_err(anyhow::Error::new)
+}
+
+/// How far the import is. Make it once.
+pub(crate) fn progress(metrics: &Metrics) -> Gauges<Owner> {
+    let help = "How far the import is, in percent";
+    metrics.adopted_gauges(pod::PROGRESS, &[OWNER], help)
+}
+
+async fn import(arguments: &Arguments) -> Result<Report, Failure> {
+    let prepared = prepare(arguments).await.map_err(|error| {
+        let reason = match error.downcast_ref::<::importer::Error>() {
+            Some(error) => error.reason(),
+            None => Reason::ImportFailed,
+        };
+        Failure::new(reason, format!("{error:#}"))
+    });
+    let request = prepared?;
+    let metrics = Metrics::default();
+    let progress = progress(&metrics);
+    match TcpListener::bind(arguments.metrics_address).await {
+        Ok(listener) => {
+            tokio::spawn(controllers::health::serve_metrics(listener, metrics));
+        }
+        // The disk is what matters.
+        Err(error) => line(&json!({ "event": "no-metrics", "error": error.to_string() })),
+    }
+    let labels = Arc::new(Mutex::default());
+    let watch = Onlooker {
+        teller: Teller::lines(),
+        progress,
+        owner: [(OWNER, arguments.owner.clone())],
+        labels: Arc::clone(&labels),
+    };
+    let stop = process::stop_signal();
+    let stop = stop.map_err(|error| Failure::new(Reason::ImportFailed, format!("{error:#}")))?;
+    let imported = ::importer::import(request, watch, stop).await;
+    let imported = imported.map_err(|error| error.failure())?;
+    let labels = std::mem::take(&mut *labels.lock());
+    let mut report = imported.report(labels);
+    if arguments.arch.is_some() && arguments.check_architecture == Sniffing::Warn {
+        let found = ::importer::boots_on(&arguments.to);
+        report.sniffed = found.map_err(|error| error.failure())?;
+    }
+    Ok(report)
+}
+
+async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
+    let image = arguments.image.as_deref().unwrap_or_default();
+    let source: Source = image.parse()?;
+    let host = source.host();
+    let mut settings = Settings::for_service(Roots::of_system(), arguments.addresses.policy());
+    settings.cache_bytes = crate::images::registry::SMALL_CACHE;
+    let mut routes = Routes::direct();
+    let mut keyring = Keyring::anonymous();
+    // A node that has pulled the image needed none of it.
+    if let Some(host) = host.as_ref().filter(|_| arguments.mounted.is_none()) {
+        if let Some(folder) = &arguments.certificates {
+            let certificates = certificates(folder)
+                .with_context(|| format!("reading the certificates in {}", folder.display()))?;
+            if let Some(tls) = certificates {
+                settings.tls.insert(host.clone(), tls);
+            }
+        }
+        if arguments.insecure {
+            routes = routes.with_insecure(host);
+        }
+        credentials(&mut keyring, host)?;
+    }
+    let client = Client::new(settings, routes);
+    let keyring = Arc::new(keyring);
+    let asked = arguments.arch.clone().filter(|it| !it.is_empty());
+    let architecture = if let Some(architecture) = &asked {
+        architecture.clone()
+    } else if arguments.mounted.is_some() {
+        ::importer::own_architecture().to_owned()
+    } else {
+        ::importer::usual_architecture(&source, &client, &keyring).await?
+    };
+    let web = match &source {
+        Source::Web(_) => web(arguments)?,
+        _ => WebOptions::default(),
+    };
+    let mut request = Request::new(source, client, &architecture, arguments.to.clone());
+    request.keyring = keyring;
+    request.web = web;
+    request.limit = arguments.size;
+    request.mounted.clone_from(&arguments.mounted);
+    // It is the volume of this import: what an earlier try left is in the way.
+    request.overwrite = true;
+    request.unfinished = Unfinished::Keep;
+    request.sniff = arguments.check_architecture == Sniffing::Refuse && asked.is_some();
+    Ok(request)
+}
+
+/// What is known of a file besides its address.
+fn web(arguments: &Arguments) -> anyhow::Result<WebOptions> {
+    let told = |place: usize| std::env::var(format!("{}{place}", environment::HEADER)).ok();
+    let mut lines: Vec<String> = (0..).map_while(told).collect();
+    let folder = &arguments.header_folder;
+    if folder.exists() {
+        let reading = || format!("reading the headers in {}", folder.display());
+        for secret in std::fs::read_dir(folder).with_context(reading)? {
+            for entry in std::fs::read_dir(secret?.path()).with_context(reading)? {
+                let path = entry?.path();
+                // A secret that is mounted has folders beside its files, which are where they lead.
+                if path.is_file() {
+                    let line = std::fs::read_to_string(&path).with_context(reading)?;
+                    lines.push(line.trim_end().to_owned());
+                }
+            }
+        }
+    }
+    let checksum = arguments.checksum.as_deref().filter(|it| !it.is_empty());
+    WebOptions::read(checksum, lines.iter().map(String::as_str)).map_err(anyhow::Error::msg)
+}
+
+fn credentials(keyring: &mut Keyring, host: &str) -> anyhow::Result<()> {
+    let told = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    let (name, password) = (
+        told(environment::ACCESS_KEY_ID),
+        told(environment::SECRET_KEY),
+    );
+    if let (Some(name), Some(password)) = (name, password) {
+        keyring.add(host, Credential::password(name, password));
+    }
+    if let Some(text) = told(environment::DOCKER_CONFIG) {
+        keyring
+            .add_docker_config(text.as_bytes(), Origin::Secret)
+            .with_context(|| format!("reading {}", environment::DOCKER_CONFIG))?;
+    }
+    Ok(())
+}
+
+/// All certificates of a folder; none if there are none.
+fn certificates(folder: &Path) -> anyhow::Result<Option<Tls>> {
+    let mut tls = Tls::default();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let end = path.extension().and_then(|it| it.to_str());
+        if matches!(end, Some("crt" | "pem")) {
+            let pem = std::fs::read(&path)?;
+            tls.add_authorities(&pem)
+                .map_err(anyhow::Error::msg)
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok((!tls.is_empty()).then_some(tls))
+}
+
+/// Tells how far it is, in lines and as a metric.
+struct Onlooker {
+    teller: Teller,
+    progress: Gauges<Owner>,
+    owner: Owner,
+    labels: Arc<Mutex<std::collections::BTreeMap<String, String>>>,
+}
+
+impl Watch for Onlooker {
+    fn chosen(&mut self, chosen: &Chosen) {
+        *self.labels.lock() = chosen.labels();
+        self.teller.chosen(chosen);
+    }
+
+    fn found(&mut self, found: &Found) {
+        self.teller.found(found);
+    }
+
+    fn mounted(&mut self, mounted: &Mounted) {
+        self.teller.mounted(mounted);
+    }
+
+    fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
+        if let Some(percent) = progress.percent() {
+            let key = Key::new("", "import");
+            self.progress.set(&key, [(self.owner.clone(), percent)]);
+        }
+        self.teller.progress(progress)
+    }
+}

@@ -1,0 +1,71 @@
+//! What a collector is told.
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tracing::{field, info_span, subscriber};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+
+use super::{Collect, WAITING, body};
+
+/// The spans that end while something runs.
+fn spans(run: impl FnOnce()) -> Vec<Value> {
+    let (sender, mut receiver) = mpsc::channel(WAITING);
+    let layer = Collect::new(sender).with_filter(filter_fn(Collect::wants));
+    let subscriber = tracing_subscriber::registry().with(layer);
+    subscriber::with_default(subscriber, run);
+    let mut batch = Vec::new();
+    while let Ok(span) = receiver.try_recv() {
+        batch.push(span);
+    }
+    let body = body(&batch);
+    let named = &body["resourceSpans"][0]["resource"]["attributes"][0];
+    assert_eq!(
+        named,
+        &json!({ "key": "service.name", "value": { "stringValue": "medley" } })
+    );
+    let spans = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    spans.as_array().unwrap().clone()
+}
+
+#[test]
+fn a_span_says_what_it_was_part_of_and_what_went_wrong() {
+    let told = spans(|| {
+        let outer = info_span!(
+            target: runtime::TRACED, "outer",
+            object = %"a/b", count = 3, otel.kind = "server", error = field::Empty,
+        );
+        let inside = outer.enter();
+        // What libraries say is not ours.
+        drop(info_span!("noise").entered());
+        drop(info_span!(target: runtime::TRACED, "inner").entered());
+        drop(inside);
+        outer.record("error", field::display("it broke"));
+    });
+    let [inner, outer] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        (&inner["name"], &outer["name"]),
+        (&json!("inner"), &json!("outer"))
+    );
+    assert_eq!(inner["traceId"], outer["traceId"]);
+    assert_eq!(inner["parentSpanId"], outer["spanId"]);
+    assert_eq!(outer.get("parentSpanId"), None);
+    assert_eq!((&inner["kind"], &outer["kind"]), (&json!(1), &json!(2)));
+    assert_eq!(inner.get("status"), None);
+    assert_eq!(outer["status"], json!({ "code": 2, "message": "it broke" }));
+    assert_eq!(
+        outer["attributes"],
+        json!([
+            { "key": "object", "value": { "stringValue": "a/b" } },
+            { "key": "count", "value": { "intValue": "3" } },
+        ])
+    );
+    assert_eq!(outer["traceId"].as_str().unwrap().len(), 32);
+    assert_eq!(outer["spanId"].as_str().unwrap().len(), 16);
+    let time = |span: &Value, name: &str| -> u128 { span[name].as_str().unwrap().parse().unwrap() };
+    let [begun, ended] = ["startTimeUnixNano", "endTimeUnixNano"];
+    assert!(time(outer, begun) <= time(inner, begun));
+    assert!(time(inner, ended) <= time(outer, ended));
+}

@@ -1,0 +1,72 @@
+//! `medley release explain`: why it is with an operator as it is, and what would help.
+
+use ::release::evaluate::Plan;
+use ::release::explain::{Facts, explain};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use kube::ResourceExt as _;
+
+use super::cluster::ReleaseArguments;
+use crate::governance::configs::there_are;
+use crate::governance::output::Data;
+use crate::governance::render::section;
+use crate::{exit, process};
+
+/// Explain why an operator has or has not arrived at a release: what it reports and what it should, what its
+/// pods run, and what would help.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  medley release explain machine-config
+  medley release explain dns --release quay.io/x/release:4.18.0-multi -o yaml")]
+pub(super) struct Arguments {
+    /// The operator, as its ClusterOperator is called.
+    #[arg(value_name = "OPERATOR")]
+    operator: String,
+
+    /// Form of the output; text if absent.
+    #[arg(short, long, value_enum)]
+    output: Option<Data>,
+
+    #[command(flatten)]
+    release: ReleaseArguments,
+}
+
+/// Explains.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let name = arguments.operator.as_str();
+    let read = process::build_runtime()?.block_on(arguments.release.read())?;
+    let actual = read.operators.iter().find(|it| it.name_any() == name);
+    let mut wanted = read.plan.iter().flat_map(Plan::operators);
+    let expected = wanted.find(|it| it.name == name);
+    if actual.is_none() && expected.is_none() {
+        let names: Vec<String> = read
+            .operators
+            .iter()
+            .map(kube::ResourceExt::name_any)
+            .collect();
+        bail!("there is no ClusterOperator {name}; {}", there_are(&names));
+    }
+    let running = actual.map(|it| read.running(it)).unwrap_or_default();
+    let evidence = actual.and_then(|it| read.evidence(it));
+    let explanation = explain(&Facts {
+        name,
+        actual,
+        expected: expected.map(|it| &it.expected),
+        running: &running,
+        evidence: evidence.as_ref(),
+        now: read.now,
+    });
+    let text = match arguments.output {
+        Some(form) => {
+            let value = serde_json::to_value(&explanation).context("writing the result")?;
+            form.write(&value)?
+        }
+        None => format!(
+            "{}\n{}{}",
+            explanation.state,
+            section("Because", &explanation.because),
+            section("Next", &explanation.next)
+        ),
+    };
+    exit::print(&text)
+}

@@ -1,0 +1,120 @@
+//! `medley release render`: a release of the manifests of its operators.
+
+use std::path::{Path, PathBuf};
+
+use ::release::build::{OperatorFolder, Options, build};
+use ::release::lint;
+use ::release::payload::read_references;
+use anyhow::{Context as _, bail};
+use clap::Args;
+use controllers::release::source::files_in;
+use serde_json::json;
+
+use super::output::OutputArguments;
+use crate::exit;
+use crate::governance::output::remark;
+
+/// Build a release of the manifests of its operators.
+///
+/// Placeholders of images and snapshot versions are replaced everywhere at once: in the ClusterOperator
+/// of an operator, which says what it has to report, and in the flags and variables of its Deployment,
+/// which tell it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  medley release render --operators operators --images images.yaml --name 4.18.0 -o release
+  medley release render --operators operators --images images.yaml --name 4.18.0 --multi-arch -o release")]
+pub(super) struct Arguments {
+    /// A folder with a folder for each operator, called as the operator is; its manifests are in it, or in
+    /// its folder manifests. A file image-references among them names its images.
+    #[arg(long, value_name = "DIR")]
+    operators: PathBuf,
+
+    /// The images of the release: a file with an ImageStream.
+    #[arg(long, value_name = "FILE")]
+    images: PathBuf,
+
+    /// The version of the release.
+    #[arg(long, value_name = "VERSION")]
+    name: String,
+
+    /// Say that the release is for several architectures.
+    #[arg(long)]
+    multi_arch: bool,
+
+    /// Leave placeholders of images that there are none of.
+    #[arg(long)]
+    allow_missing_images: bool,
+
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Builds.
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    arguments.output.check()?;
+    let what = || format!("reading the images in {}", arguments.images.display());
+    let text = std::fs::read_to_string(&arguments.images).with_context(what)?;
+    let images = read_references(&text).with_context(what)?;
+    let operators = operators(&arguments.operators)?;
+    let options = Options {
+        version: arguments.name.clone(),
+        multi: arguments.multi_arch,
+        allow_missing: arguments.allow_missing_images,
+    };
+    let built = build(&operators, &images, &options)?;
+    let found = lint::lint(&built.files);
+    arguments.output.write(&built.files)?;
+    for warning in &built.warnings {
+        remark(&format!("warning: {warning}"));
+    }
+    for it in &found {
+        remark(&format!("{}: {}: {}", it.severity, it.file, it.message));
+    }
+    let folder = arguments.output.name();
+    let text = match arguments.output.format() {
+        Some(form) => form.write(&json!({
+            "name": arguments.name,
+            "folder": folder,
+            "operators": operators.iter().map(|it| &it.name).collect::<Vec<_>>(),
+            "manifests": built.manifests,
+            "images": built.images,
+            "warnings": built.warnings,
+            "findings": found,
+        }))?,
+        None => format!(
+            "release {} with {} manifests of {} operators and {} images written to {folder}\n",
+            arguments.name,
+            built.manifests,
+            operators.len(),
+            built.images.len()
+        ),
+    };
+    exit::print(&text)
+}
+
+/// Every operator of a folder, by name.
+fn operators(path: &Path) -> anyhow::Result<Vec<OperatorFolder>> {
+    let what = || format!("reading the operators in {}", path.display());
+    let mut operators = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(what)? {
+        let entry = entry.with_context(what)?;
+        let inner = entry.path();
+        if !inner.is_dir() {
+            continue;
+        }
+        let manifests = inner.join("manifests");
+        let from = if manifests.is_dir() { manifests } else { inner };
+        operators.push(OperatorFolder {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            files: files_in(&from)?,
+        });
+    }
+    if operators.is_empty() {
+        bail!(
+            "{} has no operators; expected a folder for each",
+            path.display()
+        );
+    }
+    operators.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(operators)
+}

@@ -1,0 +1,47 @@
+//! Where a release is read from: a folder, or an image.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::Args;
+use controllers::release::source::{Found, folder, image};
+use platform::Source;
+
+use crate::images::registry::RegistryArguments;
+
+/// A release.
+#[derive(Debug, Args)]
+pub(super) struct PayloadArgument {
+    /// The release: a folder with its manifests, or an image of it (quay.io/x/y:tag, docker://...,
+    /// oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]).
+    #[arg(value_name = "RELEASE")]
+    payload: String,
+
+    #[command(flatten)]
+    registry: RegistryArguments,
+}
+
+impl PayloadArgument {
+    /// How registries are spoken to.
+    pub(super) fn registry(&self) -> &RegistryArguments {
+        &self.registry
+    }
+
+    /// Reads the release.
+    pub(super) async fn read(&self) -> anyhow::Result<Found> {
+        read(&self.payload, &self.registry).await
+    }
+}
+
+/// Reads a release from a folder or an image.
+pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Result<Found> {
+    let path = Path::new(from);
+    if path.is_dir() {
+        return Ok(folder(path)?);
+    }
+    let source: Source = from
+        .parse()
+        .with_context(|| format!("{from} is neither a folder nor an image of a release"))?;
+    let client = registry.client(&source)?;
+    Ok(image(&source, &client, &registry.keyring()?).await?)
+}

@@ -1,0 +1,54 @@
+//! `medley snapshot`: a cluster in a file, and a copy of it from there.
+//!
+//! The file is lines of JSON: first a [header](format::Header), then one object a line, definitions
+//! of custom kinds first. It is compressed if its name ends in `.gz`. Objects are [redacted](crate::redact).
+
+mod copy;
+mod filter;
+mod format;
+mod take;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+
+pub(crate) use copy::Copy;
+
+use crate::cluster::ClusterArguments;
+use crate::{exit, process};
+
+/// Read a cluster, real or embedded, into a file that `medley up --from` starts a copy of.
+///
+/// Reads all that the user of the kubeconfig may list, except events, leases and what is in Secrets. Values of
+/// ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations and the user data of
+/// virtual machines are redacted as in `medley gather`. What was redacted and what could not be read is printed and
+/// noted in the file.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The file to write; `.gz` at its end compresses it.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    cluster: ClusterArguments,
+}
+
+/// Takes a snapshot.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    process::build_runtime()?.block_on(async {
+        let client = arguments.cluster.client().await?;
+        let taken = take::take(&client, &arguments.output).await?;
+        exit::print(&taken.to_string())
+    })
+}
+
+/// Whether a file is to be compressed.
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "gz")
+}
+
+/// Opens a file to read.
+fn open(path: &Path) -> anyhow::Result<std::fs::File> {
+    std::fs::File::open(path).with_context(|| format!("opening the snapshot {}", path.display()))
+}

@@ -1,0 +1,78 @@
+//! Boot images for every architecture.
+
+use std::fmt::Write as _;
+
+use api::golden::{GoldenImagePolicy, NAME};
+use golden_images::overview::{Image, State as Images, Variant};
+use kube::{Api, Client};
+
+use super::Name;
+use super::tree::{Job, Object, State};
+use crate::governance::configs::said;
+use crate::images::Objects;
+
+/// Looks.
+pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+    let Some(found) = Objects::try_read(client, None).await? else {
+        return Ok(Job::off(Name::Images, "datasources.cdi.kubevirt.io", "CDI"));
+    };
+    let images = found.images();
+    let policies: Api<GoldenImagePolicy> = Api::all(client.clone());
+    let policy = match policies.get_opt(NAME).await {
+        Ok(policy) => policy,
+        Err(error) => return Err(said(error).context(format!("reading GoldenImagePolicy {NAME}"))),
+    };
+    let mut objects: Vec<Object> = policy
+        .iter()
+        .map(|it| {
+            let status = it.status.as_ref();
+            let conditions = status.map(|it| it.conditions.as_slice());
+            Object::of_conditions("GoldenImagePolicy", NAME, conditions.unwrap_or_default())
+        })
+        .collect();
+    objects.extend(images.iter().map(object));
+    let variants = || images.iter().flat_map(|it| &it.architectures);
+    let of = |state: Images| variants().filter(|it| it.state == state).count();
+    let ready = of(Images::Ready);
+    let mut message = format!(
+        "{ready} of {} disks of {} images are ready",
+        variants().count(),
+        images.len()
+    );
+    for (state, word) in [
+        (Images::Pending, "pending"),
+        (Images::Failed, "failed"),
+        (Images::Leaving, "leaving"),
+    ] {
+        if of(state) > 0 {
+            // Writing to a string does not fail.
+            let _ = write!(message, ", {} {word}", of(state));
+        }
+    }
+    Ok(Job::new(Name::Images).with(objects, message))
+}
+
+fn object(image: &Image) -> Object {
+    let parts: Vec<Object> = image.architectures.iter().map(part).collect();
+    let worst = parts.iter().map(|it| it.state).max();
+    let mut object = Object::new("Image", &image.name, worst.unwrap_or(State::Progressing));
+    object.namespace = Some(image.namespace.clone());
+    if let Some(pointer) = &image.pointer {
+        object.message = Some(format!("stands for {}", pointer.data_source));
+    }
+    object.parts = parts;
+    object
+}
+
+fn part(variant: &Variant) -> Object {
+    let state = match variant.state {
+        Images::Ready | Images::Leaving => State::Ready,
+        Images::Pending => State::Progressing,
+        Images::Failed => State::Attention,
+    };
+    let mut object = Object::new("DataSource", &variant.data_source, state);
+    object.reason = variant.progress.clone().or_else(|| variant.reason.clone());
+    object.since = variant.since;
+    object.message.clone_from(&variant.message);
+    object
+}

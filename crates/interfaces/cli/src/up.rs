@@ -1,0 +1,181 @@
+//! `medley up`: a living cluster on this machine.
+
+mod cluster;
+mod fleet;
+mod welcome;
+
+use std::path::{Path, PathBuf};
+
+use ::apiserver::auth::StaticTokens;
+use ::fleet::operators::Installed;
+use anyhow::Context as _;
+use clap::Args;
+use tempfile::TempDir;
+
+use crate::console::{Choice, Running};
+use crate::embedded::{Embedded, PlaceArguments};
+use crate::images::registry::AddressArguments;
+use crate::{exit, process, snapshot};
+use cluster::Cluster;
+use fleet::FleetChoice;
+
+/// Run a whole cluster on this machine: API server, controllers and a simulated fleet.
+///
+/// Everything is kept under the data folder; the next `up` continues where this one stopped. Golden
+/// images are really imported: their disks are in `disks` there, and with --memory in a temporary
+/// folder. Prints what to try and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: PlaceArguments,
+
+    /// The nodes to begin with: a YAML file, `demo` for a mixed fleet, or `none`. They are made once;
+    /// later `up`s continue with the nodes there are.
+    /// [default: demo; with --from: none]
+    #[arg(long, value_name = "FILE|demo|none")]
+    fleet: Option<FleetChoice>,
+
+    /// Do without the simulated operators of others: machine-config, descheduler, virtualization, node
+    /// health checks, data importer; and without the registry of the demo, whose images are for them.
+    /// With --from nothing is installed; they act on what the copy has.
+    #[arg(long)]
+    no_operators: bool,
+
+    /// How much faster than in reality images are pulled, containers start and stop, and nodes reboot.
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
+    speed: f64,
+
+    /// Address of the web console, or `none`.
+    /// [default: 127.0.0.1:8080; no console if that is taken]
+    #[arg(long, value_name = "ADDR|none")]
+    console: Option<Choice>,
+
+    /// Begin as a copy of a cluster that `medley snapshot` wrote to a file. Its nodes become
+    /// simulated ones. Kept in memory unless --data names a new folder.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+
+    #[command(flatten)]
+    addresses: AddressArguments,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && (0.001..=1e6).contains(&speed) => Ok(speed),
+        _ => Err("a number from 0.001 to 1000000 is needed, 1 for real time".to_owned()),
+    }
+}
+
+/// Where the disks of golden images are.
+enum Disks {
+    /// Under the data folder, for the next time.
+    Kept(PathBuf),
+    /// In a folder that goes with the cluster, which is in memory.
+    Temporary(TempDir),
+}
+
+impl Disks {
+    fn new(data: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(match data {
+            Some(data) => Self::Kept(data.join("disks")),
+            None => Self::Temporary(
+                tempfile::Builder::new()
+                    .prefix("medley-disks-")
+                    .tempdir()
+                    .context("making a temporary folder for the disks of golden images")?,
+            ),
+        })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+}
+
+/// Runs a cluster until it is asked to stop.
+pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
+    let copy = arguments
+        .from
+        .as_deref()
+        .map(snapshot::Copy::open)
+        .transpose()?;
+    if copy.is_some() {
+        arguments.place.memory_by_default();
+    }
+    let choice = arguments.fleet.unwrap_or(match copy {
+        Some(_) => FleetChoice::None,
+        None => FleetChoice::Demo,
+    });
+    let fleet = choice.load()?;
+    let operators = (!arguments.no_operators).then(|| match copy {
+        Some(_) => Installed::default(),
+        None => Installed::demo(),
+    });
+    // Images are made for a mixed fleet, and for operators that know what to do with them.
+    let registry = choice == FleetChoice::Demo && copy.is_none() && operators.is_some();
+    let place = arguments.place.complete()?;
+    if copy.is_some() {
+        place.must_be_new()?;
+    }
+    process::build_runtime()?.block_on(async {
+        let stop = process::stop_signal()?;
+        tokio::pin!(stop);
+        let starting = async {
+            let embedded = Embedded::open(place, StaticTokens::default(), true).await?;
+            let copied = match copy {
+                Some(copy) => match copy.restore(embedded.server()).await {
+                    Ok(copied) => Some(copied),
+                    Err(error) => {
+                        embedded.discard().await;
+                        return Err(error);
+                    }
+                },
+                None => None,
+            };
+            let disks = Disks::new(embedded.data())?;
+            let cluster = Cluster::start(
+                embedded.server(),
+                embedded.root_ca(),
+                cluster::Options {
+                    fleet,
+                    operators,
+                    registry,
+                    speed: arguments.speed,
+                    disks: disks.path().to_owned(),
+                    addresses: arguments.addresses,
+                },
+            )
+            .await?;
+            embedded.write_kubeconfig()?;
+            let console = Running::start(
+                arguments.console,
+                embedded.kubeconfig(),
+                cluster::administrator(embedded.server()),
+                cluster::NAMESPACE,
+                cluster.addresses().clone(),
+            )
+            .await?;
+            anyhow::Ok((embedded, cluster, console, copied, disks))
+        };
+        let (embedded, cluster, console, copied, _disks) = tokio::select! {
+            started = starting => started?,
+            () = &mut stop => return Ok(()),
+        };
+        if let Some(copied) = copied {
+            exit::print(&copied.to_string())?;
+        }
+        exit::print(&welcome::text(&embedded, &cluster, console.as_ref()).await?)?;
+        let ending = async {
+            stop.await;
+            if let Some(console) = console {
+                console.stop().await;
+            }
+            cluster.stop().await;
+        };
+        Box::pin(embedded.serve(ending)).await;
+        Ok(())
+    })
+}

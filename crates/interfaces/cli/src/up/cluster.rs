@@ -1,0 +1,230 @@
+//! What lives in the cluster besides its API server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use ::apiserver::ApiServer;
+use ::apiserver::auth::{MASTERS, UserInfo};
+use ::apiserver::pki::Identity;
+use ::fleet::operators::Installed;
+use ::governance::Registry;
+use ::webhook::{ClientCa, ClientVerification};
+use anyhow::Context as _;
+use controllers::Registries;
+use controllers::images::cdi::{Folder, Imports};
+use http::header::{HeaderValue, USER_AGENT};
+use jiff::Timestamp;
+use kube::Client;
+use oci::{Keyring, Roots, Routes, Settings};
+use parking_lot::Mutex;
+use platform::{AddressPolicy, AddressRange};
+use runtime::Manager;
+use serving::certificates::Authority;
+use tower::ServiceExt as _;
+
+use crate::images::registry::AddressArguments;
+use crate::version;
+
+/// Where Medley keeps what is its own.
+pub(crate) const NAMESPACE: &str = "medley-system";
+
+/// What is to live in the cluster.
+pub(crate) struct Options {
+    /// The nodes to begin with.
+    pub(crate) fleet: Option<::fleet::Fleet>,
+    /// The simulated operators of others.
+    pub(crate) operators: Option<Installed>,
+    /// Whether there is a registry with boot images.
+    pub(crate) registry: bool,
+    /// How much faster than in reality things happen.
+    pub(crate) speed: f64,
+    /// Where the disks of golden images are kept.
+    pub(crate) disks: PathBuf,
+    /// What controllers and the console may connect to besides the registry of the demo.
+    pub(crate) addresses: AddressArguments,
+}
+
+/// The running controllers and the fleet.
+pub(crate) struct Cluster {
+    manager: Manager,
+    medley: Manager,
+    /// The admission checks, until they are stopped.
+    check: Mutex<Option<::webhook::Running>>,
+    registry: Option<SocketAddr>,
+    addresses: AddressPolicy,
+}
+
+impl Cluster {
+    /// Starts everything; the cluster can be used when this returns.
+    pub(crate) async fn start(
+        server: &ApiServer,
+        root_ca: &str,
+        options: Options,
+    ) -> anyhow::Result<Self> {
+        let manager = Manager::new(client(server, "kube-controller-manager"));
+        let settings = controlplane::Options {
+            root_ca: root_ca.to_owned(),
+        };
+        controlplane::start(&manager, &settings).await;
+        let imports = Imports::Here(Folder::new(options.disks));
+        let given = options.addresses;
+        let options = ::fleet::Options {
+            clients: ::fleet::Clients {
+                scheduler: client(server, "kube-scheduler"),
+                kubelet: client(server, "kubelet"),
+                storage: client(server, "csi-provisioner"),
+                operators: client(server, "fleet-operators"),
+            },
+            fleet: options.fleet,
+            operators: options.operators,
+            registry: options.registry,
+            speed: options.speed,
+            ..::fleet::Options::new(manager.client())
+        };
+        let started = ::fleet::start(&manager, options)
+            .await
+            .context("starting the fleet")?;
+        // The registry of the demo is on loopback: its port alone may be connected to there.
+        let demo = started.registry.map(AddressRange::from);
+        let addresses = given.policy_with(demo);
+        let registries = registries(started.registry, &addresses);
+        let admin = manager.client();
+        let (medley, check) = work(server, &admin, imports, registries, &addresses).await?;
+        Ok(Self {
+            manager,
+            medley,
+            check: Mutex::new(Some(check)),
+            registry: started.registry,
+            addresses,
+        })
+    }
+
+    /// Where the registry with boot images is.
+    pub(crate) fn registry(&self) -> Option<SocketAddr> {
+        self.registry
+    }
+
+    /// What may be connected to when objects name a server.
+    pub(crate) fn addresses(&self) -> &AddressPolicy {
+        &self.addresses
+    }
+
+    /// A client for whoever reports on the cluster.
+    pub(crate) fn client(&self) -> Client {
+        self.manager.client()
+    }
+
+    /// Stops everything; what has been begun is brought to its end.
+    pub(crate) async fn stop(&self) {
+        self.medley.stop().await;
+        let check = self.check.lock().take();
+        if let Some(check) = check {
+            check.stop().await;
+        }
+        self.manager.stop().await;
+    }
+}
+
+/// Where the images of pods are looked at: everywhere, and in the registry of the demo, which has no TLS.
+fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> Registries {
+    let routes = match demo {
+        Some(address) => Routes::direct().with_plain(address.to_string()),
+        None => Routes::direct(),
+    };
+    let settings = Settings::for_service(Roots::of_system(), addresses.clone());
+    let client = oci::Client::new(settings, routes);
+    Registries::new(client, Keyring::anonymous())
+}
+
+/// Starts what this is all about: the admission checks, and the controllers, which have the rights that
+/// are shipped with them and no others.
+async fn work(
+    server: &ApiServer,
+    admin: &Client,
+    imports: Imports,
+    registries: Registries,
+    addresses: &AddressPolicy,
+) -> anyhow::Result<(Manager, ::webhook::Running)> {
+    let options = controllers::Options {
+        jobs: controllers::Job::ALL.iter().copied().collect(),
+        namespace: NAMESPACE.to_owned(),
+        profiles: Vec::new(),
+        version: version::OPERATOR.to_owned(),
+        imports,
+        registries,
+        addresses: addresses.clone(),
+        payload_folders: Vec::new(),
+    };
+    let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
+    controllers::install(admin, NAMESPACE)
+        .await
+        .context("installing the kinds of Medley")?;
+    controllers::grant(admin, NAMESPACE, &registry, &options.jobs)
+        .await
+        .context("granting the operator its rights")?;
+    controllers::own_release(admin, NAMESPACE)
+        .await
+        .context("having the operator keep the release")?;
+    let check = ::webhook::start_verifying(
+        client(server, "medley-webhook"),
+        (Ipv4Addr::LOCALHOST, 0).into(),
+        &crate::webhook::checks(&options.jobs, &options.registries),
+        callers(server).context("having the API server known to the admission checks")?,
+    )
+    .await
+    .context("starting the admission checks")?;
+    let account = format!("system:serviceaccount:{NAMESPACE}:{}", controllers::ACCOUNT);
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let medley = Manager::new(named(server, UserInfo::known(&account, &groups), "medley"));
+    controllers::start(&medley, &options)
+        .await
+        .context("starting the controllers of Medley")?;
+    Ok((medley, check))
+}
+
+/// Gives the API server a client certificate for webhooks, and says how it is verified. Its authority is made for it alone
+/// and forgotten at once: no other process can ever have such a certificate.
+fn callers(server: &ApiServer) -> anyhow::Result<ClientVerification> {
+    let now = Timestamp::now();
+    let authority = Authority::make("medley-webhook-callers", now, Timestamp::MAX)?;
+    let pair = authority.issue_client("kube-apiserver", now, Timestamp::MAX)?;
+    let identity = Identity {
+        certificate: String::from_utf8(pair.certificate)?,
+        key: String::from_utf8(pair.key)?,
+    };
+    let presented = server.present_to_webhooks(identity);
+    presented.map_err(anyhow::Error::msg)?;
+    Ok(ClientVerification {
+        authority: ClientCa::Pem(authority.certificate),
+        ..ClientVerification::default()
+    })
+}
+
+/// A client in this process for a component of the control plane; managed fields show its name.
+fn client(server: &ApiServer, component: &'static str) -> Client {
+    let user = UserInfo::known(&format!("system:{component}"), &[MASTERS]);
+    named(server, user, component)
+}
+
+/// A client in this process for whoever has the kubeconfig of the cluster.
+pub(crate) fn administrator(server: &ApiServer) -> Client {
+    named(
+        server,
+        UserInfo::known("admin", &[MASTERS]),
+        "medley-console",
+    )
+}
+
+/// A client in this process for somebody.
+fn named(server: &ApiServer, user: UserInfo, component: &'static str) -> Client {
+    let service =
+        server
+            .as_user(user)
+            .map_request(move |mut request: http::Request<kube::client::Body>| {
+                request
+                    .headers_mut()
+                    .insert(USER_AGENT, HeaderValue::from_static(component));
+                request
+            });
+    Client::new(service, "default")
+}

@@ -1,0 +1,245 @@
+//! Golden images: every boot image for every architecture, and which version of it is used.
+
+mod act;
+mod image;
+mod world;
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::{get, post};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use golden_images::overview::{Image, State, Variant, human_size};
+use jiff::Timestamp;
+use machinery::time::human_duration;
+
+use super::{Level, Notice, Page, Standing};
+use crate::error::Problem;
+use crate::layout::Layout;
+use crate::viewer::{Unseen, Viewer};
+use crate::visitor::Visitor;
+use world::World;
+
+pub(crate) const PAGE: Page = Page {
+    path: "/images",
+    label: "Golden images",
+    icon: "M4 7l8-4 8 4v10l-8 4-8-4zM4 7l8 4 8-4M12 11v10",
+    kinds: &[
+        "dataimportcrons",
+        "datasources",
+        "datavolumes",
+        "goldenimagepolicies",
+        "persistentvolumeclaims",
+        "volumesnapshots",
+    ],
+    routes: || {
+        Router::new()
+            .route("/images", get(list))
+            .route("/images/{namespace}/{name}", get(image::show))
+            .route("/images/{namespace}/{name}/pin", post(act::pin))
+            .route("/images/{namespace}/{name}/unpin", post(act::unpin))
+            .route("/images/{namespace}/{name}/roll-back", post(act::roll_back))
+            .route("/images/{namespace}/{name}/refresh", post(act::refresh))
+    },
+    standing: Some(standing),
+};
+
+/// What is shown of an image for an architecture.
+struct Cell {
+    state: &'static str,
+    level: Level,
+    /// How far an import is, in percent.
+    progress: Option<String>,
+    reason: Option<String>,
+    digest: String,
+    age: String,
+    size: String,
+    is_default: bool,
+    is_pinned: bool,
+}
+
+/// What is shown of an image.
+struct Row {
+    name: String,
+    namespace: String,
+    href: String,
+    cells: Vec<Option<Cell>>,
+}
+
+#[derive(Template)]
+#[template(path = "images.html")]
+struct Images {
+    layout: Layout,
+    matrix: Result<Matrix, Unseen>,
+    complaints: Vec<String>,
+}
+
+struct Matrix {
+    architectures: Vec<String>,
+    rows: Vec<Row>,
+    several_namespaces: bool,
+}
+
+async fn list(visitor: Visitor) -> Result<Response, Problem> {
+    let world = World::read(visitor.viewer()).await;
+    if matches!(world, Err(Unseen::SignedOut)) {
+        return Err(Unseen::SignedOut.into());
+    }
+    let complaints = world.as_ref().map(|it| it.complaints.clone());
+    Page::html(&Images {
+        layout: visitor.layout("Golden images", PAGE.path),
+        complaints: complaints.unwrap_or_default(),
+        matrix: world.map(|world| Matrix::of(&world.images(), world.now)),
+    })
+}
+
+impl Matrix {
+    fn of(images: &[Image], now: Timestamp) -> Self {
+        let variants = images.iter().flat_map(|image| &image.architectures);
+        let architectures: BTreeSet<&str> = variants.map(|it| it.architecture.as_str()).collect();
+        let mut architectures: Vec<String> = architectures.into_iter().map(str::to_owned).collect();
+        // What has no architecture is the exception, and comes last.
+        architectures.sort_by_key(String::is_empty);
+        let rows = images.iter().map(|image| Row {
+            name: image.name.clone(),
+            namespace: image.namespace.clone(),
+            href: href(image),
+            cells: architectures
+                .iter()
+                .map(|name| {
+                    let of = image
+                        .architectures
+                        .iter()
+                        .find(|it| it.architecture == *name);
+                    of.map(|variant| Cell::new(variant, now))
+                })
+                .collect(),
+        });
+        let namespaces: BTreeSet<&str> = images.iter().map(|it| it.namespace.as_str()).collect();
+        Self {
+            rows: rows.collect(),
+            several_namespaces: namespaces.len() > 1,
+            architectures,
+        }
+    }
+}
+
+impl Cell {
+    fn new(variant: &Variant, now: Timestamp) -> Self {
+        let age = variant
+            .since
+            .map(|it| human_duration(now.duration_since(it)));
+        Self {
+            state: state_word(variant),
+            level: level(variant),
+            progress: percent(variant),
+            reason: variant
+                .reason
+                .clone()
+                .filter(|_| variant.state != State::Ready),
+            digest: variant.digest.as_deref().map(short).unwrap_or_default(),
+            age: age.unwrap_or_default(),
+            size: variant.size.as_deref().map(human_size).unwrap_or_default(),
+            is_default: variant.is_default,
+            is_pinned: variant.pinned.is_some(),
+        }
+    }
+}
+
+/// Where an image is shown.
+fn href(image: &Image) -> String {
+    format!("{}/{}/{}", PAGE.path, image.namespace, image.name)
+}
+
+/// The beginning of a digest.
+fn short(digest: &str) -> String {
+    let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+    hex.chars().take(12).collect()
+}
+
+/// How far an import is, as a number.
+fn percent(variant: &Variant) -> Option<String> {
+    let progress = variant.progress.as_deref()?.strip_suffix('%')?;
+    let number: f64 = progress.parse().ok()?;
+    (0.0..=100.0).contains(&number).then(|| progress.to_owned())
+}
+
+/// How it is, in words.
+fn state_word(variant: &Variant) -> &'static str {
+    match variant.state {
+        State::Ready if variant.importing.is_some() => "Ready, updating",
+        State::Ready => "Ready",
+        State::Pending if variant.importing.is_some() => "Importing",
+        State::Pending => "Pending",
+        State::Failed => "Failed",
+        State::Leaving => "Leaving",
+    }
+}
+
+fn level(variant: &Variant) -> Level {
+    match variant.state {
+        State::Failed => Level::Bad,
+        State::Leaving => Level::Warn,
+        _ if variant.import_failed => Level::Warn,
+        State::Ready => Level::Good,
+        State::Pending => Level::Busy,
+    }
+}
+
+/// How it is with the job.
+fn standing(viewer: &Viewer) -> BoxFuture<'_, Option<Standing>> {
+    look(viewer).boxed()
+}
+
+async fn look(viewer: &Viewer) -> Option<Standing> {
+    let images = World::read(viewer).await.ok()?.images();
+    let all = || images.iter().flat_map(|image| &image.architectures);
+    let ready = all().filter(|it| it.state == State::Ready).count();
+    let mut notices = Vec::new();
+    let mut importing = 0;
+    for image in &images {
+        for variant in &image.architectures {
+            let text = match variant.state {
+                State::Failed => variant
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| "cannot be had.".to_owned()),
+                State::Leaving => "goes soon: no node has its architecture any more.".to_owned(),
+                _ => {
+                    importing += usize::from(variant.importing.is_some());
+                    continue;
+                }
+            };
+            notices.push(Notice {
+                level: level(variant),
+                subject: variant.data_source.clone(),
+                text,
+                href: href(image),
+            });
+        }
+    }
+    if importing > 0 {
+        notices.push(Notice {
+            level: Level::Busy,
+            subject: match importing {
+                1 => "1 import".to_owned(),
+                count => format!("{count} imports"),
+            },
+            text: "under way.".to_owned(),
+            href: PAGE.path.to_owned(),
+        });
+    }
+    let count = images.len();
+    let plural = if count == 1 { "" } else { "s" };
+    Some(Standing {
+        headline: format!(
+            "{count} image{plural}, {ready} of {} disks ready",
+            all().count()
+        ),
+        notices,
+        more: 0,
+    })
+}

@@ -1,0 +1,266 @@
+//! The fleet as a picture: a square for every node, by architecture, CPU generation and system.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cpu_models::names::{HOST_MODEL_LABEL, TRUE};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use placement::names::{ARCHITECTURE, OS, WINDOWS_BUILD};
+
+/// More squares than this are not looked at one by one: each stands for several nodes then.
+const MOST_SQUARES: usize = 400;
+/// Squares side by side.
+const COLUMNS: usize = 10;
+/// The side of a square, and from one to the next.
+const SIDE: usize = 16;
+const STEP: usize = 20;
+
+/// The whole fleet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    /// How many nodes there are.
+    pub(crate) nodes: usize,
+    /// How many of them are not ready.
+    pub(crate) not_ready: usize,
+    /// How many nodes a square stands for.
+    pub(crate) scale: usize,
+    /// By architecture.
+    pub(crate) architectures: Vec<Architecture>,
+    /// The systems there are.
+    pub(crate) systems: Vec<String>,
+}
+
+/// The nodes of one architecture.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Architecture {
+    pub(crate) name: String,
+    pub(crate) nodes: usize,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// Nodes with the same CPU and the same system.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// The generation of the CPU, or the build of the system.
+    pub(crate) label: String,
+    pub(crate) system: String,
+    pub(crate) nodes: usize,
+    pub(crate) not_ready: usize,
+    pub(crate) cordoned: usize,
+    pub(crate) squares: Vec<Square>,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// One square.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Square {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) side: usize,
+    pub(crate) class: String,
+    pub(crate) title: String,
+}
+
+/// What is shown of a node.
+struct Shown {
+    name: String,
+    ready: bool,
+    cordoned: bool,
+}
+
+impl Picture {
+    /// The picture of these nodes.
+    pub(crate) fn of(nodes: &[Arc<Node>]) -> Self {
+        // By architecture, then system, then what its CPU is called.
+        let mut all: BTreeMap<String, BTreeMap<(String, String), Vec<Shown>>> = BTreeMap::new();
+        for node in nodes {
+            let label = |name: &str| node.labels().get(name).map(String::as_str);
+            let architecture = label(ARCHITECTURE).unwrap_or("unknown").to_owned();
+            let system = label(OS).unwrap_or("unknown").to_owned();
+            let generation = match (host_model(node), label(WINDOWS_BUILD)) {
+                (Some(model), _) => model.to_owned(),
+                (None, Some(build)) => format!("build {build}"),
+                (None, None) => String::new(),
+            };
+            let shown = Shown {
+                name: node.name_any(),
+                ready: is_ready(node),
+                cordoned: node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true),
+            };
+            let groups = all.entry(architecture);
+            let group = groups.or_default().entry((system, generation));
+            group.or_default().push(shown);
+        }
+        let scale = nodes.len().div_ceil(MOST_SQUARES).max(1);
+        let architectures = all.into_iter().map(|(name, groups)| {
+            let groups: Vec<Group> = groups
+                .into_iter()
+                .map(|((system, label), nodes)| Group::of(system, label, nodes, scale))
+                .collect();
+            Architecture {
+                name,
+                nodes: groups.iter().map(|group| group.nodes).sum(),
+                groups,
+            }
+        });
+        let architectures: Vec<Architecture> = architectures.collect();
+        let groups = || architectures.iter().flat_map(|it| &it.groups);
+        let systems: BTreeSet<&String> = groups().map(|group| &group.system).collect();
+        Self {
+            nodes: nodes.len(),
+            not_ready: groups().map(|group| group.not_ready).sum(),
+            scale,
+            systems: systems.into_iter().cloned().collect(),
+            architectures,
+        }
+    }
+}
+
+impl Group {
+    fn of(system: String, label: String, mut nodes: Vec<Shown>, scale: usize) -> Self {
+        // Those that are in trouble are beside each other.
+        nodes.sort_by(|one, other| {
+            (one.ready, !one.cordoned, &one.name).cmp(&(other.ready, !other.cordoned, &other.name))
+        });
+        let squares: Vec<Square> = nodes
+            .chunks(scale)
+            .enumerate()
+            .map(|(index, nodes)| Square {
+                x: index % COLUMNS * STEP,
+                y: index / COLUMNS * STEP,
+                side: SIDE,
+                class: class(&system, nodes),
+                title: title(nodes),
+            })
+            .collect();
+        let columns = squares.len().min(COLUMNS);
+        let rows = squares.len().div_ceil(COLUMNS);
+        Self {
+            label: if label.is_empty() {
+                "generation not labelled".to_owned()
+            } else {
+                label
+            },
+            nodes: nodes.len(),
+            not_ready: nodes.iter().filter(|node| !node.ready).count(),
+            cordoned: nodes.iter().filter(|node| node.cordoned).count(),
+            width: columns * STEP,
+            height: rows * STEP,
+            squares,
+            system,
+        }
+    }
+}
+
+/// What KubeVirt calls the CPU of a node. Nodes have hundreds of labels, in order.
+fn host_model(node: &Node) -> Option<&str> {
+    let from = node.labels().range(HOST_MODEL_LABEL.to_owned()..);
+    let mut models =
+        from.map_while(|(key, value)| Some((key.strip_prefix(HOST_MODEL_LABEL)?, value)));
+    models
+        .find(|(_, value)| *value == TRUE)
+        .map(|(model, _)| model)
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+fn class(system: &str, nodes: &[Shown]) -> String {
+    let system = if matches!(system, "linux" | "windows") {
+        system
+    } else {
+        "other"
+    };
+    let state = if nodes.iter().any(|node| !node.ready) {
+        " not-ready"
+    } else if nodes.iter().any(|node| node.cordoned) {
+        " cordoned"
+    } else {
+        ""
+    };
+    format!("node {system}{state}")
+}
+
+fn title(nodes: &[Shown]) -> String {
+    let [node] = nodes else {
+        let first = nodes.first().map_or("", |node| &node.name);
+        return format!("{first} and {} more", nodes.len().saturating_sub(1));
+    };
+    let state = match (node.ready, node.cordoned) {
+        (false, _) => ", not ready",
+        (true, true) => ", cordoned",
+        (true, false) => "",
+    };
+    format!("{}{state}", node.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::NodeSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, architecture: &str, model: Option<&str>, ready: bool) -> Arc<Node> {
+        let mut labels = json!({ "kubernetes.io/arch": architecture, OS: "linux" });
+        if let Some(model) = model {
+            labels[format!("host-model-cpu.node.kubevirt.io/{model}")] = json!("true");
+        }
+        let status = if ready { "True" } else { "False" };
+        let node = json!({
+            "metadata": { "name": name, "labels": labels },
+            "status": { "conditions": [{ "type": "Ready", "status": status }] },
+        });
+        let mut node: Node = serde_json::from_value(node).unwrap();
+        node.spec = Some(NodeSpec::default());
+        Arc::new(node)
+    }
+
+    #[test]
+    fn nodes_are_beside_those_they_are_like() {
+        let picture = Picture::of(&[
+            node("a", "amd64", Some("EPYC-Rome"), true),
+            node("b", "amd64", Some("Skylake-Server"), false),
+            node("c", "arm64", None, true),
+            node("d", "amd64", Some("EPYC-Rome"), true),
+        ]);
+        assert_eq!((picture.nodes, picture.not_ready, picture.scale), (4, 1, 1));
+        let seen: Vec<(&str, &str, usize)> = picture
+            .architectures
+            .iter()
+            .flat_map(|it| it.groups.iter().map(|group| (it.name.as_str(), group)))
+            .map(|(name, group)| (name, group.label.as_str(), group.squares.len()))
+            .collect();
+        let expected = [
+            ("amd64", "EPYC-Rome", 2),
+            ("amd64", "Skylake-Server", 1),
+            ("arm64", "generation not labelled", 1),
+        ];
+        assert_eq!(seen, expected);
+        let troubled = &picture.architectures[0].groups[1].squares[0];
+        assert_eq!(
+            (troubled.class.as_str(), troubled.title.as_str()),
+            ("node linux not-ready", "b, not ready")
+        );
+    }
+
+    #[test]
+    fn a_large_fleet_has_no_more_squares_than_can_be_looked_at() {
+        let nodes: Vec<Arc<Node>> = (0..5000)
+            .map(|index| node(&format!("n{index:04}"), "amd64", None, true))
+            .collect();
+        let picture = Picture::of(&nodes);
+        assert_eq!(picture.scale, 13);
+        let squares = picture.architectures[0].groups[0].squares.len();
+        assert!(squares <= MOST_SQUARES, "{squares}");
+        assert_eq!(
+            picture.architectures[0].groups[0].squares[0].title,
+            "n0000 and 12 more"
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! What is answered where.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use http::header::SET_COOKIE;
+use http::{HeaderValue, request::Parts};
+use serving::Incoming;
+use tower::ServiceExt as _;
+
+use crate::error::Problem;
+use crate::layout::Theme;
+use crate::pages::{PAGES, sign_in};
+use crate::visitor::Fields;
+use crate::{Console, assets, guard, live};
+
+/// The port that the console listens on: an extension of requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Port(pub(crate) u16);
+
+/// Forms are small.
+const LARGEST: usize = 64 * 1024;
+
+/// Everything that is answered.
+pub(crate) fn router(console: Console, port: u16) -> Router {
+    let mut router = Router::new()
+        .merge(sign_in::routes())
+        .route("/theme", post(theme))
+        .route("/live", get(live::live))
+        .route("/assets/{edition}/{name}", get(assets::asset));
+    for page in PAGES {
+        router = router.merge((page.routes)());
+    }
+    router
+        .fallback(async || Problem::missing("There is no such page."))
+        .layer(DefaultBodyLimit::max(LARGEST))
+        .layer(from_fn_with_state(console.clone(), guard::guard))
+        .layer(axum::Extension(Port(port)))
+        .with_state(console)
+}
+
+/// Answers one request.
+pub(crate) async fn answer(router: Router, request: http::Request<Incoming>) -> Response {
+    match router.oneshot(request.map(Body::new)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Remembers which colours somebody wants. It needs no session: it is about the browser.
+async fn theme(request: Request) -> Result<Response, Problem> {
+    let fields = Fields::unchecked(request).await?;
+    let theme = Theme::named(fields.get("theme").unwrap_or_default());
+    let mut response = Redirect::to(local(fields.get("next"))).into_response();
+    let cookie = format!(
+        "{}={}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Strict",
+        Theme::COOKIE,
+        theme.name()
+    );
+    set_cookie(&mut response, &cookie)?;
+    Ok(response)
+}
+
+/// A place of this console; anything else becomes its first page.
+pub(crate) fn local(path: Option<&str>) -> &str {
+    path.filter(|path| path.starts_with('/') && !path.starts_with("//") && !path.contains('\\'))
+        .filter(|path| path.chars().all(|c| c.is_ascii_graphic()))
+        .unwrap_or("/")
+}
+
+/// Has the browser remember something.
+pub(crate) fn set_cookie(response: &mut Response, cookie: &str) -> Result<(), Problem> {
+    let value = HeaderValue::from_str(cookie)
+        .map_err(|error| Problem::broken(format!("The cookie cannot be written: {error}")))?;
+    response.headers_mut().append(SET_COOKIE, value);
+    Ok(())
+}
+
+/// Where a request comes from, as far as it is known.
+pub(crate) fn peer(parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<serving::PeerAddress>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::local;
+
+    #[test]
+    fn nobody_is_sent_elsewhere() {
+        for (path, expected) in [
+            ("/governance?view=split", "/governance?view=split"),
+            ("//evil.example", "/"),
+            ("https://evil.example", "/"),
+            ("/\\evil.example", "/"),
+            ("/a\r\nb", "/"),
+            ("", "/"),
+        ] {
+            assert_eq!(local(Some(path)), expected, "{path}");
+        }
+        assert_eq!(local(None), "/");
+    }
+}

@@ -1,0 +1,336 @@
+//! A cluster with the kinds and roles of Medley, people with tokens, the admission check, and a console.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use api::advisor::{VirtPlatformConfig, VirtPlatformConfigSpec};
+use bytes::Bytes;
+use console::{Console, Options};
+use governance::Registry;
+use http::header::{CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Config};
+use serde_json::{Value, json};
+use testkit::{ServedCluster, TestCluster, wait_until};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use webhook::{Checks, Running};
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const NAME: &str = "load-aware-rebalancing";
+pub(crate) const PLAN: &str =
+    "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+pub(crate) const NAMESPACE: &str = "medley-system";
+
+pub(crate) struct World {
+    pub(crate) cluster: TestCluster,
+    pub(crate) console: Console,
+    pub(crate) address: SocketAddr,
+    pub(crate) served: ServedCluster,
+    _check: Running,
+    _stop: oneshot::Sender<()>,
+}
+
+impl World {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        let admin = cluster.client();
+        controllers::install(&admin, NAMESPACE).await?;
+        let registry = Registry::standard::<&str>(&[])?;
+        controllers::grant(
+            &admin,
+            NAMESPACE,
+            &registry,
+            &[controllers::Job::Governance].into(),
+        )
+        .await?;
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let check = webhook::start(admin, any, &Checks::default()).await?;
+        let served = cluster.serve().await?;
+        let kubeconfig = Kubeconfig::read_from(&served.kubeconfig)?;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let console = Console::new(Options {
+            cluster: config,
+            namespace: NAMESPACE.to_owned(),
+            hosts: vec!["console.example".to_owned()],
+            secure: false,
+            version: "test".to_owned(),
+            addresses: platform::AddressPolicy::default(),
+        });
+        let listener = TcpListener::bind(any).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = console.clone();
+        tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            serving.serve(listener, None, stopped).await;
+        });
+        Ok(Self {
+            cluster,
+            console,
+            address,
+            served,
+            _check: check,
+            _stop: stop,
+        })
+    }
+
+    /// The token of somebody new who has these roles in the whole cluster.
+    pub(crate) async fn token(&self, name: &str, roles: &[&str]) -> anyhow::Result<String> {
+        let admin = self.cluster.client();
+        let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), NAMESPACE);
+        let account = ServiceAccount {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..ServiceAccount::default()
+        };
+        let params = PostParams::default();
+        accounts.create(&params, &account).await?;
+        for role in roles {
+            let binding: ClusterRoleBinding = serde_json::from_value(json!({
+                "metadata": { "name": format!("{name}-{role}") },
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+                "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": NAMESPACE }],
+            }))?;
+            Api::all(admin.clone()).create(&params, &binding).await?;
+        }
+        self.token_of(name).await
+    }
+
+    /// Another token of somebody.
+    pub(crate) async fn token_of(&self, name: &str) -> anyhow::Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.client(), NAMESPACE);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(3600),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await?;
+        answer.status.and_then(|it| it.token).context("a token")
+    }
+
+    /// Somebody who is signed in.
+    pub(crate) async fn browser(&self, name: &str, roles: &[&str]) -> anyhow::Result<Browser> {
+        let token = self.token(name, roles).await?;
+        let mut browser = Browser::new(self.address);
+        // A genuine server notices new accounts a moment later.
+        wait_until("the token is accepted", SOON, async || {
+            let mut trial = Browser::new(self.address);
+            let answer = trial.post("/sign-in", &[("token", &token)]).await?;
+            Ok((answer.status == StatusCode::SEE_OTHER).then_some(()))
+        })
+        .await?;
+        let answer = browser.post("/sign-in", &[("token", &token)]).await?;
+        ensure!(answer.status == StatusCode::SEE_OTHER, "{answer:?}");
+        Ok(browser)
+    }
+
+    /// The configurations as an administrator sees them.
+    pub(crate) fn configs(&self) -> Api<VirtPlatformConfig> {
+        Api::all(self.cluster.client())
+    }
+
+    /// A configuration with a plan for review of two items, of which the second takes a field.
+    pub(crate) async fn review(&self) -> anyhow::Result<VirtPlatformConfig> {
+        let spec = VirtPlatformConfigSpec {
+            profile: NAME.to_owned(),
+            ..VirtPlatformConfigSpec::default()
+        };
+        let new = VirtPlatformConfig::new(NAME, spec);
+        let made = self.configs().create(&PostParams::default(), &new).await?;
+        self.report(json!({
+            "phase": "ReviewRequired", "observedGeneration": made.metadata.generation, "planDigest": PLAN,
+            "impactSeverity": "High",
+            "warnings": ["All workers reboot, one after the other."],
+            "items": [
+                {
+                    "name": "enable-metrics", "impactSeverity": "High",
+                    "targetRef": { "apiVersion": "v1", "kind": "MachineConfig", "name": "99-worker" },
+                    "diff": "--- 99-worker (MachineConfig)\n+++ 99-worker (MachineConfig)\n@@ -1,2 +1,3 @@\n spec:\n-  old: 1\n+  new: <script>alert(1)</script>\n+  more: 2\n",
+                },
+                {
+                    "name": "descheduler", "impactSeverity": "Low", "dependsOn": ["enable-metrics"],
+                    "targetRef": { "apiVersion": "v1", "kind": "KubeDescheduler", "name": "cluster" },
+                    "takeovers": [{ "path": "spec.mode", "manager": "kubectl-edit", "live": "Automatic", "wanted": "Predictive" }],
+                },
+            ],
+        }))
+        .await
+    }
+
+    /// What the operator would write into the status.
+    pub(crate) async fn report(&self, status: Value) -> anyhow::Result<VirtPlatformConfig> {
+        let patch = Patch::Merge(json!({ "status": status }));
+        let params = PatchParams::default();
+        Ok(self.configs().patch_status(NAME, &params, &patch).await?)
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
+        let value = self.headers.get(name);
+        value
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn location(&self) -> &str {
+        self.header(LOCATION)
+    }
+}
+
+/// A browser without JavaScript.
+pub(crate) struct Browser {
+    client: HttpClient<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
+    cookies: Vec<(String, String)>,
+}
+
+impl Browser {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self {
+            client: HttpClient::builder(TokioExecutor::new()).build_http(),
+            address,
+            cookies: Vec::new(),
+        }
+    }
+
+    /// A request as a browser sends it.
+    pub(crate) fn request(&self, method: &Method, path: &str) -> http::request::Builder {
+        let mut request = Request::builder()
+            .method(method.clone())
+            .uri(format!("http://{}{path}", self.address))
+            .header(HOST, self.address.to_string());
+        if *method == Method::POST {
+            request = request
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .header(ORIGIN, format!("http://{}", self.address));
+        }
+        let cookies = self
+            .cookies
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let cookies: Vec<String> = cookies.collect();
+        if cookies.is_empty() {
+            return request;
+        }
+        request.header(COOKIE, cookies.join("; "))
+    }
+
+    /// Sends a request, and leaves what is answered to be read.
+    pub(crate) async fn open(
+        &self,
+        request: http::request::Builder,
+        body: String,
+    ) -> anyhow::Result<http::Response<Incoming>> {
+        Ok(self.client.request(request.body(Full::from(body))?).await?)
+    }
+
+    pub(crate) async fn send(
+        &mut self,
+        request: http::request::Builder,
+        body: String,
+    ) -> anyhow::Result<Answer> {
+        let (parts, body) = self.open(request, body).await?.into_parts();
+        for cookie in parts.headers.get_all(SET_COOKIE) {
+            let pair = cookie.to_str()?.split(';').next().unwrap_or_default();
+            let (name, value) = pair.split_once('=').context("a cookie")?;
+            self.cookies.retain(|(known, _)| known != name);
+            self.cookies.push((name.to_owned(), value.to_owned()));
+        }
+        Ok(Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body: String::from_utf8(body.collect().await?.to_bytes().to_vec())?,
+        })
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
+        let request = self.request(&Method::GET, path);
+        self.send(request, String::new()).await
+    }
+
+    /// A page that is there.
+    pub(crate) async fn page(&mut self, path: &str) -> anyhow::Result<String> {
+        let answer = self.get(path).await?;
+        ensure!(answer.status == StatusCode::OK, "{path}: {answer:?}");
+        Ok(answer.body)
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> anyhow::Result<Answer> {
+        let request = self.request(&Method::POST, path);
+        self.send(request, form(fields)).await
+    }
+
+    /// Sends a form with the token that the pages of this session carry.
+    pub(crate) async fn submit(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> anyhow::Result<Answer> {
+        let csrf = self.csrf().await?;
+        let mut all = vec![("csrf", csrf.as_str())];
+        all.extend(fields);
+        self.post(path, &all).await
+    }
+
+    pub(crate) async fn csrf(&mut self) -> anyhow::Result<String> {
+        let page = self.page("/").await?;
+        let (_, rest) = page
+            .split_once("name=\"csrf\" value=\"")
+            .context("a form")?;
+        let (token, _) = rest.split_once('"').context("a token")?;
+        Ok(token.to_owned())
+    }
+}
+
+/// Fields as a form sends them.
+pub(crate) fn form(fields: &[(&str, &str)]) -> String {
+    let encode = |text: &str| -> String {
+        let bytes = text.bytes();
+        bytes
+            .map(|byte| match byte {
+                b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' | b'.' => {
+                    char::from(byte).to_string()
+                }
+                _ => format!("%{byte:02X}"),
+            })
+            .collect()
+    };
+    let pairs = fields
+        .iter()
+        .map(|(name, value)| format!("{}={}", encode(name), encode(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}

@@ -1,0 +1,422 @@
+//! The pages of CPU models, releases, placement and virtual machines over HTTP: what they show to whom, and
+//! what they write.
+
+#[path = "http/world.rs"]
+#[allow(dead_code, reason = "other suites use the rest of it")]
+mod world;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use api::kubevirt::VirtualMachine;
+use fleet::operators::{self, Installed};
+use http::StatusCode;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use placement::names::{GATE, WHY};
+use serde_json::{Value, json};
+use testkit::has;
+
+use world::{Browser, SOON, World};
+
+const ADMIN: &str = "cluster-admin";
+
+/// A world with the kinds of KubeVirt and CDI.
+async fn start() -> anyhow::Result<World> {
+    let world = World::start().await?;
+    let installed = Installed {
+        virtual_machines: true,
+        cdi: true,
+        ..Installed::default()
+    };
+    operators::install(&world.cluster.client(), &installed).await?;
+    Ok(world)
+}
+
+/// A node that runs virtual machines, as the node labeller of KubeVirt leaves it.
+async fn node(
+    client: &Client,
+    name: &str,
+    of: (&str, &str),
+    models: &[&str],
+) -> anyhow::Result<()> {
+    let (architecture, host_model) = of;
+    let mut labels = json!({
+        "kubevirt.io/schedulable": "true",
+        "kubernetes.io/arch": architecture,
+        "kubernetes.io/os": "linux",
+    });
+    if !models.is_empty() {
+        labels["cpu-vendor.node.kubevirt.io/AMD"] = json!("true");
+        labels[format!("host-model-cpu.node.kubevirt.io/{host_model}")] = json!("true");
+    }
+    for model in models {
+        labels[format!("cpu-model.node.kubevirt.io/{model}")] = json!("true");
+        labels[format!("cpu-model-migration.node.kubevirt.io/{model}")] = json!("true");
+    }
+    let node = json!({ "metadata": { "name": name, "labels": labels } });
+    let api: Api<Node> = Api::all(client.clone());
+    api.create(&PostParams::default(), &serde_json::from_value(node)?)
+        .await?;
+    // The API server taints nodes that nobody has said to be ready.
+    let patch = Patch::Merge(json!({ "spec": { "taints": null } }));
+    api.patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// An object of any kind, with its status.
+async fn create(
+    client: &Client,
+    of: (&str, &str, &str),
+    namespace: Option<&str>,
+    object: Value,
+) -> anyhow::Result<()> {
+    let (group, version, kind) = of;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let mut object = object;
+    object["apiVersion"] = resource.api_version.clone().into();
+    object["kind"] = kind.into();
+    let name = object["metadata"]["name"]
+        .as_str()
+        .context("a name")?
+        .to_owned();
+    let new: DynamicObject = serde_json::from_value(object.clone())?;
+    api.create(&PostParams::default(), &new).await?;
+    if let Some(status) = object.get("status") {
+        let patch = Patch::Merge(json!({ "status": status }));
+        // Where there is no such part of the object, it was written with the rest.
+        let _ = api
+            .patch_status(&name, &PatchParams::default(), &patch)
+            .await;
+    }
+    Ok(())
+}
+
+/// A kind that takes anything.
+async fn define(client: &Client, group: &str, kind: &str) -> anyhow::Result<()> {
+    let plural = format!("{}s", kind.to_lowercase());
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group, "scope": "Cluster",
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    }))?;
+    Api::all(client.clone())
+        .create(&PostParams::default(), &definition)
+        .await?;
+    Ok(())
+}
+
+/// Waits until a page says all of this.
+async fn says(browser: &mut Browser, path: &str, parts: &[&str]) -> anyhow::Result<String> {
+    let started = Instant::now();
+    loop {
+        let page = browser.page(path).await?;
+        if parts.iter().all(|part| page.contains(part)) {
+            return Ok(page);
+        }
+        ensure!(started.elapsed() < SOON, "{parts:?} in\n{page}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_nodes_and_machines_are_shown_and_a_question_changes_nothing() -> anyhow::Result<()>
+{
+    let world = start().await?;
+    let client = world.cluster.client();
+    node(
+        &client,
+        "rome0",
+        ("amd64", "EPYC-Rome"),
+        &["EPYC", "EPYC-Rome"],
+    )
+    .await?;
+    node(
+        &client,
+        "rome1",
+        ("amd64", "EPYC-Rome"),
+        &["EPYC", "EPYC-Rome"],
+    )
+    .await?;
+    node(&client, "naples0", ("amd64", "EPYC"), &["EPYC"]).await?;
+    let machine = |name: &str, node: &str, model: &str| {
+        json!({
+            "metadata": { "name": name },
+            "spec": { "architecture": "amd64", "domain": { "cpu": { "model": model } } },
+            "status": { "phase": "Running", "nodeName": node },
+        })
+    };
+    let of = ("kubevirt.io", "v1", "VirtualMachineInstance");
+    create(
+        &client,
+        of,
+        Some("default"),
+        machine("web", "rome0", "EPYC-Rome"),
+    )
+    .await?;
+    let mut browser = world.browser("ada", &[ADMIN]).await?;
+    let page = says(
+        &mut browser,
+        "/cpu",
+        &["amd64 by AMD", "default/</span>web"],
+    )
+    .await?;
+    has(
+        &page,
+        &[
+            "2 of 2 EPYC-Rome nodes support EPYC-Rome",
+            "0 of 1 EPYC nodes support EPYC-Rome",
+        ],
+    );
+    // The form has its answer on the same page, and the node stays.
+    let asked = browser.page("/cpu?remove=rome1&like=&count=1").await?;
+    has(
+        &asked,
+        &[
+            "id=\"outcome\"",
+            "Without a node to migrate to",
+            "0 → <strong class=\"bad\">1",
+        ],
+    );
+    let nodes: Api<Node> = Api::all(client);
+    assert!(nodes.get_opt("rome1").await?.is_some());
+    let more = browser.page("/cpu?like=rome0&count=3").await?;
+    has(
+        &more,
+        &[
+            "id=\"outcome\"",
+            "value=\"rome0\" selected>EPYC-Rome, amd64",
+        ],
+    );
+    has(&browser.page("/").await?, &["makes of nodes"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_see_nothing_is_told_what_it_takes() -> anyhow::Result<()> {
+    let world = start().await?;
+    let mut browser = world.browser("nobody", &[]).await?;
+    for (path, part) in [
+        ("/cpu", "Your account may not see nodes"),
+        ("/release", "Your account may not see clusterversions"),
+        ("/placement", "Your account may not see pods"),
+        ("/machines", "Your account may not see virtualmachines"),
+    ] {
+        has(&browser.page(path).await?, &[part]);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_way_to_a_release_is_shown_with_its_operators() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let mut browser = world.browser("ada", &[ADMIN]).await?;
+    has(
+        &browser.page("/release").await?,
+        &["This cluster has no clusterversions.config.openshift.io"],
+    );
+    let client = world.cluster.client();
+    let group = "config.openshift.io";
+    for kind in ["ClusterVersion", "ClusterOperator"] {
+        define(&client, group, kind).await?;
+        let name = format!("{}s.{group}", kind.to_lowercase());
+        runtime::until_served(&client, &name).await?;
+    }
+    let time = "2026-01-01T00:00:00Z";
+    create(
+        &client,
+        (group, "v1", "ClusterVersion"),
+        None,
+        json!({
+            "metadata": { "name": "version" },
+            "spec": { "clusterID": "x" },
+            "status": {
+                "desired": { "version": "4.18.0", "image": "quay.io/x/release@sha256:11" },
+                "history": [{ "state": "Partial", "version": "4.18.0", "image": "quay.io/x/release@sha256:11", "startedTime": time }],
+                "conditions": [{ "type": "Progressing", "status": "True", "lastTransitionTime": time }],
+            },
+        }),
+    )
+    .await?;
+    for (name, version) in [("dns", "4.18.0"), ("etcd", "4.17.0")] {
+        create(
+            &client,
+            (group, "v1", "ClusterOperator"),
+            None,
+            json!({
+                "metadata": { "name": name, "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" } },
+                "spec": {},
+                "status": {
+                    "versions": [{ "name": "operator", "version": version }],
+                    "conditions": [
+                        { "type": "Available", "status": "True", "lastTransitionTime": time },
+                        { "type": "Progressing", "status": if name == "etcd" { "True" } else { "False" }, "lastTransitionTime": time },
+                        { "type": "Degraded", "status": "False", "lastTransitionTime": time },
+                    ],
+                },
+            }),
+        )
+        .await?;
+    }
+    let page = says(
+        &mut browser,
+        "/release",
+        &["1 of 2 operators", "operator-etcd"],
+    )
+    .await?;
+    has(
+        &page,
+        &[
+            "0 of 2 operators report images",
+            "4.18.0",
+            ">Arrived<",
+            ">Updating<",
+        ],
+    );
+    has(
+        &browser.page("/").await?,
+        &["1 of 2 operators have arrived"],
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_are_held_back_are_shown_with_the_reason() -> anyhow::Result<()> {
+    let world = start().await?;
+    let client = world.cluster.client();
+    node(&client, "arm0", ("arm64", ""), &[]).await?;
+    create(
+        &client,
+        ("", "v1", "Pod"),
+        Some("default"),
+        json!({
+            "metadata": { "name": "nowhere", "annotations": { WHY: "no node runs windows/arm64" } },
+            "spec": {
+                "schedulingGates": [{ "name": GATE }],
+                "containers": [{ "name": "c", "image": "127.0.0.1:1/shop/web:1" }],
+            },
+        }),
+    )
+    .await?;
+    let mut browser = world.browser("ada", &[ADMIN]).await?;
+    let page = says(&mut browser, "/placement", &["default/</span>nowhere"]).await?;
+    has(
+        &page,
+        &[">Refused<", "no node runs windows/arm64", "not asked<"],
+    );
+    has(&browser.page("/").await?, &["no node runs windows/arm64"]);
+    // Nothing is asked for anybody else.
+    let refused = browser.post("/placement/look", &[]).await?;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let asked = browser.submit("/placement/look", &[]).await?;
+    assert_eq!(asked.location(), "/placement");
+    let page = browser.page("/placement").await?;
+    has(
+        &page,
+        &[
+            "Registries were asked about 1 image.",
+            "127.0.0.1:1",
+            "Does not answer",
+        ],
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_is_made_for_the_architecture_that_was_chosen_first() -> anyhow::Result<()> {
+    let world = start().await?;
+    let client = world.cluster.client();
+    node(&client, "rome0", ("amd64", "EPYC-Rome"), &["EPYC-Rome"]).await?;
+    node(&client, "arm0", ("arm64", ""), &[]).await?;
+    for architecture in ["amd64", "arm64"] {
+        create(
+            &client,
+            ("cdi.kubevirt.io", "v1beta1", "DataSource"),
+            Some("default"),
+            json!({
+                "metadata": {
+                    "name": format!("fedora-{architecture}"),
+                    "labels": { "template.kubevirt.io/architecture": architecture },
+                },
+                "spec": { "source": { "pvc": { "namespace": "default", "name": "x" } } },
+                "status": { "source": {}, "conditions": [{ "type": "Ready", "status": "True" }] },
+            }),
+        )
+        .await?;
+    }
+    let mut browser = world.browser("ada", &[ADMIN]).await?;
+    let first = says(
+        &mut browser,
+        "/machines/new",
+        &["?arch=amd64", "?arch=arm64"],
+    )
+    .await?;
+    has(&first, &["Which architecture?", "EPYC-Rome"]);
+    let second = says(&mut browser, "/machines/new?arch=arm64", &["fedora-arm64"]).await?;
+    assert!(!second.contains("fedora-amd64"), "{second}");
+    let image = "default/fedora-arm64";
+    let last = browser
+        .page("/machines/new?arch=arm64&image=default%2Ffedora-arm64")
+        .await?;
+    has(
+        &last,
+        &["name=\"memory\"", "<option selected>default</option>"],
+    );
+    let fields = |architecture: &'static str| {
+        [
+            ("arch", architecture),
+            ("image", image),
+            ("name", "web-0"),
+            ("namespace", "default"),
+            ("cores", "2"),
+            ("memory", "4Gi"),
+            ("start", "yes"),
+        ]
+    };
+    // An image of another architecture is not started.
+    let refused = browser.submit("/machines", &fields("amd64")).await?;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    has(&refused.body, &["the machine was to be amd64"]);
+    let made = browser.submit("/machines", &fields("arm64")).await?;
+    assert_eq!(made.location(), "/machines", "{}", made.body);
+    let machines: Api<VirtualMachine> = Api::namespaced(client, "default");
+    let found = machines.get("web-0").await?;
+    let template = &found.spec.template.spec;
+    assert_eq!(template.architecture.as_deref(), Some("arm64"));
+    let managers: Vec<Option<String>> = found
+        .managed_fields()
+        .iter()
+        .map(|it| it.manager.clone())
+        .collect();
+    assert!(
+        managers.contains(&Some(console::MANAGER.to_owned())),
+        "{managers:?}"
+    );
+    let page = browser.page("/machines").await?;
+    has(
+        &page,
+        &["default/web-0 was made", "default/</span>web-0", "arm64"],
+    );
+    // Twice is not made, and the server says why.
+    let twice = browser.submit("/machines", &fields("arm64")).await?;
+    assert_eq!(twice.status, StatusCode::CONFLICT);
+
+    // Who may only look is told so, and can do no more by hand.
+    let mut viewer = world.browser("vic", &["view"]).await?;
+    let refused = viewer.submit("/machines", &fields("arm64")).await?;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.body);
+    Ok(())
+}

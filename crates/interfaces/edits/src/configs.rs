@@ -1,0 +1,219 @@
+//! VirtPlatformConfigs, with errors that say what to do.
+
+use api::advisor::{Action, GROUP, PLURAL, VirtPlatformConfig};
+use governance::answer::there_are;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use runtime::Error;
+use serde_json::{Value, json};
+
+use crate::ATTEMPTS;
+
+/// The configurations of a cluster.
+pub struct Configs {
+    api: Api<VirtPlatformConfig>,
+    manager: &'static str,
+}
+
+impl Configs {
+    /// The configurations of a cluster, for changes in the name of a field manager.
+    pub fn new(client: &Client, manager: &'static str) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            manager,
+        }
+    }
+
+    /// All of them, by name; `None` if the kind is not installed.
+    pub async fn try_list(&self) -> Result<Option<Vec<VirtPlatformConfig>>, Error> {
+        match self.api.list(&ListParams::default()).await {
+            Ok(list) => Ok(Some(list.items)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(Error::api("listing VirtPlatformConfigs")(error)),
+        }
+    }
+
+    /// All of them, by name.
+    pub async fn list(&self) -> Result<Vec<VirtPlatformConfig>, Error> {
+        self.try_list().await?.ok_or_else(not_installed)
+    }
+
+    /// One that has to be there.
+    pub async fn get(&self, name: &str) -> Result<VirtPlatformConfig, Error> {
+        match self.api.get(name).await {
+            Ok(found) => return Ok(found),
+            // Also a kind that nobody serves is answered with 404.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                return Err(Error::api(format!("reading VirtPlatformConfig {name}"))(
+                    error,
+                ));
+            }
+        }
+        let names: Vec<_> = self
+            .list()
+            .await?
+            .iter()
+            .map(kube::ResourceExt::name_any)
+            .collect();
+        Err(Error::Invalid(format!(
+            "there is no VirtPlatformConfig {name}; {}",
+            there_are(&names)
+        )))
+    }
+
+    /// Changes one, unless what was asked of it or its plan changed since it was read. What else the
+    /// operator wrote into its status in the meantime is no reason to be refused.
+    pub async fn change(
+        &self,
+        config: &VirtPlatformConfig,
+        patch: Value,
+    ) -> Result<VirtPlatformConfig, Error> {
+        self.change_if(config, patch, |now| {
+            same_specification(config, now) && plan_of(config) == plan_of(now)
+        })
+        .await
+    }
+
+    /// Changes one, unless what was asked of it changed since it was read: for those who do not care
+    /// about its plan.
+    pub async fn change_whatever_is_planned(
+        &self,
+        config: &VirtPlatformConfig,
+        patch: Value,
+    ) -> Result<VirtPlatformConfig, Error> {
+        self.change_if(config, patch, |now| same_specification(config, now))
+            .await
+    }
+
+    /// Has the operator forget the plan and make it again. Only a change of the specification does
+    /// that, and a plan for review is all that comes of this one.
+    pub async fn renew(&self, config: &VirtPlatformConfig) -> Result<VirtPlatformConfig, Error> {
+        let action = |action: Action| json!({ "spec": { "action": action } });
+        let ignored = self
+            .change_whatever_is_planned(config, action(Action::Ignore))
+            .await?;
+        self.change_whatever_is_planned(&ignored, action(Action::DryRun))
+            .await
+    }
+
+    async fn change_if(
+        &self,
+        config: &VirtPlatformConfig,
+        mut patch: Value,
+        unchanged: impl Fn(&VirtPlatformConfig) -> bool,
+    ) -> Result<VirtPlatformConfig, Error> {
+        let name = config.name_any();
+        let params = PatchParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let mut version = config.resource_version();
+        for _ in 0..ATTEMPTS {
+            patch["metadata"]["resourceVersion"] = json!(version);
+            match self.api.patch(&name, &params, &Patch::Merge(&patch)).await {
+                Ok(changed) => return Ok(changed),
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    let now = self.get(&name).await?;
+                    if !unchanged(&now) {
+                        break;
+                    }
+                    version = now.resource_version();
+                }
+                Err(error) => {
+                    return Err(Error::api(format!("changing VirtPlatformConfig {name}"))(
+                        error,
+                    ));
+                }
+            }
+        }
+        Err(Error::Invalid(format!(
+            "VirtPlatformConfig {name} changed while it was looked at, and nothing was done; look at it again"
+        )))
+    }
+}
+
+/// Whether the same is asked of both; a namesake made since is another.
+fn same_specification(old: &VirtPlatformConfig, new: &VirtPlatformConfig) -> bool {
+    old.metadata.uid == new.metadata.uid && old.metadata.generation == new.metadata.generation
+}
+
+fn plan_of(config: &VirtPlatformConfig) -> Option<&str> {
+    config.status.as_ref()?.plan_digest.as_deref()
+}
+
+fn not_installed() -> Error {
+    Error::Invalid(format!(
+        "VirtPlatformConfig is not installed: the cluster has no CustomResourceDefinition {PLURAL}.{GROUP}; \
+         it comes with the operator. `medley plan --profile NAME` plans without it"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::advisor::VirtPlatformConfigSpec;
+    use kube::api::PostParams;
+    use testkit::TestCluster;
+
+    use super::*;
+
+    /// A cluster with one configuration, and that as it was read.
+    async fn with_one() -> anyhow::Result<(TestCluster, Configs, VirtPlatformConfig)> {
+        let cluster = TestCluster::start().await?;
+        controllers::install(&cluster.client(), "medley-system").await?;
+        let configs = Configs::new(&cluster.client(), "test");
+        let spec = VirtPlatformConfigSpec {
+            profile: "example-profile".to_owned(),
+            ..VirtPlatformConfigSpec::default()
+        };
+        let read = configs
+            .api
+            .create(
+                &PostParams::default(),
+                &VirtPlatformConfig::new("example-profile", spec),
+            )
+            .await?;
+        Ok((cluster, configs, read))
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_changed_in_between_is_left_alone() -> anyhow::Result<()> {
+        let (_cluster, configs, read) = with_one().await?;
+        let changed = configs
+            .change(&read, json!({ "spec": { "action": "Ignore" } }))
+            .await?;
+        let refused = configs
+            .change(&read, json!({ "spec": { "action": "Apply" } }))
+            .await;
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("changed while it was looked at"), "{said}");
+        assert_eq!(configs.get("example-profile").await?, changed);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_status_written_in_between_is_in_nobodys_way_but_a_new_plan_is() -> anyhow::Result<()>
+    {
+        let (_cluster, configs, read) = with_one().await?;
+        let report = async |status: Value| {
+            let patch = json!({ "status": status });
+            let params = PatchParams::default();
+            let api = &configs.api;
+            api.patch_status("example-profile", &params, &Patch::Merge(&patch))
+                .await
+        };
+        report(json!({ "phase": "Drafting" })).await?;
+        let policy = |value: &str| json!({ "spec": { "failurePolicy": value } });
+        let changed = configs.change(&read, policy("Continue")).await?;
+        assert_eq!(
+            serde_json::to_value(changed.spec.failure_policy)?,
+            "Continue"
+        );
+        report(json!({ "planDigest": "sha256:new" })).await?;
+        let refused = configs.change(&changed, policy("Abort")).await;
+        assert!(refused.is_err(), "another plan is not what was looked at");
+        let patch = policy("Abort");
+        configs.change_whatever_is_planned(&changed, patch).await?;
+        Ok(())
+    }
+}

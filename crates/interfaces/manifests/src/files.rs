@@ -1,0 +1,80 @@
+//! An installation as files: what `cargo xtask generate` keeps in `deploy`.
+
+mod helm;
+mod krew;
+mod kustomize;
+mod olm;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Error, Options, entries, rbac};
+
+/// How the line begins that tells `cargo xtask generate` where the lines after it belong.
+pub const BEGIN: &str = "# file: ";
+/// Whence a file is, where comments begin with a hash.
+const WRITTEN: &str =
+    "# Written by `cargo xtask generate`; edit crates/interfaces/manifests instead.\n";
+
+/// Texts by path.
+type Files = BTreeMap<String, String>;
+
+/// Every file of `deploy`, by its path from there.
+pub fn files() -> Result<BTreeMap<String, String>, Error> {
+    let mut files = plain()?;
+    files.extend(kustomize::files()?);
+    files.extend(helm::files()?);
+    files.extend(olm::files()?);
+    files.extend(krew::files());
+    Ok(files)
+}
+
+/// Objects, for those who take what they want of them. What not everybody wants is on its own.
+fn plain() -> Result<Files, Error> {
+    let options = Options::default();
+    let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for entry in entries(&options)? {
+        if !entry.file.is_empty() {
+            files.entry(entry.file).or_default().extend(entry.objects);
+        }
+    }
+    let file = "optional/cluster-operator.yaml".to_owned();
+    files.insert(file, rbac::cluster_operator(&options)?);
+    let written = files.into_iter();
+    written
+        .map(|(path, objects)| Ok((path, documents(&objects)?)))
+        .collect()
+}
+
+/// Objects in one file.
+fn documents(objects: &[impl Serialize]) -> Result<String, Error> {
+    let mut text = WRITTEN.to_owned();
+    for object in objects {
+        text.push_str("---\n");
+        text.push_str(&yaml(object)?);
+    }
+    Ok(text)
+}
+
+/// An object, with the end of its last line.
+fn yaml(object: &impl Serialize) -> Result<String, Error> {
+    let mut text = serde_saphyr::to_string(object)?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The same, with every text of one line on one line.
+fn unfolded(object: &impl Serialize) -> Result<String, Error> {
+    let options = serde_saphyr::ser_options! {
+        folded_wrap_chars: usize::MAX,
+    };
+    let mut text = serde_saphyr::to_string_with_options(object, options)?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}

@@ -1,0 +1,84 @@
+//! What the operator of Prometheus is told: where metrics are, and when somebody should hear of them; and
+//! what Grafana shows.
+
+use api::monitoring::service_monitor;
+use serde_json::{Value, json};
+
+use crate::dashboards::{DASHBOARDS, WHEN};
+use crate::entry::{Entry, Fill, Part, When};
+use crate::workloads::METRICS_PORT;
+use crate::{ACCOUNT, Job, WEBHOOK, labels};
+
+/// All of it, for the jobs that run.
+pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
+    let namespace = fill.namespace();
+    let rules: [(When, &str, Value); 5] = [
+        // Among them are those about the operator itself.
+        (
+            When::Always,
+            "alerts",
+            governance::alerts::prometheus_rule(&namespace),
+        ),
+        (
+            When::Any(&[Job::CpuModels]),
+            "cpu-models",
+            cpu_models::alerts::prometheus_rule(&namespace),
+        ),
+        (
+            When::Any(Job::IMAGES),
+            "golden-images",
+            golden_images::alerts::prometheus_rule(&namespace),
+        ),
+        (
+            When::Any(&[Job::Placement]),
+            "placement",
+            placement::alerts::prometheus_rule(&namespace),
+        ),
+        (
+            When::Any(&[Job::Release]),
+            "release",
+            release_migration::alerts::prometheus_rule(&namespace),
+        ),
+    ];
+    let checked = When::Any(Job::CHECKED);
+    let monitors = [
+        (When::Always, "metrics", service(&namespace)),
+        (
+            When::Always,
+            "metrics",
+            service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics"),
+        ),
+        // Its Service is the one at which the API server asks; metrics have a port of their own.
+        (
+            checked,
+            "metrics",
+            service_monitor(WEBHOOK, &namespace, &labels(WEBHOOK), "metrics"),
+        ),
+    ];
+    let dashboards = WHEN.into_iter().zip(DASHBOARDS).map(|(when, dashboard)| {
+        let object = dashboard.config_map(&namespace);
+        (when, "dashboards", object)
+    });
+    let all = rules.into_iter().chain(monitors).chain(dashboards);
+    all.map(|(when, file, object)| {
+        let file = format!("monitoring/{file}.yaml");
+        Entry::new(Part::Monitoring, when, file, vec![object])
+    })
+    .collect()
+}
+
+/// Through which the metrics of the operator are found. It has no address: every replica is asked.
+fn service(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": ACCOUNT, "namespace": namespace, "labels": labels(ACCOUNT) },
+        "spec": {
+            "clusterIP": "None",
+            "selector": labels(ACCOUNT),
+            "ports": [{
+                "name": "metrics", "port": METRICS_PORT, "targetPort": "metrics", "protocol": "TCP",
+            }],
+        },
+    })
+}

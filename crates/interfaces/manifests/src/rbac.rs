@@ -1,0 +1,289 @@
+//! Accounts, and who may do what: a role for each thing that the operator and the checks do, and roles for
+//! people.
+
+use api::rbac::{cluster_role, only, rule};
+use governance::profile::Profile;
+use governance::{Registry, roles};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use serde_json::{Value, json};
+
+use crate::entry::{Entry, Fill, Part, When};
+use crate::{
+    ACCOUNT, AUTHORITY, CALLERS, Error, Job, NAMED_SECRETS, RELEASE_OWNER, RELEASE_PAYLOADS,
+    WEBHOOK,
+};
+
+/// Profiles that an installation has to switch on.
+pub(crate) const SWITCHED_ON: [&str; 1] = ["node-health-remediation"];
+
+const OPERATOR_FILE: &str = "rbac/operator.yaml";
+const WEBHOOK_FILE: &str = "rbac/webhook.yaml";
+const USERS_FILE: &str = "rbac/users.yaml";
+
+/// The role with what a job takes. What profiles take that not everybody wants is in
+/// [roles of their own](profile_role).
+pub fn job_role(job: Job) -> Result<ClusterRole, Error> {
+    let all = Registry::standard(&SWITCHED_ON)?;
+    let standard = all.iter().filter(|profile| is_standard(&***profile));
+    let registry = Registry::new(standard.cloned().collect());
+    Ok(cluster_role(
+        &format!("{ACCOUNT}-{job}"),
+        job.rules(&registry),
+    ))
+}
+
+/// The role with what the operator takes besides for a profile that not everybody wants; none if everybody
+/// has it.
+pub fn profile_role(name: &str) -> Result<Option<ClusterRole>, Error> {
+    let registry = Registry::standard(&[name])?;
+    let wanted = registry.get(name).filter(|it| !is_standard(&***it));
+    Ok(wanted.map(|profile| {
+        let rules = roles::target_rules([&**profile]);
+        cluster_role(&format!("{ACCOUNT}-{name}"), rules)
+    }))
+}
+
+/// The role with what admission takes for a job; none if it is not asked. The layers of images share one.
+pub fn webhook_role(job: Job) -> Option<ClusterRole> {
+    let (name, rules) = match job {
+        Job::Governance => (job.name(), roles::webhook_rules()),
+        Job::CpuModels => (job.name(), cpu_models::roles::webhook_rules()),
+        Job::Placement => (job.name(), placement::roles::webhook_rules()),
+        Job::ImagesHco | Job::ImagesSsp | Job::ImagesCdi | Job::ImagesVm => {
+            ("images", golden_images::roles::webhook_rules())
+        }
+        Job::Release | Job::RuntimeClasses => return None,
+    };
+    Some(cluster_role(&format!("{WEBHOOK}-{name}"), rules))
+}
+
+/// The role with which an account, that of the controllers or of the checks, reads the pull secrets of pods.
+pub fn pull_secret_role(account: &str) -> ClusterRole {
+    let rules = Job::Placement.pull_secret_rules();
+    cluster_role(&format!("{account}-placement-pull-secrets"), rules)
+}
+
+/// The role with what it takes to tell the API server from other callers of admission checks. It is about one ConfigMap
+/// of another namespace; a role there could not be part of every form of the installation (of OLM's, for one).
+pub fn callers_role() -> ClusterRole {
+    let read = only(CALLERS, rule("", &["configmaps"], &["get"]));
+    cluster_role(&format!("{WEBHOOK}-callers"), vec![read])
+}
+
+/// The roles of people in the whole cluster.
+pub fn user_roles() -> impl Iterator<Item = ClusterRole> {
+    let people = roles::user_roles().into_iter();
+    let people = people.chain(golden_images::roles::user_roles());
+    let people = people.chain(cpu_models::roles::user_roles());
+    let people = people.chain(placement::roles::user_roles());
+    people.chain(release_migration::roles::user_roles())
+}
+
+/// Profiles that not everybody wants.
+pub(crate) fn optional_profiles() -> Result<Vec<&'static str>, Error> {
+    let all = Registry::standard(&SWITCHED_ON)?;
+    let optional = all.iter().filter(|profile| !is_standard(&***profile));
+    Ok(optional.map(|profile| profile.about().name).collect())
+}
+
+/// Whether a profile is there for everybody. The others are given their rights by who wants them.
+fn is_standard(profile: &dyn Profile) -> bool {
+    let about = profile.about();
+    about.advertised && !SWITCHED_ON.contains(&about.name)
+}
+
+/// All of it.
+pub(crate) fn entries(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+    let mut entries = operator(fill)?;
+    entries.extend(webhook(fill)?);
+    let mut users = Vec::new();
+    for role in user_roles() {
+        users.push(serde_json::to_value(role)?);
+    }
+    users.push(serde_json::to_value(roles::history_role(
+        &fill.namespace(),
+    ))?);
+    entries.push(Entry::new(Part::Rbac, When::Always, USERS_FILE, users));
+    Ok(entries)
+}
+
+fn operator(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+    let mut entries = vec![Entry::new(
+        Part::Rbac,
+        When::Always,
+        OPERATOR_FILE,
+        at_home(fill, ACCOUNT, &roles::operator_namespace_rules()),
+    )];
+    for job in Job::ALL {
+        let file = if Job::STANDARD.contains(job) {
+            OPERATOR_FILE.to_owned()
+        } else {
+            format!("optional/{job}.yaml")
+        };
+        let role = job_role(*job)?;
+        let when = When::Any(std::slice::from_ref(job));
+        entries.push(granted(fill, when, file, role, ACCOUNT)?);
+    }
+    for name in optional_profiles()? {
+        if let Some(role) = profile_role(name)? {
+            let file = format!("optional/{name}.yaml");
+            entries.push(granted(fill, When::Profile(name), file, role, ACCOUNT)?);
+        }
+    }
+    let owner = cluster_role(RELEASE_OWNER, release_migration::roles::owner_rules());
+    let file = "optional/release-owner.yaml".to_owned();
+    entries.push(granted(fill, When::ReleaseOwner, file, owner, ACCOUNT)?);
+    for (namespace, rules) in Job::Release.namespaced_rules() {
+        let objects = elsewhere(fill, namespace, RELEASE_PAYLOADS, &rules, &[ACCOUNT]);
+        let file = "optional/release-payloads.yaml";
+        entries.push(Entry::new(Part::Rbac, When::ReleasePayloads, file, objects));
+    }
+    let file = "optional/placement.yaml".to_owned();
+    let role = pull_secret_role(ACCOUNT);
+    entries.push(granted(fill, When::PullSecrets, file, role, ACCOUNT)?);
+    for (namespace, names) in fill.named_secrets() {
+        let names: Vec<String> = names.into_iter().collect();
+        let rules = placement::roles::named_secret_rules(&names);
+        let objects = elsewhere(fill, &namespace, NAMED_SECRETS, &rules, &[ACCOUNT, WEBHOOK]);
+        let when = When::Any(&[Job::Placement]);
+        let file = "optional/placement.yaml";
+        entries.push(Entry::new(Part::Rbac, when, file, objects));
+    }
+    Ok(entries)
+}
+
+fn webhook(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
+    let mut entries = vec![Entry::new(
+        Part::Rbac,
+        When::Any(Job::CHECKED),
+        WEBHOOK_FILE,
+        at_home(fill, WEBHOOK, &roles::webhook_namespace_rules(AUTHORITY)),
+    )];
+    entries.push(granted(
+        fill,
+        When::Any(Job::CHECKED),
+        WEBHOOK_FILE.to_owned(),
+        callers_role(),
+        WEBHOOK,
+    )?);
+    let checked: [(&'static [Job], &str); 4] = [
+        (&[Job::Governance], WEBHOOK_FILE),
+        (&[Job::CpuModels], WEBHOOK_FILE),
+        (Job::IMAGES, "optional/images-webhook.yaml"),
+        (&[Job::Placement], "optional/placement-webhook.yaml"),
+    ];
+    for (jobs, file) in checked {
+        let role = jobs.first().and_then(|job| webhook_role(*job));
+        if let Some(role) = role {
+            let file = file.to_owned();
+            entries.push(granted(fill, When::Any(jobs), file, role, WEBHOOK)?);
+        }
+    }
+    let file = "optional/placement-webhook.yaml".to_owned();
+    let role = pull_secret_role(WEBHOOK);
+    entries.push(granted(fill, When::PullSecrets, file, role, WEBHOOK)?);
+    Ok(entries)
+}
+
+/// An account, and what it may do in the namespace of the installation.
+fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": name, "namespace": fill.namespace() },
+        "rules": rules,
+    });
+    vec![account(fill, name), role, binding(fill, "Role", name, name)]
+}
+
+/// What accounts of the installation may do in a namespace of others.
+fn elsewhere(
+    fill: &dyn Fill,
+    namespace: &str,
+    name: &str,
+    rules: &[PolicyRule],
+    accounts: &[&str],
+) -> Vec<Value> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": name, "namespace": namespace },
+        "rules": rules,
+    });
+    let mut bound = binding(fill, "Role", name, name);
+    bound["metadata"]["namespace"] = namespace.into();
+    let accounts = accounts.iter().map(|account| {
+        json!({ "kind": "ServiceAccount", "name": account, "namespace": fill.namespace() })
+    });
+    bound["subjects"] = accounts.collect();
+    vec![role, bound]
+}
+
+/// A role in the whole cluster, and an account that has it.
+fn granted(
+    fill: &dyn Fill,
+    when: When,
+    file: String,
+    role: ClusterRole,
+    account: &str,
+) -> Result<Entry, Error> {
+    let objects = bound(fill, role, account)?;
+    Ok(Entry::new(Part::Rbac, when, file, objects))
+}
+
+fn bound(fill: &dyn Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>, Error> {
+    let name = role.metadata.name.clone().unwrap_or_default();
+    let binding = binding(fill, "ClusterRole", &name, account);
+    Ok(vec![serde_json::to_value(role)?, binding])
+}
+
+/// For clusters whose releases have Medley among their operators: what it reports, with what stands for it
+/// until a release is built, and what the operator may do besides to report it.
+pub(crate) fn cluster_operator(fill: &dyn Fill) -> Result<Vec<Value>, Error> {
+    let placeholder = "placeholder.url.oc.will.replace.this.org/placeholdernamespace:medley";
+    let manifest = json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "ClusterOperator",
+        "metadata": {
+            "name": "medley",
+            "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" },
+        },
+        "spec": {},
+        "status": {
+            "versions": [
+                { "name": api::openshift::OPERATOR, "version": "0.0.1-snapshot" },
+                { "name": api::openshift::OPERATOR_IMAGE, "version": placeholder },
+            ],
+            "relatedObjects": [{ "group": "", "resource": "namespaces", "name": fill.namespace() }],
+        },
+    });
+    let rules: Vec<PolicyRule> = api::openshift::reporter_rules();
+    let role = cluster_role(&format!("{ACCOUNT}-cluster-operator"), rules);
+    let mut objects = bound(fill, role, ACCOUNT)?;
+    objects.push(manifest);
+    Ok(objects)
+}
+
+fn account(fill: &dyn Fill, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": { "name": name, "namespace": fill.namespace() },
+    })
+}
+
+/// An account of the installation has a role.
+fn binding(fill: &dyn Fill, kind: &str, role: &str, account: &str) -> Value {
+    let namespace = fill.namespace();
+    let mut metadata = json!({ "name": role });
+    if kind == "Role" {
+        metadata["namespace"] = namespace.clone().into();
+    }
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": format!("{kind}Binding"),
+        "metadata": metadata,
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+    })
+}

@@ -1,0 +1,302 @@
+//! Sockets that answer HTTP, with or without TLS: the API server, the checks, health and metrics, and
+//! the simulated registry all listen here.
+//!
+//! What is common to them is how clients are kept in bounds: how many there may be, how long they may
+//! take before they ask, and how long they get when the server stops. What is answered is a function.
+
+pub mod certificates;
+pub mod checks;
+mod connections;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::{Future, pending};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body::Body;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+pub use hyper::body::Incoming;
+pub use tls::{TlsError, tls_settings};
+
+use connections::{Connections, Seat, Tracked};
+use stream::{Stream, Watched};
+
+/// How long a client may take to shake hands, to ask for something, or to send its headers.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a client that has asked may be silent until it asks again, as of kube-apiserver. Clients keep
+/// connections, and lose what they send while one is closed.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// How long an idle connection that makes room for another may take to say goodbye: enough for HTTP/2 to send
+/// GOAWAY, which has clients repeat elsewhere what they sent meanwhile.
+const EVICTION_GRACE: Duration = Duration::from_millis(200);
+
+/// How clients are kept in bounds.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How many are listened to at once. Beyond it the longest idle connection is closed for a new one; where none
+    /// is idle, new ones wait to be accepted.
+    pub clients: usize,
+    /// How many of them may come from one address (of IPv6, from one /64). Beyond it the longest idle one of that
+    /// address is closed for a new one; where none is idle, the new one is closed.
+    pub per_address: usize,
+    /// How many requests one of them may have under way over HTTP/2. `None`: HTTP/1.1 only.
+    pub streams: Option<u32>,
+    /// How long answers that are under way get when the server stops.
+    pub drain: Duration,
+}
+
+/// The TLS settings of the moment. They are asked for with every connection, so that certificates can
+/// be renewed.
+pub type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
+
+/// The certificates that a client has shown, its own first: an extension of its requests. TLS has verified that the
+/// client has the key of the first, and as much of the chain as the verifier of [`tls_settings`] checks.
+#[derive(Debug, Clone)]
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// Where a client is: an extension of its requests.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub SocketAddr);
+
+/// An answer that is on its way, whatever its body is.
+type Answering = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
+type AnyBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+/// What answers one client.
+type Answer = Box<dyn Fn(Request<Incoming>) -> Answering + Send>;
+
+/// Answers until `stop` is ready, then lets running answers end. When it is dropped instead, all
+/// connections end with it.
+pub async fn serve<A, F, B>(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    limits: Limits,
+    answer: A,
+    stop: impl Future<Output = ()> + Send,
+) where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let answer = move || any(answer.clone());
+    accept(listener, tls, limits, Box::new(answer), pin!(stop)).await;
+}
+
+/// Makes all answers alike. What speaks HTTP is large, and would be compiled for every kind of answer.
+fn any<A, F, B>(answer: A) -> Answer
+where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    Box::new(move |request| {
+        let answered = answer(request);
+        Box::pin(async move {
+            let answer = answered.await;
+            answer.map(|body| body.map_err(Into::into).boxed_unsync())
+        })
+    })
+}
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    limits: Limits,
+    answer: Box<dyn Fn() -> Answer + Send>,
+    mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
+) {
+    let (stopping, stopped) = watch::channel(false);
+    let connections = Connections::new(limits);
+    // Connections that make room are given a moment; however fast others come, those are not more than this.
+    let most = limits.clients.saturating_mul(2);
+    let mut clients = JoinSet::new();
+    loop {
+        let has_room = connections.has_room();
+        let (stream, peer) = tokio::select! {
+            () = &mut stop => break,
+            accepted = listener.accept(), if has_room && clients.len() < most => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file handles, most likely; they come back.
+                    warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            Some(_) = clients.join_next() => continue,
+            () = connections.freed(), if !has_room => continue,
+        };
+        let Some(seat) = connections.admit(peer.ip()) else {
+            debug!(%peer, limit = limits.per_address, "closed a connection: its address has too many requests under way");
+            continue;
+        };
+        let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
+        let stopped = stopped.clone();
+        let answer = answer();
+        let answer = Box::new(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(PeerAddress(peer));
+            answer(request)
+        });
+        clients.spawn(client(stream, seat, tls, limits.streams, answer, stopped));
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let _ = tokio::time::timeout(limits.drain, async {
+        while clients.join_next().await.is_some() {}
+    })
+    .await;
+}
+
+/// Ready when somebody says to stop, or nobody is left who could.
+pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// An answer in words.
+pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = code;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+async fn client(
+    stream: TcpStream,
+    seat: Seat,
+    tls: Option<TlsAcceptor>,
+    streams: Option<u32>,
+    answer: Answer,
+    stopped: watch::Receiver<bool>,
+) {
+    // Requests and answers are small, and someone waits for each.
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "setting TCP_NODELAY failed");
+    }
+    let Some(tls) = tls else {
+        return converse(Box::new(stream), &seat, streams, answer, stopped, PATIENCE).await;
+    };
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(PATIENCE, tls.accept(stream)) => shaken,
+        () = seat.connection().evicted() => return,
+    };
+    let stream = match shaken {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            // A client that does not trust the certificate, most likely.
+            debug!(%error, "shaking hands failed");
+            return;
+        }
+        Err(_) => return,
+    };
+    let shown = stream.get_ref().1.peer_certificates();
+    let shown = shown.map(|chain| {
+        let chain = chain.iter().map(|it| it.clone().into_owned());
+        PeerCertificates(chain.collect())
+    });
+    let answer = Box::new(move |mut request: Request<Incoming>| {
+        if let Some(shown) = &shown {
+            request.extensions_mut().insert(shown.clone());
+        }
+        answer(request)
+    });
+    converse(Box::new(stream), &seat, streams, answer, stopped, PATIENCE).await;
+}
+
+async fn converse(
+    stream: Box<dyn Stream>,
+    seat: &Seat,
+    streams: Option<u32>,
+    answer: Answer,
+    mut stopped: watch::Receiver<bool>,
+    patience: Duration,
+) {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    if streams.is_none() {
+        builder = builder.http1_only();
+    }
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    let connection = seat.connection();
+    let service = {
+        let connection = Arc::clone(connection);
+        service_fn(move |request: Request<Incoming>| {
+            let under_way = connection.begin(request.version() == Version::HTTP_2);
+            let answered = answer(request);
+            async move {
+                let answer = answered.await;
+                Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, under_way)))
+            }
+        })
+    };
+    let stream = Watched::new(stream, Arc::clone(connection), patience);
+    let conversation = builder.serve_connection(TokioIo::new(stream), service);
+    // Nothing else looks after those who have not asked yet, or do not even say which HTTP they speak.
+    let silent = async {
+        tokio::time::sleep(patience).await;
+        if connection.has_asked() {
+            pending::<()>().await;
+        }
+    };
+    tokio::pin!(conversation);
+    let outcome = tokio::select! {
+        outcome = conversation.as_mut() => outcome,
+        () = self::stopped(&mut stopped) => {
+            conversation.as_mut().graceful_shutdown();
+            conversation.await
+        }
+        () = connection.evicted() => {
+            debug!("closing an idle connection in favour of another");
+            conversation.as_mut().graceful_shutdown();
+            match tokio::time::timeout(EVICTION_GRACE, conversation.as_mut()).await {
+                Ok(outcome) => outcome,
+                Err(_) => return,
+            }
+        }
+        () = silent => {
+            conversation.as_mut().graceful_shutdown();
+            match tokio::time::timeout(patience, conversation.as_mut()).await {
+                Ok(outcome) => outcome,
+                // It asked in the last moment.
+                Err(_) if connection.has_asked() => conversation.await,
+                // HTTP/2 would wait for an answer to the farewell for most of a minute.
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = outcome {
+        debug!(%error, "a connection ended early");
+    }
+}

@@ -1,0 +1,153 @@
+//! What the collector asks of the server.
+//!
+//! Every write says of which object and revision it is meant. So nothing has to be waited for
+//! afterwards: what a look at an old picture asks for twice is refused the second time.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use runtime::{Absent, Error};
+use serde_json::{Value, json};
+
+use super::Collector;
+use super::node::{Meta, Node, is_blocking, owners};
+use crate::discovery::Served;
+
+impl Collector {
+    fn api(&self, kind: &Served, namespace: &str) -> Api<Meta> {
+        let client = self.shared.client.clone();
+        if namespace.is_empty() {
+            Api::all_with(client, &kind.resource)
+        } else {
+            Api::namespaced_with(client, namespace, &kind.resource)
+        }
+    }
+
+    /// The object of that name, as it is now.
+    pub(super) async fn get(
+        &self,
+        kind: &Served,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Meta>, Error> {
+        self.api(kind, namespace)
+            .get(name)
+            .await
+            .or_absent()
+            .map_err(Error::api(format!(
+                "get {} {namespace}/{name}",
+                kind.resource.plural
+            )))
+    }
+
+    /// The very object, as it is now.
+    pub(super) async fn live(&self, node: &Node) -> Result<Option<Meta>, Error> {
+        let found = self.get(&node.kind, node.namespace(), node.name()).await?;
+        Ok(found.filter(|found| found.metadata.uid.as_deref() == Some(node.uid())))
+    }
+
+    async fn patch(&self, node: &Node, live: &Meta, change: Value) -> Result<Meta, Error> {
+        let mut patch = json!({ "metadata": change });
+        patch["metadata"]["resourceVersion"] = json!(live.metadata.resource_version);
+        self.api(&node.kind, node.namespace())
+            .patch(node.name(), &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(Error::api(format!("patch {}", describe(node))))
+    }
+
+    /// Removes references to owners.
+    pub(super) async fn strip(&self, node: &Node, uids: &[String]) -> Result<(), Error> {
+        let Some(live) = self.live(node).await? else {
+            return Ok(());
+        };
+        let all = owners(&live.metadata);
+        let kept: Vec<&OwnerReference> = all
+            .iter()
+            .filter(|reference| !uids.contains(&reference.uid))
+            .collect();
+        if kept.len() < all.len() {
+            let change = json!({ "ownerReferences": kept });
+            self.patch(node, &live, change).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the owners of an object go before it.
+    pub(super) async fn unblock(&self, node: &Node, live: Meta) -> Result<Meta, Error> {
+        if !owners(&live.metadata).iter().any(is_blocking) {
+            return Ok(live);
+        }
+        let free = |reference: &OwnerReference| OwnerReference {
+            block_owner_deletion: reference.block_owner_deletion.map(|_| false),
+            ..reference.clone()
+        };
+        let references: Vec<_> = owners(&live.metadata).iter().map(free).collect();
+        let change = json!({ "ownerReferences": references });
+        self.patch(node, &live, change).await
+    }
+
+    pub(super) async fn remove_finalizer(&self, node: &Node, finalizer: &str) -> Result<(), Error> {
+        let Some(live) = self.live(node).await? else {
+            return Ok(());
+        };
+        let all = live.metadata.finalizers.as_deref().unwrap_or_default();
+        let kept: Vec<&String> = all.iter().filter(|known| *known != finalizer).collect();
+        if kept.len() < all.len() {
+            let change = json!({ "finalizers": kept });
+            self.patch(node, &live, change).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes an object whose owners are still those of `live`.
+    pub(super) async fn delete(
+        &self,
+        node: &Node,
+        live: &Meta,
+        policy: PropagationPolicy,
+    ) -> Result<(), Error> {
+        let refused = match self.delete_at(node, Some(live), policy.clone()).await {
+            Err(error) if error.code() == Some(409) => error,
+            other => return other,
+        };
+        // Changes that leave the owners alone, however many, must not keep an object alive.
+        let Some(now) = self.live(node).await? else {
+            return Ok(());
+        };
+        if owners(&now.metadata) == owners(&live.metadata) {
+            return self.delete_at(node, None, policy).await;
+        }
+        Err(refused)
+    }
+
+    async fn delete_at(
+        &self,
+        node: &Node,
+        live: Option<&Meta>,
+        policy: PropagationPolicy,
+    ) -> Result<(), Error> {
+        let params = DeleteParams {
+            propagation_policy: Some(policy),
+            preconditions: Some(Preconditions {
+                uid: Some(node.uid().to_owned()),
+                resource_version: live.and_then(|live| live.metadata.resource_version.clone()),
+            }),
+            ..DeleteParams::default()
+        };
+        self.api(&node.kind, node.namespace())
+            .delete(node.name(), &params)
+            .await
+            .or_absent()
+            .map(drop)
+            .map_err(Error::api(format!("delete {}", describe(node))))
+    }
+}
+
+/// An object for people.
+fn describe(node: &Node) -> String {
+    let plural = &node.kind.resource.plural;
+    match node.namespace() {
+        "" => format!("{plural} {}", node.name()),
+        namespace => format!("{plural} {namespace}/{}", node.name()),
+    }
+}

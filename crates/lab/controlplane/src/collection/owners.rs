@@ -1,0 +1,123 @@
+//! Whether owners are there.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use runtime::Error;
+
+use super::Collector;
+use super::decide::Standing;
+use super::node::{Node, deletes_dependents};
+
+/// Owners that are known to be gone; kube-controller-manager remembers 500.
+const REMEMBERED: usize = 4096;
+
+/// Owners that are known to be gone. A uid never comes again, so this never becomes wrong.
+#[derive(Default)]
+pub(super) struct Gone(HashSet<Identity>);
+
+/// All by which a reference can mean an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Identity {
+    api_version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Identity {
+    fn meant(reference: &OwnerReference, namespace: &str) -> Self {
+        Self {
+            api_version: reference.api_version.clone(),
+            kind: reference.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: reference.name.clone(),
+            uid: reference.uid.clone(),
+        }
+    }
+}
+
+impl Gone {
+    /// Remembers an object that was seen to go.
+    pub(super) fn saw(&mut self, node: &Node) {
+        self.add(Identity {
+            api_version: node.kind.resource.api_version.clone(),
+            kind: node.kind.resource.kind.clone(),
+            namespace: node.namespace().to_owned(),
+            name: node.name().to_owned(),
+            uid: node.uid().to_owned(),
+        });
+    }
+
+    fn add(&mut self, identity: Identity) {
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(identity);
+    }
+
+    fn has(&self, reference: &OwnerReference, namespace: &str) -> bool {
+        // Whether its kind has namespaces need not be known: it may not be served any more.
+        self.0.contains(&Identity::meant(reference, ""))
+            || self.0.contains(&Identity::meant(reference, namespace))
+    }
+}
+
+/// What is known of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// How it stands.
+    Stands(Standing),
+    /// Its kind is not served, or not yet.
+    UnknownKind,
+    /// Its kind has namespaces, and the dependent has none.
+    OutOfReach,
+}
+
+impl Collector {
+    /// How the owner stands that a dependent in a namespace means. Only the server's word counts for
+    /// its absence.
+    pub(super) async fn owner(
+        &self,
+        reference: &OwnerReference,
+        namespace: &str,
+    ) -> Result<Owner, Error> {
+        if let Some(owner) = self.shared.graph.lock().node(&reference.uid)
+            && owner.is_meant_by(reference, namespace)
+        {
+            return Ok(Owner::Stands(standing(owner.deletes_dependents())));
+        }
+        if self.shared.gone.lock().has(reference, namespace) {
+            return Ok(Owner::Stands(Standing::Dangling));
+        }
+        let kinds = Arc::clone(&self.shared.kinds.read());
+        let Some(kind) = kinds
+            .named(&reference.api_version, &reference.kind)
+            .filter(|kind| kind.can(&["get"]))
+        else {
+            return Ok(Owner::UnknownKind);
+        };
+        if kind.namespaced && namespace.is_empty() {
+            return Ok(Owner::OutOfReach);
+        }
+        let namespace = if kind.namespaced { namespace } else { "" };
+        let found = self.get(kind, namespace, &reference.name).await?;
+        let meant = found.filter(|found| found.metadata.uid.as_ref() == Some(&reference.uid));
+        let Some(owner) = meant else {
+            let identity = Identity::meant(reference, namespace);
+            self.shared.gone.lock().add(identity);
+            return Ok(Owner::Stands(Standing::Dangling));
+        };
+        Ok(Owner::Stands(standing(deletes_dependents(&owner.metadata))))
+    }
+}
+
+fn standing(deletes_dependents: bool) -> Standing {
+    if deletes_dependents {
+        Standing::Waiting
+    } else {
+        Standing::Solid
+    }
+}

@@ -1,0 +1,246 @@
+//! The endpoints behind services.
+//!
+//! Three controllers, as in kube-controller-manager: EndpointSlices and the older Endpoints of
+//! services with a selector, and slices that mirror the Endpoints people write themselves for
+//! services without one.
+//!
+//! ```text
+//! Service, Pods, Nodes --> slices     --> EndpointSlices (endpointslice-controller.k8s.io)
+//! Service, Pods        --> endpoints  --> Endpoints
+//! Endpoints by hand    --> mirror     --> EndpointSlices (endpointslicemirroring-controller.k8s.io)
+//! ```
+//!
+//! Two things kube-controller-manager does are left out: the annotation with the time of the change
+//! that led to a write, which only measures latencies, and hints that share out zones by their CPUs
+//! (`topology-mode: Auto`), which `trafficDistribution` replaces.
+
+mod backends;
+mod controllers;
+mod endpoints;
+mod mirror;
+mod slices;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use runtime::{Cache, Change, Index, Key, Manager, Queue};
+
+use controllers::{EndpointsController, MirrorController, SliceController};
+
+/// How long changes of pods are gathered before their services are looked at: a rollout of a
+/// thousand pods is then not a thousand writes of a thousand addresses each.
+const BATCH: Duration = Duration::from_millis(50);
+const WORKERS: usize = 5;
+
+/// What the controllers look at.
+#[derive(Clone)]
+struct Caches {
+    services: Cache<Service>,
+    pods: Cache<Pod>,
+    pods_by_label: Index<Pod>,
+    nodes: Cache<Node>,
+    endpoints: Cache<Endpoints>,
+    slices: Cache<EndpointSlice>,
+    slices_by_service: Index<EndpointSlice>,
+}
+
+/// The queues of the three controllers; all go by the names of services.
+#[derive(Clone)]
+struct Queues {
+    slices: Queue<Key>,
+    endpoints: Queue<Key>,
+    mirror: Queue<Key>,
+}
+
+/// Starts it.
+pub async fn start(manager: &Manager) {
+    let caches = Caches::new(manager);
+    let queues = Queues {
+        slices: Queue::new(),
+        endpoints: Queue::new(),
+        mirror: Queue::new(),
+    };
+    subscribe(&caches, &queues, manager);
+    tokio::join!(
+        caches.services.synced(),
+        caches.pods.synced(),
+        caches.nodes.synced(),
+        caches.endpoints.synced(),
+        caches.slices.synced(),
+    );
+    let client = manager.client();
+    let slices = SliceController::new(
+        client.clone(),
+        caches.clone(),
+        manager.events("endpoint-slice-controller"),
+    );
+    let endpoints = EndpointsController::new(
+        client.clone(),
+        caches.clone(),
+        manager.events("endpoint-controller"),
+    );
+    let mirror = MirrorController::new(
+        client,
+        caches,
+        manager.events("endpoint-slice-mirroring-controller"),
+    );
+    manager.start(slices, &queues.slices, WORKERS);
+    manager.start(endpoints, &queues.endpoints, WORKERS);
+    manager.start(mirror, &queues.mirror, WORKERS);
+}
+
+impl Caches {
+    fn new(manager: &Manager) -> Self {
+        let pods = manager.cache::<Pod>();
+        let slices = manager.cache::<EndpointSlice>();
+        Self {
+            services: manager.cache(),
+            pods_by_label: pods.index(label_terms),
+            pods,
+            nodes: manager.cache(),
+            endpoints: manager.cache(),
+            slices_by_service: slices.index(|slice| {
+                slice_service(slice)
+                    .map(|key| key.to_string())
+                    .into_iter()
+                    .collect()
+            }),
+            slices,
+        }
+    }
+
+    /// The pods a service selects.
+    fn pods_of(&self, namespace: &str, service: &Service) -> Vec<Arc<Pod>> {
+        let Some(selector) = backends::selector(service) else {
+            return Vec::new();
+        };
+        let Some((key, value)) = selector.iter().next() else {
+            return Vec::new();
+        };
+        let mut pods = self.pods_by_label.find(&term(namespace, key, value));
+        pods.retain(|pod| backends::selects(selector, pod));
+        pods
+    }
+
+    /// The slices of a service that one controller looks after.
+    fn slices_of(&self, service: &Key, manager: &str) -> Vec<Arc<EndpointSlice>> {
+        let mut slices = self.slices_by_service.find(&service.to_string());
+        slices.retain(|slice| {
+            slices::managed_by(slice) == Some(manager)
+                && slice.metadata.deletion_timestamp.is_none()
+        });
+        slices
+    }
+}
+
+fn term(namespace: &str, key: &str, value: &str) -> String {
+    format!("{namespace}/{key}={value}")
+}
+
+fn label_terms(pod: &Pod) -> Vec<String> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let labels = pod.metadata.labels.iter().flatten();
+    labels
+        .map(|(key, value)| term(namespace, key, value))
+        .collect()
+}
+
+fn slice_service(slice: &EndpointSlice) -> Option<Key> {
+    let name = slice.metadata.labels.as_ref()?.get(slices::SERVICE_NAME)?;
+    Some(Key::new(slice.metadata.namespace.clone()?, name))
+}
+
+fn subscribe(caches: &Caches, queues: &Queues, manager: &Manager) {
+    let to = queues.clone();
+    caches.services.on_change(move |change| {
+        if let Some(service) = change.object() {
+            let key = Key::of(&service.metadata);
+            to.slices.add(key.clone());
+            to.endpoints.add(key.clone());
+            to.mirror.add(key);
+        }
+    });
+
+    let (services, to) = (caches.services.clone(), queues.clone());
+    caches.pods.on_change(move |change| {
+        if !backends::concerns_services(change) {
+            return;
+        }
+        for key in services_of(&services, change) {
+            to.slices.add_after(key.clone(), BATCH);
+            to.endpoints.add_after(key, BATCH);
+        }
+    });
+
+    // A pod can be seen before the node it is on: its endpoint waits for the node's zone. The
+    // services of such pods are looked at again when the node comes.
+    let pods_by_node = manager.cache::<Pod>().index(|pod| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        node.into_iter().collect()
+    });
+    let (services, to) = (caches.services.clone(), queues.slices.clone());
+    caches.nodes.on_change(move |change| {
+        if change.old.is_some() {
+            return;
+        }
+        let name = change
+            .new
+            .as_ref()
+            .and_then(|node| node.metadata.name.clone());
+        for pod in pods_by_node.find(name.as_deref().unwrap_or_default()) {
+            let arrived = Change {
+                old: None,
+                new: Some(pod),
+            };
+            for key in services_of(&services, &arrived) {
+                to.add_after(key, BATCH);
+            }
+        }
+    });
+
+    let to = queues.clone();
+    caches.endpoints.on_change(move |change| {
+        if let Some(endpoints) = change.object() {
+            let key = Key::of(&endpoints.metadata);
+            to.endpoints.add(key.clone());
+            to.mirror.add(key);
+        }
+    });
+
+    let to = queues.clone();
+    caches.slices.on_change(move |change| {
+        for slice in change.sides() {
+            let Some(key) = slice_service(slice) else {
+                continue;
+            };
+            match slices::managed_by(slice) {
+                Some(slices::MANAGER) => to.slices.add(key),
+                Some(mirror::MANAGER) => to.mirror.add(key),
+                _ => {}
+            }
+        }
+    });
+}
+
+/// The services that select, or selected, a pod.
+fn services_of(services: &Cache<Service>, change: &Change<Pod>) -> Vec<Key> {
+    let Some(namespace) = change
+        .object()
+        .and_then(|pod| pod.metadata.namespace.clone())
+    else {
+        return Vec::new();
+    };
+    let mut found: Vec<Key> = services
+        .in_namespace(&namespace)
+        .iter()
+        .filter(|service| {
+            backends::selector(service)
+                .is_some_and(|selector| change.sides().any(|pod| backends::selects(selector, pod)))
+        })
+        .map(|service| Key::of(&service.metadata))
+        .collect();
+    found.dedup();
+    found
+}

@@ -1,0 +1,165 @@
+//! Deletes pods that do not tolerate a `NoExecute` taint of their node, or not for longer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use parking_lot::Mutex;
+use runtime::{Error, Events, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+
+use super::eviction::{Verdict, verdict};
+use super::{Caches, node_name, pods};
+
+const WORKERS: usize = 8;
+
+struct Evictor {
+    client: Client,
+    caches: Caches,
+    events: Events,
+    /// Pods that are to go later, and since when that is known.
+    waiting: Arc<Mutex<HashMap<Key, Timestamp>>>,
+}
+
+pub(super) fn start(manager: &Manager, caches: Caches) {
+    let queue: Queue<Key> = Queue::new();
+    let waiting = Arc::new(Mutex::new(HashMap::new()));
+
+    let (to, pods) = (queue.clone(), caches.pods_by_node.clone());
+    caches.nodes.on_change(move |change| {
+        let old: Vec<_> = change.old.iter().flat_map(|node| driving(node)).collect();
+        let new: Vec<_> = change.new.iter().flat_map(|node| driving(node)).collect();
+        let Some(node) = change.object().filter(|_| old != new) else {
+            return;
+        };
+        for pod in pods.find(node.metadata.name.as_deref().unwrap_or_default()) {
+            to.add(Key::of(&pod.metadata));
+        }
+    });
+
+    let (to, nodes, known) = (queue.clone(), caches.nodes.clone(), Arc::clone(&waiting));
+    caches.pods.on_change(move |change| {
+        let facts = |pod: &Pod| {
+            let spec = pod.spec.as_ref();
+            (
+                node_name(pod).map(str::to_owned),
+                spec.and_then(|spec| spec.tolerations.clone()),
+                pod.metadata.deletion_timestamp.is_some(),
+            )
+        };
+        if change.old.as_deref().map(facts) == change.new.as_deref().map(facts) {
+            return;
+        }
+        let Some(pod) = change.object() else {
+            return;
+        };
+        let key = Key::of(&pod.metadata);
+        let node = node_name(pod).and_then(|name| nodes.get("", name));
+        let driven = node.is_some_and(|node| driving(&node).next().is_some());
+        if driven || known.lock().contains_key(&key) {
+            to.add(key);
+        }
+    });
+
+    let evictor = Evictor {
+        client: manager.client(),
+        caches,
+        events: manager.events("taint-eviction-controller"),
+        waiting,
+    };
+    manager.start(evictor, &queue, WORKERS);
+}
+
+/// The taints of a node that drive pods away.
+fn driving(node: &Node) -> impl Iterator<Item = &Taint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+    let taints = taints.unwrap_or_default().iter();
+    taints.filter(|taint| taint.effect == "NoExecute")
+}
+
+impl Reconcile for Evictor {
+    fn name(&self) -> &'static str {
+        "tainteviction"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let pod = self.caches.pods.find(key);
+        let Some(pod) = pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()) else {
+            self.waiting.lock().remove(key);
+            return Ok(Next::Wait);
+        };
+        let node = node_name(&pod).and_then(|name| self.caches.nodes.get("", name));
+        let taints: Vec<Taint> = node
+            .iter()
+            .flat_map(|node| driving(node))
+            .cloned()
+            .collect();
+        let now = Timestamp::now();
+        let first_seen = self.waiting.lock().get(key).copied().unwrap_or(now);
+        let created = pod.metadata.creation_timestamp.as_ref();
+        let arrived = created.map_or(Timestamp::MIN, |time| time.0);
+        let tolerations = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.tolerations.as_deref());
+        match verdict(
+            &taints,
+            tolerations.unwrap_or_default(),
+            arrived,
+            first_seen,
+        ) {
+            Verdict::Stay => {
+                if self.waiting.lock().remove(key).is_some() {
+                    let text = format!("Cancelling deletion of Pod {key}");
+                    self.events
+                        .normal(pod.as_ref(), "TaintManagerEviction", text);
+                }
+                Ok(Next::Wait)
+            }
+            Verdict::Until(time) if time > now => {
+                self.waiting.lock().insert(key.clone(), first_seen);
+                let left = time.duration_since(now);
+                Ok(Next::After(left.try_into().unwrap_or(Duration::ZERO)))
+            }
+            Verdict::Until(_) => {
+                self.evict(key, &pod).await?;
+                self.waiting.lock().remove(key);
+                Ok(Next::Wait)
+            }
+        }
+    }
+}
+
+impl Evictor {
+    async fn evict(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
+        let text = format!("Marking for deletion Pod {key}");
+        self.events.normal(pod, "TaintManagerEviction", text);
+        let status = json!({ "conditions": [disruption(
+            pod,
+            "DeletionByTaintManager",
+            "Taint manager: deleting due to NoExecute taint",
+        )] });
+        if !pods::say(&self.client, pod, status, "for eviction").await? {
+            return Ok(());
+        }
+        pods::delete(&self.client, pod, None).await?;
+        self.caches.pods.saw_deletion(&pod.metadata).await;
+        Ok(())
+    }
+}
+
+/// The condition that says why a pod is deleted.
+pub(super) fn disruption(pod: &Pod, reason: &str, message: &str) -> serde_json::Value {
+    json!({
+        "type": "DisruptionTarget",
+        "observedGeneration": pod.metadata.generation,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": Time(Timestamp::now()),
+    })
+}

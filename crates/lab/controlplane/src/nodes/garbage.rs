@@ -1,0 +1,179 @@
+//! Deletes pods that nobody would ever delete: on nodes that are gone or written off, never
+//! scheduled but to go, or too many that have ended.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Api, Client};
+use runtime::{Absent as _, Error, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+use tracing::warn;
+
+use super::{Caches, Timing, evictor, node_name, pods, readiness};
+
+/// Pods that have ended and are kept (`--terminated-pod-gc-threshold`).
+const KEPT: usize = 12_500;
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+const WORKERS: usize = 2;
+
+/// Looks after the pods of nodes that are gone, by the names of the nodes.
+struct Orphans {
+    client: Client,
+    caches: Caches,
+}
+
+/// Looks at all pods from time to time.
+struct Sweep {
+    client: Client,
+    caches: Caches,
+    timing: Timing,
+    gone: Queue<Key>,
+}
+
+pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
+    let gone: Queue<Key> = Queue::new();
+    let to = gone.clone();
+    caches.nodes.on_change(move |change| {
+        if let (Some(node), None) = (&change.old, &change.new) {
+            to.add_after(Key::of(&node.metadata), timing.quarantine);
+        }
+    });
+    let orphans = Orphans {
+        client: manager.client(),
+        caches: caches.clone(),
+    };
+    manager.start(orphans, &gone, WORKERS);
+
+    let sweeps: Queue<Key> = Queue::new();
+    sweeps.add(Key::new("", "all pods"));
+    let sweep = Sweep {
+        client: manager.client(),
+        caches,
+        timing,
+        gone,
+    };
+    manager.start(sweep, &sweeps, 1);
+}
+
+impl Reconcile for Orphans {
+    fn name(&self) -> &'static str {
+        "orphaned pods"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        if self.caches.nodes.find(key).is_some() {
+            return Ok(Next::Wait);
+        }
+        // The cache may be behind; what is deleted here is not coming back.
+        let api: Api<Node> = Api::all(self.client.clone());
+        let node = api
+            .get(&key.name)
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("get node {key}")))?;
+        if node.is_none() {
+            for pod in self.caches.pods_by_node.find(&key.name) {
+                let why =
+                    evictor::disruption(&pod, "DeletionByPodGC", "PodGC: node no longer exists");
+                remove(&self.client, &pod, Some(why)).await?;
+            }
+        }
+        Ok(Next::Wait)
+    }
+}
+
+impl Reconcile for Sweep {
+    fn name(&self) -> &'static str {
+        "podgc"
+    }
+
+    async fn reconcile(&self, _: &Key) -> Result<Next, Error> {
+        let pods = self.caches.pods.list();
+        for pod in &pods {
+            if let Some(name) = node_name(pod)
+                && self.caches.nodes.get("", name).is_none()
+            {
+                self.gone
+                    .add_after(Key::new("", name), self.timing.quarantine);
+            }
+        }
+        let node = |name: &str| self.caches.nodes.get("", name);
+        for pod in condemned(&pods, &node, KEPT) {
+            if let Err(error) = remove(&self.client, &pod, None).await {
+                warn!(%error, "a pod nobody looks after stays");
+            }
+        }
+        Ok(Next::After(self.timing.sweep))
+    }
+}
+
+/// The pods to delete, besides those of nodes that are gone.
+fn condemned(
+    pods: &[Arc<Pod>],
+    node: &dyn Fn(&str) -> Option<Arc<Node>>,
+    kept: usize,
+) -> Vec<Arc<Pod>> {
+    let mut ended: Vec<&Arc<Pod>> = pods.iter().filter(|pod| has_ended(pod)).collect();
+    let surplus = ended.len().saturating_sub(kept);
+    let order = |pod: &&Arc<Pod>| {
+        let reason = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.reason.as_deref());
+        let evicted = phase(pod) == Some("Failed") && reason == Some("Evicted");
+        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (!evicted, created, pod.metadata.name.clone())
+    };
+    if surplus > 0 {
+        ended.sort_by_cached_key(order);
+    }
+    let leaving = pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_some())
+        .filter(|pod| match node_name(pod) {
+            None => true,
+            Some(name) => node(name).is_some_and(|node| is_written_off(&node)),
+        });
+    let surplus = ended.into_iter().take(surplus);
+    surplus.chain(leaving).map(Arc::clone).collect()
+}
+
+fn phase(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    matches!(phase(pod), Some("Succeeded" | "Failed"))
+}
+
+/// Whether somebody said that a node will not come back.
+fn is_written_off(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+    let tainted = taints
+        .unwrap_or_default()
+        .iter()
+        .any(|taint| taint.key == OUT_OF_SERVICE);
+    tainted && readiness(node) != Some("True")
+}
+
+/// Says that a pod failed, and deletes it without waiting for its node.
+async fn remove(
+    client: &Client,
+    pod: &Pod,
+    condition: Option<serde_json::Value>,
+) -> Result<(), Error> {
+    if !has_ended(pod) {
+        let mut status =
+            json!({ "phase": "Failed", "observedGeneration": pod.metadata.generation });
+        if let Some(condition) = condition {
+            status["conditions"] = json!([condition]);
+        }
+        if !pods::say(client, pod, status, "as failed").await? {
+            return Ok(());
+        }
+    }
+    pods::delete(client, pod, Some(0)).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! Watches over nodes: who is silent for too long is said to be unknown, who is not ready is
+//! tainted, who is back is not.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use runtime::{Absent as _, Change, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+
+use super::taints::{self, Expulsion};
+use super::zones::{self, Pace, Zones};
+use super::{Caches, Timing, condition, health, pods, readiness};
+
+const LEASES: &str = "kube-node-lease";
+const WORKERS: usize = 8;
+/// Labels from before there were stable ones, and those they repeat.
+const REPEATED_LABELS: [(&str, &str); 2] = [
+    ("kubernetes.io/os", "beta.kubernetes.io/os"),
+    ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
+];
+
+/// What is remembered from one look to the next.
+#[derive(Default)]
+struct Memory {
+    /// When each node was last heard of, by this process's clock: clocks of nodes may be wrong.
+    heard: HashMap<String, Instant>,
+    zones: Zones,
+    all_down: bool,
+    /// Nodes whose pods have been said not to be ready.
+    marked: HashSet<String>,
+}
+
+struct Lifecycle {
+    client: Client,
+    caches: Caches,
+    timing: Timing,
+    events: Events,
+    memory: Arc<Mutex<Memory>>,
+}
+
+pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
+    let queue: Queue<Key> = Queue::new();
+    let memory = Arc::new(Mutex::new(Memory::default()));
+    let events = manager.events("node-controller");
+
+    let (to, remembered, told) = (queue.clone(), Arc::clone(&memory), events.clone());
+    let all = caches.nodes.clone();
+    caches.nodes.on_change(move |change| {
+        let Some(node) = change.object() else {
+            return;
+        };
+        tell(&told, change);
+        if notice(&mut remembered.lock(), change) {
+            // The whole cluster went down or came back: what that means for each is another question.
+            let (all, to) = (all.clone(), to.clone());
+            // The cache waits for this listener; reading it has to wait until it is done.
+            tokio::spawn(async move {
+                for node in all.list() {
+                    to.add(Key::of(&node.metadata));
+                }
+            });
+        }
+        if is_relevant(change) {
+            to.add(Key::of(&node.metadata));
+        }
+    });
+
+    let remembered = Arc::clone(&memory);
+    caches.leases.on_change(move |change| {
+        let Some(lease) = &change.new else {
+            return;
+        };
+        let renewed = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+        let is_node = lease.metadata.namespace.as_deref() == Some(LEASES);
+        if is_node && change.old.as_deref().and_then(renewed) != renewed(lease) {
+            let name = lease.metadata.name.clone().unwrap_or_default();
+            remembered.lock().heard.insert(name, Instant::now());
+        }
+    });
+
+    let lifecycle = Lifecycle {
+        client: manager.client(),
+        caches,
+        timing,
+        events,
+        memory,
+    };
+    manager.start(lifecycle, &queue, WORKERS);
+}
+
+/// Says that a node came or went.
+fn tell(events: &Events, change: &Change<Node>) {
+    let (node, reason, what) = match (&change.old, &change.new) {
+        (None, Some(node)) => (node, "RegisteredNode", "Registered Node"),
+        (Some(node), None) => (node, "RemovingNode", "Removing Node"),
+        _ => return,
+    };
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let preposition = if reason == "RegisteredNode" {
+        "in"
+    } else {
+        "from"
+    };
+    let text = format!("Node {name} event: {what} {name} {preposition} Controller");
+    events.normal(node.as_ref(), reason, text);
+}
+
+/// Remembers what a change says; true if the whole cluster went down or came back by it.
+fn notice(memory: &mut Memory, change: &Change<Node>) -> bool {
+    let Some(name) = change.object().and_then(|node| node.metadata.name.clone()) else {
+        return false;
+    };
+    let now = Instant::now();
+    match (&change.old, &change.new) {
+        (_, None) => {
+            memory.heard.remove(&name);
+            memory.marked.remove(&name);
+        }
+        (old, Some(new)) => {
+            let beat = |node: &Node| condition(node, "Ready")?.last_heartbeat_time.clone();
+            if old.as_deref().is_none_or(|old| beat(old) != beat(new)) {
+                memory.heard.insert(name.clone(), now);
+            }
+        }
+    }
+    memory.zones.observe(&name, change.new.as_deref());
+    let was = std::mem::replace(&mut memory.all_down, memory.zones.all_down());
+    if was && !memory.all_down {
+        // Who has not been heard of meanwhile gets another chance: nobody could be heard.
+        for heard in memory.heard.values_mut() {
+            *heard = now;
+        }
+    }
+    was != memory.all_down
+}
+
+/// Whether a change is more than a heartbeat.
+fn is_relevant(change: &Change<Node>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return change.new.is_some();
+    };
+    old.spec != new.spec
+        || old.metadata.labels != new.metadata.labels
+        || states(old).ne(states(new))
+}
+
+fn states(node: &Node) -> impl Iterator<Item = (&str, &str)> {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let conditions: &[NodeCondition] = conditions.unwrap_or_default();
+    conditions
+        .iter()
+        .map(|condition| (condition.type_.as_str(), condition.status.as_str()))
+}
+
+impl Reconcile for Lifecycle {
+    fn name(&self) -> &'static str {
+        "nodelifecycle"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(mut node) = self.caches.nodes.find(key) else {
+            return Ok(Next::Wait);
+        };
+        let left = self.time_left(&node);
+        if left.is_none() {
+            node = self.silence(&node).await?;
+        }
+        if readiness(&node) == Some("Unknown") {
+            self.mark_pods(&node).await?;
+        } else {
+            self.memory.lock().marked.remove(&key.name);
+        }
+        let turn = self.taint(&node).await?;
+        let waits = [left, turn].into_iter().flatten();
+        Ok(waits.min().map_or(Next::Wait, Next::After))
+    }
+}
+
+impl Lifecycle {
+    fn api(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// How long a node may still be silent; nothing if it has been for too long.
+    fn time_left(&self, node: &Node) -> Option<Duration> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let lease = self.caches.leases.get(LEASES, name);
+        let lasts = lease.and_then(|lease| lease.spec.as_ref()?.lease_duration_seconds);
+        let lasts = Duration::from_secs(lasts.and_then(|it| u64::try_from(it).ok()).unwrap_or(0));
+        let grace = if readiness(node).is_some() {
+            self.timing.grace
+        } else {
+            self.timing.startup_grace
+        };
+        let now = Instant::now();
+        let mut memory = self.memory.lock();
+        let heard = *memory.heard.entry(name.to_owned()).or_insert(now);
+        let left = (heard + grace.max(lasts)).saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Says that nothing is known of a node any more.
+    async fn silence(&self, node: &Arc<Node>) -> Result<Arc<Node>, Error> {
+        let Some(conditions) = health::silenced(node, &now()) else {
+            return Ok(Arc::clone(node));
+        };
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let mut silenced = node.as_ref().clone();
+        silenced.status.get_or_insert_default().conditions = Some(conditions);
+        let written = self
+            .api()
+            .replace_status(&name, &PostParams::default(), &silenced)
+            .await
+            .map_err(Error::api(format!("update status of node {name}")))?;
+        if readiness(node) == Some("True") {
+            let text = format!("Node {name} status is now: NodeNotReady");
+            self.events.normal(node.as_ref(), "NodeNotReady", text);
+        }
+        self.caches.nodes.saw(&written).await;
+        Ok(Arc::new(written))
+    }
+
+    /// Says that the pods of a silent node are not ready, once for each silence: nobody else will.
+    async fn mark_pods(&self, node: &Node) -> Result<(), Error> {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        if self.memory.lock().marked.contains(&name) {
+            return Ok(());
+        }
+        for pod in self.caches.pods_by_node.find(&name) {
+            if !is_ready(&pod) {
+                continue;
+            }
+            let status = json!({ "conditions": [
+                { "type": "Ready", "status": "False", "lastTransitionTime": now() },
+            ] });
+            if pods::say(&self.client, &pod, status, "as not ready").await? {
+                self.events
+                    .warning(pod.as_ref(), "NodeNotReady", "Node is not ready");
+            }
+        }
+        self.memory.lock().marked.insert(name);
+        Ok(())
+    }
+
+    /// Gives a node the taints it should have; says when to look again if one has to wait.
+    async fn taint(&self, node: &Node) -> Result<Option<Duration>, Error> {
+        let (expulsion, wait) = self.expulsion(node);
+        let taints = taints::wanted(node, expulsion, &now());
+        let labels = missing_labels(node);
+        if taints.is_none() && labels.is_empty() {
+            return Ok(wait);
+        }
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let mut patch = json!({
+            "metadata": { "resourceVersion": node.metadata.resource_version },
+        });
+        if let Some(taints) = taints {
+            patch["spec"] = json!({ "taints": taints });
+        }
+        if !labels.is_empty() {
+            patch["metadata"]["labels"] = json!(labels);
+        }
+        let written = self
+            .api()
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("taint node {name}")))?;
+        if let Some(written) = written {
+            self.caches.nodes.saw(&written).await;
+        }
+        Ok(wait)
+    }
+
+    fn expulsion(&self, node: &Node) -> (Expulsion, Option<Duration>) {
+        let Some(ready) = readiness(node) else {
+            return (Expulsion::Leave, None);
+        };
+        let Some(key) = taints::expulsion_for(ready) else {
+            return (Expulsion::None, None);
+        };
+        let mut memory = self.memory.lock();
+        if memory.all_down {
+            return (Expulsion::None, None);
+        }
+        if taints::expels(node) {
+            return (Expulsion::Taint(key), None);
+        }
+        let pace = Pace {
+            normal: self.timing.between_evictions,
+            in_trouble: self.timing.between_evictions_in_trouble,
+        };
+        let zone = zones::zone_of(node);
+        match memory.zones.take_turn(&zone, pace, Instant::now()) {
+            Ok(()) => (Expulsion::Taint(key), None),
+            Err(wait) => (Expulsion::Leave, Some(wait)),
+        }
+    }
+}
+
+fn now() -> Time {
+    Time(Timestamp::now())
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn missing_labels(node: &Node) -> BTreeMap<&'static str, String> {
+    let labels = node.metadata.labels.as_ref();
+    let value = |key: &str| labels.and_then(|labels| labels.get(key));
+    let repeated = REPEATED_LABELS.into_iter().filter_map(|(stable, old)| {
+        let wanted = value(stable)?;
+        (value(old) != Some(wanted)).then(|| (old, wanted.clone()))
+    });
+    repeated.collect()
+}

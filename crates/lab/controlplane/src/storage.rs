@@ -1,0 +1,214 @@
+//! Claims and the volumes bound to them.
+//!
+//! ```text
+//! claims, volumes, classes, pods --> claims::decide  --> bind, wait, ask a provisioner, lose
+//! volumes, claims                --> volumes::decide --> available, bound, released, unbind
+//! pods, claims, volumes          --> protection      --> finalizers of what is in use
+//! pods with templates of claims  --> ephemeral       --> those claims
+//! ```
+//!
+//! A binding is four writes, each of which may be the last before a crash: the volume names the
+//! claim, the volume is bound, the claim names the volume, the claim is bound. Whoever looks next
+//! goes on from where it stopped, as kube-controller-manager's binder does.
+
+mod binder;
+mod claims;
+mod ephemeral;
+mod matching;
+mod protection;
+mod volumes;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use runtime::{Cache, Index, Key, Manager, Queue};
+
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+const BETA_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
+const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const WORKERS: usize = 4;
+
+/// What the controllers look at.
+#[derive(Clone)]
+struct Caches {
+    claims: Cache<PersistentVolumeClaim>,
+    /// Claims without a volume by class, others by volume.
+    claims_by_need: Index<PersistentVolumeClaim>,
+    volumes: Cache<PersistentVolume>,
+    /// Volumes without a claim by class, others by claim.
+    volumes_by_use: Index<PersistentVolume>,
+    classes: Cache<StorageClass>,
+    nodes: Cache<Node>,
+    pods: Cache<Pod>,
+    pods_by_claim: Index<Pod>,
+}
+
+/// Starts it.
+pub async fn start(manager: &Manager) {
+    let caches = Caches::new(manager);
+    let (claims, volumes) = (Queue::new(), Queue::new());
+    subscribe(&caches, &claims, &volumes);
+    tokio::join!(
+        caches.claims.synced(),
+        caches.volumes.synced(),
+        caches.classes.synced(),
+        caches.nodes.synced(),
+        caches.pods.synced(),
+    );
+    ephemeral::start(manager, &caches);
+    protection::start(manager, &caches);
+    binder::start(manager, caches, &claims, &volumes);
+}
+
+impl Caches {
+    fn new(manager: &Manager) -> Self {
+        let claims = manager.cache::<PersistentVolumeClaim>();
+        let volumes = manager.cache::<PersistentVolume>();
+        let pods = manager.cache::<Pod>();
+        Self {
+            claims_by_need: claims.index(|claim| {
+                vec![volume_of(claim).map_or_else(|| of_class(&claim_class(claim)), of_volume)]
+            }),
+            claims,
+            volumes_by_use: volumes.index(|volume| {
+                let class = of_class(volume_class(volume));
+                vec![claim_of(volume).map_or(class, |key| key.to_string())]
+            }),
+            volumes,
+            classes: manager.cache(),
+            nodes: manager.cache(),
+            pods_by_claim: pods.index(|pod| {
+                let keys = claims_of(pod).into_iter();
+                keys.map(|key| key.to_string()).collect()
+            }),
+            pods,
+        }
+    }
+}
+
+fn of_class(class: &str) -> String {
+    format!("class {class}")
+}
+
+fn of_volume(volume: &str) -> String {
+    format!("volume {volume}")
+}
+
+fn subscribe(caches: &Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
+    let (to_claims, to_volumes) = (claims.clone(), volumes.clone());
+    let used = caches.volumes_by_use.clone();
+    caches.claims.on_change(move |change| {
+        for claim in change.sides() {
+            let key = Key::of(&claim.metadata);
+            if let Some(volume) = volume_of(claim) {
+                to_volumes.add(Key::new("", volume));
+            }
+            for volume in used.find(&key.to_string()) {
+                to_volumes.add(Key::of(&volume.metadata));
+            }
+            to_claims.add(key);
+        }
+    });
+
+    let (to_claims, to_volumes) = (claims.clone(), volumes.clone());
+    let needing = caches.claims_by_need.clone();
+    caches.volumes.on_change(move |change| {
+        let Some(volume) = change.object() else {
+            return;
+        };
+        let key = Key::of(&volume.metadata);
+        let mut waiting = needing.find(&of_volume(&key.name));
+        match claim_of(volume) {
+            Some(claim) => to_claims.add(claim),
+            None => waiting.extend(needing.find(&of_class(volume_class(volume)))),
+        }
+        for claim in waiting {
+            to_claims.add(Key::of(&claim.metadata));
+        }
+        to_volumes.add(key);
+    });
+
+    // A class that is new or now the default is what claims may have waited for.
+    let (all, to_claims) = (caches.claims.clone(), claims.clone());
+    caches.classes.on_change(move |change| {
+        if change.new.is_none() {
+            return;
+        }
+        for claim in all.list() {
+            if volume_of(&claim).is_none() {
+                to_claims.add(Key::of(&claim.metadata));
+            }
+        }
+    });
+
+    let to_claims = claims.clone();
+    caches.pods.on_change(move |change| {
+        let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        if change.old.as_deref().map(node) == change.new.as_deref().map(node) {
+            return;
+        }
+        for claim in change.object().iter().flat_map(|pod| claims_of(pod)) {
+            to_claims.add(claim);
+        }
+    });
+}
+
+fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    let annotations = meta.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
+
+/// The volume a claim names.
+fn volume_of(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let name = claim.spec.as_ref()?.volume_name.as_deref();
+    name.filter(|name| !name.is_empty())
+}
+
+/// The claim a volume names.
+fn claim_of(volume: &PersistentVolume) -> Option<Key> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(Key::new(
+        claim.namespace.clone().unwrap_or_default(),
+        claim.name.clone().unwrap_or_default(),
+    ))
+}
+
+/// The class a claim asks for; the old annotation wins.
+fn asked_class(claim: &PersistentVolumeClaim) -> Option<&str> {
+    annotation(&claim.metadata, BETA_CLASS)
+        .or_else(|| claim.spec.as_ref()?.storage_class_name.as_deref())
+}
+
+fn claim_class(claim: &PersistentVolumeClaim) -> String {
+    asked_class(claim).unwrap_or_default().to_owned()
+}
+
+fn volume_class(volume: &PersistentVolume) -> &str {
+    annotation(&volume.metadata, BETA_CLASS)
+        .or_else(|| volume.spec.as_ref()?.storage_class_name.as_deref())
+        .unwrap_or_default()
+}
+
+/// The claims a pod names, and those that are made for it.
+fn claims_of(pod: &Pod) -> Vec<Key> {
+    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    volumes
+        .filter_map(
+            |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(claim), _) => Some(claim.claim_name.clone()),
+                (None, Some(_)) => Some(format!("{name}-{}", volume.name)),
+                (None, None) => None,
+            },
+        )
+        .map(|claim| Key::new(namespace.clone(), claim))
+        .collect()
+}

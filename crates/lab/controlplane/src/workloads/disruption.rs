@@ -1,0 +1,190 @@
+//! How many pods a budget lets go.
+
+mod decide;
+mod memory;
+mod scale;
+mod stale;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use runtime::{Absent, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
+
+use super::pods::{Selector, matches, selector};
+use decide::{Counted, Wanted};
+use memory::Memory;
+use scale::Scales;
+
+const COMPONENT: &str = "controllermanager";
+const WORKERS: usize = 2;
+/// How long changes of pods are gathered before a budget is looked at.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// Starts it.
+pub(crate) async fn start(manager: &Manager) {
+    let budgets = manager.cache::<PodDisruptionBudget>();
+    let pods = manager.cache::<Pod>();
+    let scales = Scales::new(manager);
+    tokio::join!(budgets.synced(), pods.synced(), scales.synced());
+    let queue = Queue::<Key>::new();
+    let memory = Arc::new(Memory::default());
+    let (changed, noted) = (queue.clone(), Arc::clone(&memory));
+    budgets.on_change(move |change| {
+        noted.note(change);
+        if let Some(budget) = &change.new {
+            changed.add(Key::of(&budget.metadata));
+        }
+    });
+    let (changed, known, seen) = (queue.clone(), budgets.clone(), Arc::clone(&memory));
+    pods.on_change(move |change| {
+        let namespace = change
+            .object()
+            .and_then(|pod| pod.metadata.namespace.as_deref());
+        for budget in known.in_namespace(namespace.unwrap_or_default()) {
+            let Ok(selector) = read_selector(&budget) else {
+                continue;
+            };
+            if change.sides().any(|pod| matches(&selector, &pod.metadata)) {
+                seen.see(change, Timestamp::now());
+                changed.add_after(Key::of(&budget.metadata), GATHER);
+            }
+        }
+    });
+    stale::start(manager, &pods);
+    let controller = Controller {
+        client: manager.client(),
+        events: manager.events(COMPONENT),
+        budgets,
+        pods,
+        scales,
+        memory,
+    };
+    manager.start(controller, &queue, WORKERS);
+}
+
+/// The selector of a budget; without one, it selects nothing.
+fn read_selector(budget: &PodDisruptionBudget) -> Result<Selector, Error> {
+    let written = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    written.map_or_else(|| Ok(Selector::nothing()), selector)
+}
+
+struct Controller {
+    client: Client,
+    events: Events,
+    budgets: Cache<PodDisruptionBudget>,
+    pods: Cache<Pod>,
+    scales: Scales,
+    memory: Arc<Memory>,
+}
+
+impl Reconcile for Controller {
+    fn name(&self) -> &'static str {
+        "disruption"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(budget) = self.budgets.find(key) else {
+            return Ok(Next::Wait);
+        };
+        let now = Timestamp::now();
+        let counted = match self.count(&budget, now).await {
+            Ok(counted) => counted,
+            Err(error) if error.is_race() => return Err(error),
+            // Nobody knows how many may go: none.
+            Err(error) => Counted {
+                status: decide::unknown(&budget, &error.to_string(), now),
+                look_again: None,
+            },
+        };
+        self.write(&budget, counted.status).await?;
+        Ok(counted.look_again.map_or(Next::Wait, Next::After))
+    }
+}
+
+impl Controller {
+    async fn count(&self, budget: &PodDisruptionBudget, now: Timestamp) -> Result<Counted, Error> {
+        let pods = self.selected(budget)?;
+        if pods.is_empty() {
+            self.events
+                .normal(budget, "NoPods", "No matching pods found");
+        }
+        let wanted = self.wanted(budget, &pods).await.inspect_err(|error| {
+            let message = format!("Failed to calculate the number of expected pods: {error}");
+            self.events
+                .warning(budget, "CalculateExpectedPodCountFailed", message);
+        })?;
+        let key = Key::of(&budget.metadata);
+        // What is noted about pods that are gone is not about those that took their names.
+        let budget = &decide::without(budget, &self.memory.outlived(&key));
+        for pod in decide::overdue(budget, &pods, now) {
+            let message = format!("Pod was expected by PDB {key} to be deleted but it wasn't");
+            self.events.warning(&**pod, "NotDeleted", message);
+        }
+        Ok(decide::count(budget, &pods, wanted, now))
+    }
+
+    fn selected(&self, budget: &PodDisruptionBudget) -> Result<Vec<Arc<Pod>>, Error> {
+        let selector = read_selector(budget)?;
+        let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+        let mut pods = self.pods.in_namespace(namespace);
+        pods.retain(|pod| matches(&selector, &pod.metadata));
+        Ok(pods)
+    }
+
+    /// How many pods there should be, and how many of them healthy.
+    async fn wanted(
+        &self,
+        budget: &PodDisruptionBudget,
+        pods: &[Arc<Pod>],
+    ) -> Result<Wanted, Error> {
+        if !decide::needs_scale(budget) {
+            return decide::wanted(budget, decide::number_of_pods(pods));
+        }
+        let found = self.scales.of(pods).await?;
+        if found.has_unmanaged {
+            let selector = read_selector(budget)?;
+            self.events.warning(
+                budget,
+                "UnmanagedPods",
+                format!(
+                    "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
+                ),
+            );
+        }
+        decide::wanted(budget, found.replicas)
+    }
+
+    async fn write(
+        &self,
+        budget: &PodDisruptionBudget,
+        status: PodDisruptionBudgetStatus,
+    ) -> Result<(), Error> {
+        if budget.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let key = Key::of(&budget.metadata);
+        let mut counted = budget.clone();
+        counted.status = Some(status);
+        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &key.namespace);
+        // Evictions write it too: whoever read it before the other has to read it again.
+        let written = api
+            .replace_status(&key.name, &PostParams::default(), &counted)
+            .await
+            .or_absent()
+            .map_err(Error::api(format!(
+                "update the status of poddisruptionbudget {key}"
+            )))?;
+        if let Some(written) = written {
+            self.budgets.saw(&written).await;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! How many pods there should be: what their controllers have been asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::DynamicObject;
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt as _};
+use runtime::{Cache, Error, Manager};
+
+use super::super::pods::controller_of;
+
+/// The controllers that say how many pods there should be.
+pub(super) struct Scales {
+    client: Client,
+    deployments: Cache<Deployment>,
+    replica_sets: Cache<ReplicaSet>,
+    stateful_sets: Cache<StatefulSet>,
+    replication_controllers: Cache<ReplicationController>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// How many pods there should be.
+    pub(super) replicas: i32,
+    /// Whether there are pods that nobody controls.
+    pub(super) has_unmanaged: bool,
+}
+
+/// The uid of a controller, and how many pods it has been asked for.
+type Scale = (String, i32);
+
+impl Scales {
+    pub(super) fn new(manager: &Manager) -> Self {
+        Self {
+            client: manager.client(),
+            deployments: manager.cache(),
+            replica_sets: manager.cache(),
+            stateful_sets: manager.cache(),
+            replication_controllers: manager.cache(),
+        }
+    }
+
+    pub(super) async fn synced(&self) {
+        tokio::join!(
+            self.deployments.synced(),
+            self.replica_sets.synced(),
+            self.stateful_sets.synced(),
+            self.replication_controllers.synced(),
+        );
+    }
+
+    /// What the controllers of these pods have been asked for, each counted once.
+    pub(super) async fn of(&self, pods: &[Arc<Pod>]) -> Result<Found, Error> {
+        let mut known: HashMap<String, Scale> = HashMap::new();
+        let mut has_unmanaged = false;
+        for pod in pods {
+            let Some(controller) = controller_of(&pod.metadata) else {
+                has_unmanaged = true;
+                continue;
+            };
+            if known.contains_key(&controller.uid) {
+                continue;
+            }
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            let scale = self.find(controller, namespace).await?.ok_or_else(|| {
+                Error::Invalid(format!("found no controllers for pod {:?}", pod.name_any()))
+            })?;
+            known.insert(controller.uid.clone(), scale);
+        }
+        let by_controller: HashMap<String, i32> = known.into_values().collect();
+        Ok(Found {
+            replicas: by_controller.into_values().sum(),
+            has_unmanaged,
+        })
+    }
+
+    async fn find(
+        &self,
+        controller: &OwnerReference,
+        namespace: &str,
+    ) -> Result<Option<Scale>, Error> {
+        let group = controller
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        match (group, controller.kind.as_str()) {
+            ("apps", "ReplicaSet") => Ok(self.of_replica_set(controller, namespace)),
+            ("apps", "StatefulSet") => Ok(self.of_stateful_set(controller, namespace)),
+            ("", "ReplicationController") => {
+                Ok(self.of_replication_controller(controller, namespace))
+            }
+            _ => self.ask(controller, namespace).await,
+        }
+    }
+
+    /// A ReplicaSet of a Deployment has what the Deployment gives it: the Deployment is asked.
+    fn of_replica_set(&self, controller: &OwnerReference, namespace: &str) -> Option<Scale> {
+        let set = self.replica_sets.get(namespace, &controller.name)?;
+        if set.metadata.uid.as_ref() != Some(&controller.uid) {
+            return None;
+        }
+        let above = controller_of(&set.metadata).filter(|above| above.kind == "Deployment");
+        let Some(above) = above else {
+            let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
+            return Some((controller.uid.clone(), replicas.unwrap_or(1)));
+        };
+        let deployment = self.deployments.get(namespace, &above.name)?;
+        let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
+        (deployment.metadata.uid.as_ref() == Some(&above.uid))
+            .then(|| (above.uid.clone(), replicas.unwrap_or(1)))
+    }
+
+    fn of_stateful_set(&self, controller: &OwnerReference, namespace: &str) -> Option<Scale> {
+        let set = self.stateful_sets.get(namespace, &controller.name)?;
+        let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
+        (set.metadata.uid.as_ref() == Some(&controller.uid))
+            .then(|| (controller.uid.clone(), replicas.unwrap_or(1)))
+    }
+
+    fn of_replication_controller(
+        &self,
+        controller: &OwnerReference,
+        namespace: &str,
+    ) -> Option<Scale> {
+        let found = self
+            .replication_controllers
+            .get(namespace, &controller.name)?;
+        let replicas = found.spec.as_ref().and_then(|spec| spec.replicas);
+        (found.metadata.uid.as_ref() == Some(&controller.uid))
+            .then(|| (controller.uid.clone(), replicas.unwrap_or(1)))
+    }
+
+    /// Asks a controller of any other kind through its `scale`.
+    async fn ask(
+        &self,
+        controller: &OwnerReference,
+        namespace: &str,
+    ) -> Result<Option<Scale>, Error> {
+        let (group, version) = controller
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &controller.api_version));
+        let gvk = GroupVersionKind::gvk(group, version, &controller.kind);
+        let operation = || format!("find out what {} is", controller.kind);
+        let (resource, can) = kube::discovery::pinned_kind(&self.client, &gvk)
+            .await
+            .map_err(Error::api(operation()))?;
+        if !can
+            .subresources
+            .iter()
+            .any(|(subresource, _)| subresource.kind == "Scale")
+        {
+            let dot = if group.is_empty() { "" } else { "." };
+            return Err(Error::Invalid(format!(
+                "{}{dot}{group} does not implement the scale subresource",
+                resource.plural
+            )));
+        }
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let name = &controller.name;
+        let operation = format!("get the scale of {} {namespace}/{name}", controller.kind);
+        let scale = match api.get_scale(name).await {
+            Ok(scale) => scale,
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) => return Err(Error::api(operation)(error)),
+        };
+        let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+        Ok((scale.metadata.uid.as_ref() == Some(&controller.uid))
+            .then(|| (controller.uid.clone(), replicas)))
+    }
+}

@@ -1,0 +1,95 @@
+//! Pods that were to be disrupted and were not: after a while they do not say so any more.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+
+use super::super::pods::is_active;
+
+const WORKERS: usize = 1;
+/// How long a pod may say that it is to be disrupted.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+const CONDITION: &str = "DisruptionTarget";
+
+/// Starts it; the cache has been synced.
+pub(super) fn start(manager: &Manager, pods: &Cache<Pod>) {
+    let queue = Queue::<Key>::new();
+    let found = queue.clone();
+    pods.on_change(move |change| {
+        let Some(pod) = &change.new else { return };
+        if let Some(wait) = stale_in(pod, Timestamp::now()) {
+            found.add_after(Key::of(&pod.metadata), wait);
+        }
+    });
+    let controller = Stale {
+        client: manager.client(),
+        pods: pods.clone(),
+    };
+    manager.start(controller, &queue, WORKERS);
+}
+
+/// How long until a pod is to take back that it is to be disrupted, if it says so and stays.
+pub(super) fn stale_in(pod: &Pod, now: Timestamp) -> Option<Duration> {
+    let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
+    let condition = conditions.find(|condition| condition.type_ == CONDITION)?;
+    let by_node = condition.reason.as_deref() == Some("TerminationByKubelet");
+    if condition.status != "True" || by_node || !is_active(pod) {
+        return None;
+    }
+    let since = condition.last_transition_time.as_ref().map(|time| time.0);
+    let waited = now.duration_since(since.unwrap_or(Timestamp::UNIX_EPOCH));
+    let left = PATIENCE.saturating_sub(waited);
+    Some(Duration::try_from(left).unwrap_or_default())
+}
+
+struct Stale {
+    client: Client,
+    pods: Cache<Pod>,
+}
+
+impl Reconcile for Stale {
+    fn name(&self) -> &'static str {
+        "stale-pod-disruption"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(pod) = self.pods.find(key) else {
+            return Ok(Next::Wait);
+        };
+        let now = Timestamp::now();
+        match stale_in(&pod, now) {
+            None => return Ok(Next::Wait),
+            Some(wait) if !wait.is_zero() => return Ok(Next::After(wait)),
+            Some(_) => {}
+        }
+        let patch = json!({
+            "metadata": {
+                "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version,
+            },
+            "status": { "conditions": [{
+                "type": CONDITION, "status": "False", "reason": null, "message": null,
+                "lastTransitionTime": Time(now),
+            }] },
+        });
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let written = pods
+            .patch_status(
+                &key.name,
+                &PatchParams::default(),
+                &Patch::Strategic(&patch),
+            )
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("update the status of pod {key}")))?;
+        if let Some(written) = written {
+            self.pods.saw(&written).await;
+        }
+        Ok(Next::Wait)
+    }
+}

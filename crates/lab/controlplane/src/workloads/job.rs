@@ -1,0 +1,310 @@
+//! Pods that run to their end.
+
+mod backoff;
+mod decide;
+mod facts;
+mod indexes;
+mod orphans;
+mod pod;
+mod policy;
+mod status;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
+use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+
+use super::pods::{
+    PodControl, Selector, concerned, controller_of, controller_reference, matches, selector,
+    slow_start,
+};
+use backoff::Backoff;
+use decide::{Act, Outcome, Plan, Report};
+use facts::{Facts, Verdict};
+use orphans::Orphans;
+pub(super) use status::{end, is_finished};
+
+const COMPONENT: &str = "job-controller";
+/// The value of `managedBy` that means this controller.
+const OURS: &str = "kubernetes.io/job-controller";
+/// kube-controller-manager's `--concurrent-job-syncs`.
+const WORKERS: usize = 5;
+/// How long changes of pods are gathered before a Job is looked at. Upstream waits a second, which is
+/// long for who sits at a laptop.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// Starts it.
+pub(crate) async fn start(manager: &Manager) {
+    let jobs = manager.cache::<Job>();
+    let pods = PodControl::new(manager, COMPONENT);
+    tokio::join!(jobs.synced(), pods.cache().synced());
+    let queue = Queue::<Key>::new();
+    let changed = queue.clone();
+    jobs.on_change(move |change| {
+        if let Some(job) = change.object() {
+            changed.add(Key::of(&job.metadata));
+        }
+    });
+    let (changed, known) = (queue.clone(), jobs.clone());
+    pods.cache().on_change(move |change| {
+        for key in concerned(&known, selector_of, change) {
+            changed.add_after(key, GATHER);
+        }
+    });
+    orphans::start(manager, Orphans::new(manager));
+    let controller = Controller {
+        client: manager.client(),
+        events: manager.events(COMPONENT),
+        jobs,
+        pods,
+        backoffs: Mutex::default(),
+    };
+    manager.start(controller, &queue, WORKERS);
+}
+
+fn selector_of(job: &Job) -> Option<&LabelSelector> {
+    job.spec.as_ref()?.selector.as_ref()
+}
+
+/// Whether somebody else looks after a Job.
+fn is_managed_elsewhere(job: &Job) -> bool {
+    let manager = job
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.managed_by.as_deref());
+    manager.is_some_and(|manager| manager != OURS)
+}
+
+struct Controller {
+    client: Client,
+    events: Events,
+    jobs: Cache<Job>,
+    pods: PodControl,
+    /// What is remembered of failures, of Jobs that are not over. It is lost with the process: then
+    /// a Job does not wait, as upstream.
+    backoffs: Mutex<HashMap<Key, Backoff>>,
+}
+
+impl Reconcile for Controller {
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(job) = self.jobs.find(key) else {
+            self.backoffs.lock().remove(key);
+            return Ok(Next::Wait);
+        };
+        if is_managed_elsewhere(&job) {
+            return Ok(Next::Wait);
+        }
+        if is_finished(job.status.as_ref()) {
+            self.backoffs.lock().remove(key);
+            return Ok(Next::Wait);
+        }
+        match &job.spec {
+            Some(spec) => self.advance(key, &job, spec).await,
+            None => Ok(Next::Wait),
+        }
+    }
+}
+
+impl Controller {
+    async fn advance(&self, key: &Key, job: &Job, spec: &JobSpec) -> Result<Next, Error> {
+        let Some(written) = &spec.selector else {
+            return Ok(Next::Wait);
+        };
+        let pods = self.claim(job, &selector(written)?).await?;
+        let known = self.backoffs.lock().get(key).copied().unwrap_or_default();
+        let facts = Facts::of(job, spec, &pods, known, Timestamp::now());
+        let plan = decide::plan(&facts);
+        let (outcome, failure) = self.act(job, spec, &plan).await;
+        let report = decide::report(&facts, &plan, &outcome);
+        self.settle(key, &facts, report).await?;
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(plan.wait.map_or(Next::Wait, Next::After)),
+        }
+    }
+
+    /// The pods of a Job. One that it takes as its own is kept until it is counted, like those it
+    /// made.
+    async fn claim(&self, job: &Job, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
+        let (orphans, mine): (Vec<_>, Vec<_>) = self
+            .pods
+            .around(&job.metadata)
+            .into_iter()
+            .partition(|pod| controller_of(&pod.metadata).is_none());
+        let mut pods = self.pods.claim(job, selector, mine).await?;
+        let wanted = |pod: &&Arc<Pod>| {
+            pod.metadata.deletion_timestamp.is_none() && matches(selector, &pod.metadata)
+        };
+        if job.metadata.deletion_timestamp.is_some() {
+            return Ok(pods);
+        }
+        for orphan in orphans.iter().filter(wanted) {
+            pods.push(self.adopt(job, orphan).await?);
+        }
+        Ok(pods)
+    }
+
+    async fn adopt(&self, job: &Job, orphan: &Pod) -> Result<Arc<Pod>, Error> {
+        let key = Key::of(&job.metadata);
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
+        let live = jobs
+            .get(&key.name)
+            .await
+            .map_err(Error::api(format!("get job {key}")))?;
+        if live.metadata.uid != job.metadata.uid || live.metadata.deletion_timestamp.is_some() {
+            return Err(Error::Invalid(format!(
+                "job {key} is gone or to go: it adopts no pods"
+            )));
+        }
+        let patch = json!({ "metadata": {
+            "uid": orphan.metadata.uid,
+            "ownerReferences": [controller_reference(job)],
+            "finalizers": [pod::FINALIZER],
+        } });
+        let name = orphan.name_any();
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let adopted = pods
+            .patch(&name, &PatchParams::default(), &Patch::Strategic(&patch))
+            .await
+            .map_err(Error::api(format!("adopt pod {name}")))?;
+        self.pods.cache().saw(&adopted).await;
+        Ok(Arc::new(adopted))
+    }
+
+    /// Makes pods or takes them away; what came of it, and what went wrong.
+    async fn act(&self, job: &Job, spec: &JobSpec, plan: &Plan) -> (Outcome, Option<Error>) {
+        match &plan.act {
+            Act::Nothing | Act::Leave => (Outcome::default(), None),
+            Act::Create(wanted) => {
+                let (created, failure) = slow_start(wanted.len(), |number| {
+                    let pod = pod::render(job, &spec.template, &wanted[number]);
+                    self.pods.create(job, pod)
+                })
+                .await;
+                let outcome = Outcome {
+                    created: facts::many(created.into_iter().flatten()),
+                    ..Outcome::default()
+                };
+                (outcome, failure)
+            }
+            Act::Drop(pods) => self.remove(job, pods, true).await,
+            Act::End(pods) => self.remove(job, pods, false).await,
+        }
+    }
+
+    async fn remove(
+        &self,
+        job: &Job,
+        pods: &[Arc<Pod>],
+        uncounted: bool,
+    ) -> (Outcome, Option<Error>) {
+        let removals = pods.iter().map(async |pod| {
+            if uncounted {
+                orphans::release(&self.client, self.pods.cache(), pod).await?;
+            }
+            self.pods.delete(job, pod).await?;
+            Ok(pod.metadata.uid.clone())
+        });
+        let mut failure = None;
+        let mut removed = HashSet::new();
+        for result in join_all(removals).await {
+            match result {
+                Ok(uid) => removed.extend(uid),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let outcome = Outcome {
+            removed,
+            created: 0,
+        };
+        (outcome, failure)
+    }
+
+    /// Names what has ended, lets it go, counts it: in this order, so that nothing is counted twice or
+    /// not at all, wherever it is cut short.
+    async fn settle(&self, key: &Key, facts: &Facts<'_>, report: Report) -> Result<(), Error> {
+        let mut job = self.write(facts.job.clone(), report.status.clone()).await?;
+        self.backoffs.lock().insert(key.clone(), facts.backoff);
+        if let Some(said) = report.said {
+            self.events.normal(facts.job, said.reason, said.message);
+        }
+        let mut tracked = decide::tracked(facts);
+        let releases = report.release.iter().map(async |pod| {
+            orphans::release(&self.client, self.pods.cache(), pod).await?;
+            Ok(pod.metadata.uid.clone())
+        });
+        let mut failure: Option<Error> = None;
+        for result in join_all(releases).await {
+            match result {
+                Ok(uid) => {
+                    tracked.remove(uid.as_deref().unwrap_or_default());
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let mut status = status::complete(job.status.as_ref());
+        status::count_released(&mut status, &tracked);
+        let finished = report
+            .verdict
+            .filter(|_| failure.is_none() && !report.more)
+            .filter(|verdict| decide::finish(facts, &mut status, verdict));
+        job = self.write(job, status).await?;
+        if let Some(verdict) = finished {
+            self.tell_end(&job, facts.spec, &verdict);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Writes a status, unless it says nothing new; the Job as it then is.
+    async fn write(&self, mut job: Job, status: JobStatus) -> Result<Job, Error> {
+        if status::complete(job.status.as_ref()) == status && job.status.is_some() {
+            return Ok(job);
+        }
+        let key = Key::of(&job.metadata);
+        job.status = Some(status);
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
+        let written = jobs
+            .replace_status(&key.name, &PostParams::default(), &job)
+            .await
+            .map_err(Error::api(format!("update the status of job {key}")))?;
+        self.jobs.saw(&written).await;
+        Ok(written)
+    }
+
+    fn tell_end(&self, job: &Job, spec: &JobSpec, verdict: &Verdict) {
+        if !verdict.success {
+            return self
+                .events
+                .warning(job, &verdict.reason, verdict.message.clone());
+        }
+        let succeeded = job.status.as_ref().and_then(|status| status.succeeded);
+        if spec
+            .completions
+            .is_some_and(|completions| succeeded.unwrap_or(0) > completions)
+        {
+            self.events.warning(
+                job,
+                "TooManySucceededPods",
+                "Too many succeeded pods running after completion count reached",
+            );
+        }
+        self.events.normal(job, "Completed", "Job completed");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! ReplicaSets: so many pods of a template, whatever happens to them.
+
+mod decide;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use tracing::warn;
+
+use super::pods::{
+    PodControl, Selector, available_in, concerned, controller_of, explain, is_active,
+    is_controlled_by, is_terminating, matches, pod_from_template, selector,
+};
+use decide::{Failure, Step};
+
+/// As many as kube-controller-manager has by default.
+const WORKERS: usize = 5;
+
+/// Starts it.
+pub(super) async fn start(manager: &Manager) {
+    let sets = manager.cache::<ReplicaSet>();
+    let pods = PodControl::new(manager, "replicaset-controller");
+    let queue = Queue::new();
+    sets.on_change({
+        let queue = queue.clone();
+        move |change| {
+            if let Some(set) = change.object() {
+                queue.add(Key::of(&set.metadata));
+            }
+        }
+    });
+    pods.cache().on_change({
+        let (queue, sets) = (queue.clone(), sets.clone());
+        move |change| {
+            for key in concerned(&sets, |set| Some(&set.spec.as_ref()?.selector), change) {
+                queue.add(key);
+            }
+        }
+    });
+    sets.synced().await;
+    pods.cache().synced().await;
+    let client = manager.client();
+    manager.start(ReplicaSets { client, sets, pods }, &queue, WORKERS);
+}
+
+struct ReplicaSets {
+    client: Client,
+    sets: Cache<ReplicaSet>,
+    pods: PodControl,
+}
+
+impl Reconcile for ReplicaSets {
+    fn name(&self) -> &'static str {
+        "replicaset"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(set) = self.sets.find(key) else {
+            return Ok(Next::Wait);
+        };
+        let wanted = match set.spec.as_ref().map(|spec| selector(&spec.selector)) {
+            Some(Ok(wanted)) => wanted,
+            Some(Err(error)) => {
+                warn!(replica_set = %key, %error, "a selector nobody can use");
+                return Ok(Next::Wait);
+            }
+            None => return Ok(Next::Wait),
+        };
+        let mut candidates = self.pods.around(&set.metadata);
+        candidates.retain(|pod| is_active(pod));
+        let active = self.pods.claim(&*set, &wanted, candidates).await?;
+        let failed = if set.metadata.deletion_timestamp.is_none() {
+            self.manage(&set, active).await.err()
+        } else {
+            None
+        };
+        let now = Timestamp::now();
+        let (active, terminating) = self.own_pods(&set, &wanted);
+        let failure = failed.as_ref().map(|(failure, _)| failure);
+        let status = decide::status(&set, &active, terminating, failure, now);
+        let next = next_check(&set, &status, &active, now);
+        self.report(&set, status).await?;
+        match failed {
+            Some((_, error)) => Err(error),
+            None => Ok(next),
+        }
+    }
+}
+
+impl ReplicaSets {
+    /// Brings the number of pods to what it should be.
+    async fn manage(
+        &self,
+        set: &ReplicaSet,
+        active: Vec<Arc<Pod>>,
+    ) -> Result<(), (Failure, Error)> {
+        match decide::step(set, active, || self.related_pods(set), Timestamp::now()) {
+            Step::Nothing => Ok(()),
+            Step::Create(count) => {
+                let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
+                let pod = pod_from_template(set, &template.unwrap_or_default());
+                let created = self.pods.create_many(set, count, |_| pod.clone()).await;
+                created
+                    .map(drop)
+                    .map_err(|error| (Failure::new("FailedCreate", explain(&error)), error))
+            }
+            Step::Delete(pods) => self.pods.delete_many(set, &pods).await.map_err(|error| {
+                let message = format!("unable to delete pods: {}", explain(&error));
+                (Failure::new("FailedDelete", message), error)
+            }),
+        }
+    }
+
+    /// The pods of all sets that have the controller of this one: they do the same work.
+    fn related_pods(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+        let Some(controller) = controller_of(&set.metadata) else {
+            return Vec::new();
+        };
+        let sets = self.sets.controlled_by(&controller.uid);
+        let uids = sets.iter().filter_map(|set| set.metadata.uid.as_deref());
+        uids.flat_map(|uid| self.pods.cache().controlled_by(uid))
+            .collect()
+    }
+
+    /// The pods that run or are to run, and how many are ending.
+    fn own_pods(&self, set: &ReplicaSet, wanted: &Selector) -> (Vec<Arc<Pod>>, usize) {
+        let mut pods = self.pods.around(&set.metadata);
+        pods.retain(|pod| {
+            is_controlled_by(&pod.metadata, &set.metadata) && matches(wanted, &pod.metadata)
+        });
+        let terminating = pods.iter().filter(|pod| is_terminating(pod)).count();
+        pods.retain(|pod| is_active(pod));
+        (pods, terminating)
+    }
+
+    async fn report(&self, set: &ReplicaSet, status: ReplicaSetStatus) -> Result<(), Error> {
+        if set.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let key = Key::of(&set.metadata);
+        let changed = ReplicaSet {
+            status: Some(status),
+            ..set.clone()
+        };
+        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &key.namespace);
+        let written = api
+            .replace_status(&key.name, &PostParams::default(), &changed)
+            .await
+            .map_err(Error::api(format!("update status of ReplicaSet {key}")))?;
+        self.sets.saw(&written).await;
+        Ok(())
+    }
+}
+
+/// When time alone makes a pod available.
+fn next_check(
+    set: &ReplicaSet,
+    status: &ReplicaSetStatus,
+    active: &[Arc<Pod>],
+    now: Timestamp,
+) -> Next {
+    let min_ready = decide::min_ready_seconds(set);
+    if min_ready <= 0 || status.ready_replicas == status.available_replicas {
+        return Next::Wait;
+    }
+    let soonest = active
+        .iter()
+        .filter_map(|pod| available_in(pod, min_ready, now))
+        .min();
+    let longest = || Duration::from_secs(min_ready.unsigned_abs().into());
+    Next::After(soonest.unwrap_or_else(longest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Jobs that are over and not to stay.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client};
+use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+
+use super::job::end;
+
+const COMPONENT: &str = "ttl-after-finished-controller";
+/// kube-controller-manager's `--concurrent-ttl-after-finished-syncs`.
+const WORKERS: usize = 5;
+
+/// Starts it.
+pub(crate) async fn start(manager: &Manager) {
+    let jobs = manager.cache::<Job>();
+    jobs.synced().await;
+    let queue = Queue::<Key>::new();
+    let changed = queue.clone();
+    jobs.on_change(move |change| {
+        if let Some(job) = change.new.as_ref().filter(|job| expires_at(job).is_some()) {
+            changed.add(Key::of(&job.metadata));
+        }
+    });
+    let controller = Controller {
+        client: manager.client(),
+        jobs,
+    };
+    manager.start(controller, &queue, WORKERS);
+}
+
+/// When a Job is to go, if it is over and not to stay.
+fn expires_at(job: &Job) -> Option<Timestamp> {
+    let seconds = job.spec.as_ref()?.ttl_seconds_after_finished?;
+    if job.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let finished = end(job.status.as_ref())?.last_transition_time.as_ref()?;
+    finished
+        .0
+        .checked_add(SignedDuration::from_secs(seconds.into()))
+        .ok()
+}
+
+struct Controller {
+    client: Client,
+    jobs: Cache<Job>,
+}
+
+impl Reconcile for Controller {
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(known) = self.jobs.find(key) else {
+            return Ok(Next::Wait);
+        };
+        if let Some(next) = wait(expires_at(&known)) {
+            return Ok(next);
+        }
+        // What is deleted does not come back: the server is asked whether the Job is still to go.
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
+        let live = jobs
+            .get_opt(&key.name)
+            .await
+            .map_err(Error::api(format!("get job {key}")))?;
+        let Some(live) = live else {
+            return Ok(Next::Wait);
+        };
+        if let Some(next) = wait(expires_at(&live)) {
+            return Ok(next);
+        }
+        let only_this = DeleteParams::foreground().preconditions(Preconditions {
+            uid: live.metadata.uid.clone(),
+            resource_version: live.metadata.resource_version.clone(),
+        });
+        jobs.delete(&key.name, &only_this)
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("delete job {key}, which is over")))?;
+        self.jobs.saw_deletion(&live.metadata).await;
+        Ok(Next::Wait)
+    }
+}
+
+/// What to do instead of deleting a Job, if it is not to go now.
+fn wait(expires: Option<Timestamp>) -> Option<Next> {
+    let Some(expires) = expires else {
+        return Some(Next::Wait);
+    };
+    let left = expires.duration_since(Timestamp::now());
+    (left > SignedDuration::ZERO).then(|| Next::After(left.unsigned_abs()))
+}

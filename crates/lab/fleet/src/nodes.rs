@@ -1,0 +1,172 @@
+//! Nodes that are alive: registered, with addresses, ready, and heard of.
+//!
+//! Nodes live in the cluster. The file that describes a fleet is read when it is new; from then on a
+//! node is simulated because it says so (`fleet.medley.dev/simulated`), whoever created it, and a node
+//! that was removed stays removed.
+
+pub(crate) mod address;
+mod heartbeat;
+mod register;
+mod status;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use runtime::{Absent, Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::hash;
+use crate::model::{Fleet, complete};
+use crate::names::{FAILED, SIMULATED, says_yes};
+use address::Addresses;
+
+/// Workers that write about nodes: few, for heartbeats can wait and pods should not.
+const WORKERS: usize = 6;
+
+/// Registers the nodes of a fleet that are new and keeps all simulated nodes alive.
+pub(crate) async fn start(
+    manager: &Manager,
+    client: &Client,
+    fleet: Option<&Fleet>,
+) -> Result<(), Error> {
+    let nodes = manager.cache::<Node>();
+    let queue: Queue<Key> = Queue::new();
+    let addresses = Arc::new(Mutex::new(Addresses::default()));
+    nodes.on_change({
+        let (queue, addresses) = (queue.clone(), Arc::clone(&addresses));
+        move |change| {
+            let mut addresses = addresses.lock();
+            match (&change.old, &change.new) {
+                (Some(old), None) => addresses.release(old),
+                (_, Some(new)) => addresses.learn(new),
+                (None, None) => {}
+            }
+            if let Some(node) = change.object() {
+                queue.add(Key::of(&node.metadata));
+            }
+        }
+    });
+    nodes.synced().await;
+    if let Some(fleet) = fleet {
+        register::register(client, &nodes, &addresses, fleet).await?;
+    }
+    let keeper = Keeper {
+        client: client.clone(),
+        nodes,
+        addresses,
+        renewed: Mutex::default(),
+    };
+    manager.start(keeper, &queue, WORKERS);
+    Ok(())
+}
+
+/// Whether the fleet runs the kubelet of a node, and the kubelet has not failed.
+pub(crate) fn is_alive(node: &Node) -> bool {
+    says_yes(&node.metadata, SIMULATED)
+        && !says_yes(&node.metadata, FAILED)
+        && node.metadata.deletion_timestamp.is_none()
+}
+
+/// Keeps nodes whole, ready, and heard of.
+struct Keeper {
+    client: Client,
+    nodes: Cache<Node>,
+    addresses: Arc<Mutex<Addresses>>,
+    /// When leases were last renewed.
+    renewed: Mutex<HashMap<String, Instant>>,
+}
+
+impl Reconcile for Keeper {
+    fn name(&self) -> &'static str {
+        "fleet-nodes"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(node) = self.nodes.find(key).filter(|node| is_alive(node)) else {
+            self.renewed.lock().remove(&key.name);
+            return Ok(Next::Wait);
+        };
+        let node = self.make_whole(node).await?;
+        let now = Timestamp::now();
+        let report_every = heartbeat::report_every(self.nodes.len());
+        if let Some(wanted) = status::refreshed(&node, now, report_every) {
+            self.write_status(&node, &wanted).await?;
+        }
+        self.renew(&node).await
+    }
+}
+
+impl Keeper {
+    fn api(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// Gives a node the labels and addresses that every node has.
+    async fn make_whole(&self, node: Arc<Node>) -> Result<Arc<Node>, Error> {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let mut whole = Node::clone(&node);
+        complete(&mut whole);
+        let index = self.addresses.lock().assign(&name)?;
+        address::place(&mut whole, index);
+        if whole.metadata.labels == node.metadata.labels && whole.spec == node.spec {
+            return Ok(node);
+        }
+        let spec = whole.spec.unwrap_or_default();
+        let patch = json!({
+            "metadata": { "labels": whole.metadata.labels },
+            "spec": { "podCIDR": spec.pod_cidr, "podCIDRs": spec.pod_cidrs },
+        });
+        let written = self
+            .api()
+            .patch(&name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .map_err(Error::api(format!("patch node {name}")))?;
+        self.nodes.saw(&written).await;
+        Ok(Arc::new(written))
+    }
+
+    async fn write_status(&self, node: &Node, wanted: &serde_json::Value) -> Result<(), Error> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let patch = json!({ "metadata": { "uid": node.metadata.uid }, "status": wanted });
+        let written = self
+            .api()
+            .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("patch status of node {name}")))?;
+        if let Some(written) = written {
+            self.nodes.saw(&written).await;
+        }
+        Ok(())
+    }
+
+    /// Renews the lease of a node if it is time, and says when it is time again.
+    async fn renew(&self, node: &Node) -> Result<Next, Error> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let every = heartbeat::renew_every(self.nodes.len());
+        let last = self.renewed.lock().get(name).copied();
+        if let Some(left) = last.and_then(|last| every.checked_sub(last.elapsed()))
+            && !left.is_zero()
+        {
+            return Ok(Next::After(left));
+        }
+        heartbeat::renew(&self.client, node, every).await?;
+        self.renewed.lock().insert(name.to_owned(), Instant::now());
+        // After the first beat nodes fall out of step, so that they do not all speak at once.
+        let wait = match last {
+            Some(_) => every,
+            None => every.mul_f64(hash::fraction(name)),
+        };
+        Ok(Next::After(wait.max(Duration::from_millis(100))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

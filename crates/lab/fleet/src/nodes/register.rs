@@ -1,0 +1,79 @@
+//! The first start of a fleet: nodes of its file that have never been there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use runtime::{Cache, Error};
+
+use super::address::{self, Addresses};
+use super::status;
+use crate::memory::Memory;
+use crate::model::{Fleet, expand};
+
+/// The entry of what is remembered.
+const REGISTERED: &str = "registered";
+/// Nodes created at the same time.
+const AT_ONCE: usize = 32;
+
+/// Creates the nodes of a fleet that have never been created.
+pub(super) async fn register(
+    client: &Client,
+    nodes: &Cache<Node>,
+    addresses: &Arc<Mutex<Addresses>>,
+    fleet: &Fleet,
+) -> Result<(), Error> {
+    let mut memory = Memory::read(client, REGISTERED).await?;
+    let fresh = missing(fleet, &memory.known);
+    if fresh.is_empty() {
+        return Ok(());
+    }
+    let api: Api<Node> = Api::all(client.clone());
+    let now = Timestamp::now();
+    let mut prepared = Vec::with_capacity(fresh.len());
+    for mut node in fresh {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let number = addresses.lock().assign(&name)?;
+        address::place(&mut node, number);
+        let conditions = status::conditions(&node, now);
+        node.status.get_or_insert_default().conditions = Some(conditions);
+        memory.known.insert(name);
+        prepared.push(node);
+    }
+    let last = stream::iter(prepared)
+        .map(|node| create(&api, node))
+        .buffer_unordered(AT_ONCE)
+        .try_fold(None, |last, created| async move { Ok(created.or(last)) })
+        .await?;
+    if let Some(last) = last {
+        nodes.saw(&last).await;
+    }
+    memory.write().await
+}
+
+/// Creates a node, unless somebody has already.
+async fn create(api: &Api<Node>, node: Node) -> Result<Option<Node>, Error> {
+    match api.create(&PostParams::default(), &node).await {
+        Ok(created) => Ok(Some(created)),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+        Err(error) => {
+            let name = node.metadata.name.unwrap_or_default();
+            Err(Error::api(format!("create node {name}"))(error))
+        }
+    }
+}
+
+/// The nodes of a fleet that have never been registered.
+pub(super) fn missing(fleet: &Fleet, known: &BTreeSet<String>) -> Vec<Node> {
+    let mut nodes = expand(fleet);
+    nodes.retain(|node| {
+        let name = node.metadata.name.as_ref();
+        name.is_some_and(|name| !known.contains(name))
+    });
+    nodes
+}

@@ -1,0 +1,275 @@
+//! What has to be in the cluster before other people's operators work, and what they bring with them.
+
+use api::openshift::annotations::RELEASE_VERSION;
+use api::openshift::payloads;
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use kube::{Api, Client};
+use runtime::{Error, until_served};
+use serde_json::{Value, json};
+
+use super::kinds::{
+    cluster_version, hyperconverged, importer, kubevirt, machine_configuration, resource,
+};
+use super::names::{
+    AVAILABILITY_NAMESPACE, BOOT_IMAGE_NAMESPACE, CLUSTER, DESCHEDULER_NAMESPACE, HYPERCONVERGED,
+    IMPORTER, IMPORTER_CONFIG, KUBEVIRT, KUBEVIRT_NAMESPACE, MACHINE_CONFIG_NAMESPACE, ROLE_LABEL,
+    TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
+};
+use super::{Installed, definitions, release};
+use crate::names::{ROLE, SIMULATED, says_yes};
+
+/// Who applies definitions.
+const MANAGER: &str = "fleet-operators";
+/// The version of Ignition that base configurations say they are written in.
+const IGNITION: &str = "3.5.0";
+
+/// Installs what is asked for and waits until it is served. What is there stays, and definitions made
+/// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
+/// upgrade. Definitions that somebody else made are left alone, and nothing is made of them.
+pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
+    let offer = installed
+        .release
+        .then(|| release::Offer::new(release::USUAL_REGISTRY))
+        .transpose()?;
+    install_with(client, installed, offer.as_ref()).await
+}
+
+/// The same, with these releases, whose images may be at another registry than the usual one.
+pub(crate) async fn install_with(
+    client: &Client,
+    installed: &Installed,
+    offer: Option<&release::Offer>,
+) -> Result<(), Error> {
+    try_join_all(
+        namespaces(*installed)
+            .into_iter()
+            .map(|name| namespace(client, name)),
+    )
+    .await?;
+    let definitions = definitions(installed)?;
+    let ours = try_join_all(
+        definitions
+            .iter()
+            .map(|definition| define(client, definition)),
+    )
+    .await?;
+    let is_ours = |kind: &ApiResource| {
+        let name = format!("{}.{}", kind.plural, kind.group);
+        ours.contains(&Some(name))
+    };
+    for (kind, namespace, object) in objects(*installed, offer) {
+        if is_ours(&kind) {
+            create(client, &kind, namespace, object).await?;
+        }
+    }
+    if let Some(offer) = offer
+        && is_ours(&cluster_version())
+    {
+        for (kind, namespace, object) in offer.objects() {
+            create(client, &kind, namespace, object).await?;
+        }
+    }
+    Ok(())
+}
+
+fn namespaces(installed: Installed) -> Vec<&'static str> {
+    let wanted = [
+        (installed.descheduler.is_some(), DESCHEDULER_NAMESPACE),
+        (installed.machine_config, MACHINE_CONFIG_NAMESPACE),
+        (installed.hyperconverged.is_some(), VIRTUALIZATION_NAMESPACE),
+        (installed.node_health, AVAILABILITY_NAMESPACE),
+        (installed.ssp, BOOT_IMAGE_NAMESPACE),
+        (installed.templates, TEMPLATE_NAMESPACE),
+        (installed.virtual_machines, KUBEVIRT_NAMESPACE),
+        (installed.release, payloads::NAMESPACE),
+    ];
+    wanted
+        .into_iter()
+        .filter_map(|(wanted, name)| wanted.then_some(name))
+        .collect()
+}
+
+/// Makes a namespace, unless it is there.
+pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    let api: Api<Namespace> = Api::all(client.clone());
+    unless_there(api.create(&PostParams::default(), &namespace).await)
+        .map_err(Error::api(format!("create namespace {name}")))
+}
+
+/// Defines a kind, unless somebody else has. Says its name if it is ours.
+async fn define(
+    client: &Client,
+    definition: &CustomResourceDefinition,
+) -> Result<Option<String>, Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = name_of(&definition.metadata);
+    let there = api
+        .get_opt(name)
+        .await
+        .map_err(Error::api(format!("get definition {name}")))?;
+    if there.is_some_and(|there| !says_yes(&there.metadata, SIMULATED)) {
+        return Ok(None);
+    }
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(name, &params, &Patch::Apply(definition))
+        .await
+        .map_err(Error::api(format!("apply definition {name}")))?;
+    until_served(client, name).await?;
+    Ok(Some(name.to_owned()))
+}
+
+/// The objects that come with the operators.
+fn objects(
+    installed: Installed,
+    offer: Option<&release::Offer>,
+) -> Vec<(ApiResource, Option<&'static str>, Value)> {
+    let mut all = Vec::new();
+    if installed.machine_config {
+        let group = "machineconfiguration.openshift.io";
+        for role in ["master", "worker"] {
+            let base = base(role, offer);
+            all.push((resource(group, "v1", "MachineConfig"), None, base));
+        }
+        for role in ["master", "worker"] {
+            all.push((resource(group, "v1", "MachineConfigPool"), None, pool(role)));
+        }
+        let configuration = json!({
+            "metadata": { "name": CLUSTER },
+            "spec": { "managementState": "Managed" },
+        });
+        all.push((machine_configuration(), None, configuration));
+    }
+    if let Some(version) = installed.hyperconverged {
+        // An empty spec: the definition fills in the defaults.
+        let object = json!({ "metadata": { "name": HYPERCONVERGED }, "spec": {} });
+        all.push((
+            hyperconverged(version),
+            Some(VIRTUALIZATION_NAMESPACE),
+            object,
+        ));
+    }
+    if installed.node_health {
+        for (group, kind, name) in [
+            (
+                "fence-agents-remediation.medik8s.io",
+                "FenceAgentsRemediationTemplate",
+                "fenceagentsremediationtemplate-default",
+            ),
+            (
+                "self-node-remediation.medik8s.io",
+                "SelfNodeRemediationTemplate",
+                "self-node-remediation-automatic-strategy-template",
+            ),
+        ] {
+            let object = json!({
+                "metadata": { "name": name },
+                "spec": { "template": { "spec": {} } },
+            });
+            let kind = resource(group, "v1alpha1", kind);
+            all.push((kind, Some(AVAILABILITY_NAMESPACE), object));
+        }
+    }
+    if installed.cdi {
+        for (kind, name) in [("CDI", IMPORTER), ("CDIConfig", IMPORTER_CONFIG)] {
+            let object = json!({ "metadata": { "name": name }, "spec": {} });
+            all.push((importer(kind), None, object));
+        }
+    }
+    if installed.virtual_machines {
+        let object = json!({
+            "metadata": { "name": KUBEVIRT },
+            "spec": { "configuration": {} },
+        });
+        all.push((kubevirt("KubeVirt"), Some(KUBEVIRT_NAMESPACE), object));
+    }
+    all
+}
+
+/// What every machine of a role begins with. With a release that is the operating system of it: nobody
+/// has to be updated to what it was installed with.
+fn base(role: &str, offer: Option<&release::Offer>) -> Value {
+    let mut base = json!({
+        "metadata": { "name": format!("00-{role}"), "labels": { ROLE_LABEL: role } },
+        "spec": {
+            "config": {
+                "ignition": { "version": IGNITION },
+                "storage": { "files": [{
+                    "path": "/etc/mco/role",
+                    "mode": 420,
+                    "overwrite": true,
+                    "contents": { "source": format!("data:,{role}") },
+                }] },
+            },
+        },
+    });
+    if let Some(offer) = offer {
+        base["metadata"]["annotations"] = json!({ RELEASE_VERSION: release::VERSION });
+        base["spec"]["osImageURL"] = json!(offer.machine_image());
+    }
+    base
+}
+
+fn pool(role: &str) -> Value {
+    let mut pool = json!({
+        "metadata": {
+            "name": role,
+            "labels": {
+                "machineconfiguration.openshift.io/mco-built-in": "",
+                format!("pools.operator.machineconfiguration.openshift.io/{role}"): "",
+            },
+        },
+        "spec": {
+            "machineConfigSelector": { "matchLabels": { ROLE_LABEL: role } },
+            "nodeSelector": { "matchLabels": { format!("{ROLE}{role}"): "" } },
+            "paused": false,
+        },
+    });
+    // Updates wait for the control plane, and not for workers.
+    if role == "master" {
+        pool["metadata"]["labels"][api::openshift::MachineConfigPool::REQUIRED] = json!("");
+    }
+    pool
+}
+
+/// Creates an object unless one of its name is there.
+async fn create(
+    client: &Client,
+    kind: &ApiResource,
+    namespace: Option<&str>,
+    mut object: Value,
+) -> Result<(), Error> {
+    object["apiVersion"] = json!(kind.api_version);
+    object["kind"] = json!(kind.kind);
+    let name = object["metadata"]["name"].to_string();
+    let what = format!("create {} {name}", kind.kind);
+    let object: DynamicObject = serde_json::from_value(object)
+        .map_err(|error| Error::Invalid(format!("{what}: {error}")))?;
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, kind),
+        None => Api::all_with(client.clone(), kind),
+    };
+    unless_there(api.create(&PostParams::default(), &object).await).map_err(Error::api(what))
+}
+
+/// That something is there already is as good as having made it.
+fn unless_there<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
+    match created {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn name_of(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! virt-handler's side of an instance: a node starts it, looks after it and stops it.
+
+mod step;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DynamicObject;
+use runtime::{Error, Key, Next, Reconcile};
+use serde_json::json;
+
+use super::context::Context;
+use super::launcher::Launcher;
+use super::object::{enter, say, status, text};
+use crate::model::Cpu;
+use crate::names::CPU;
+use crate::nodes::is_alive;
+use crate::operators::report::now;
+use step::{Step, step};
+
+/// How long a guest takes to start.
+const BOOT: Duration = Duration::from_secs(2);
+/// How long a guest takes to shut down.
+const SHUTDOWN: Duration = Duration::from_secs(2);
+/// What is said of a guest that has ended by itself.
+const SHUT_DOWN: &str = "The VirtualMachineInstance was shut down.";
+/// What is said of one that has not.
+const CRASHED: &str = "The VirtualMachineInstance crashed.";
+
+pub(super) struct Handler {
+    context: Context,
+}
+
+impl Handler {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+}
+
+impl Reconcile for Handler {
+    fn name(&self) -> &'static str {
+        "virt-handler"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let context = &self.context;
+        loop {
+            let Some(instance) = context.instances.find(key) else {
+                return Ok(Next::Wait);
+            };
+            let node = context.nodes.get("", text(&instance, "/status/nodeName"));
+            // Who does not speak does nothing either.
+            if node.as_ref().is_some_and(|node| !is_alive(node)) {
+                return Ok(Next::Wait);
+            }
+            let cpu = node.as_deref().and_then(cpu_of);
+            let launchers = context.launchers(&instance.metadata);
+            let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+            match step(&instance, node.as_deref(), cpu.as_ref(), &launchers) {
+                Step::Nothing => return Ok(Next::Wait),
+                Step::Run(launcher) => {
+                    if let Some(left) = context.pace.left(&format!("boot {uid}"), BOOT) {
+                        return Ok(Next::After(left));
+                    }
+                    self.run(&instance, launcher).await?;
+                }
+                Step::ShutDown => {
+                    if let Some(left) = context.pace.left(&format!("stop {uid}"), SHUTDOWN) {
+                        return Ok(Next::After(left));
+                    }
+                    self.end(&instance, "Succeeded", "", SHUT_DOWN).await?;
+                }
+                Step::Ended => self.end(&instance, "Succeeded", "", SHUT_DOWN).await?,
+                Step::Crashed => self.end(&instance, "Failed", "", CRASHED).await?,
+                Step::Refused(why) => self.refuse(&instance, &why).await?,
+            }
+        }
+    }
+}
+
+/// What a node says about its CPU.
+pub(super) fn cpu_of(node: &Node) -> Option<Cpu> {
+    Cpu::of_annotation(node.metadata.annotations.as_ref()?.get(CPU)?)
+}
+
+impl Handler {
+    /// The guest runs.
+    async fn run(&self, instance: &Arc<DynamicObject>, launcher: &Launcher) -> Result<(), Error> {
+        let mut changed = DynamicObject::clone(instance);
+        let now = now();
+        say(&mut changed, ("Ready", true), "", "", &now);
+        say(&mut changed, ("LiveMigratable", true), "", "", &now);
+        let status = status(&mut changed);
+        status["interfaces"] = json!([{
+            "name": "default",
+            "ipAddress": launcher.address,
+            "ipAddresses": launcher.address.iter().collect::<Vec<_>>(),
+            "infoSource": "domain",
+        }]);
+        status["migrationMethod"] = json!("LiveMigration");
+        status["migrationTransport"] = json!("Unix");
+        enter(&mut changed, "Running", &now);
+        self.context.update_instance(&changed).await?;
+        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        events.normal_of_kind(
+            &**instance,
+            kind,
+            "Created",
+            "VirtualMachineInstance defined.",
+        );
+        events.normal_of_kind(
+            &**instance,
+            kind,
+            "Started",
+            "VirtualMachineInstance started.",
+        );
+        Ok(())
+    }
+
+    /// The guest does not run any more.
+    async fn end(
+        &self,
+        instance: &Arc<DynamicObject>,
+        phase: &str,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), Error> {
+        let mut changed = DynamicObject::clone(instance);
+        let now = now();
+        say(
+            &mut changed,
+            ("Ready", false),
+            "GuestNotRunning",
+            "Guest VM is not reported as running",
+            &now,
+        );
+        if !reason.is_empty() {
+            status(&mut changed)["reason"] = json!(reason);
+        }
+        enter(&mut changed, phase, &now);
+        self.context.update_instance(&changed).await?;
+        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        if phase == "Failed" {
+            events.warning_of_kind(&**instance, kind, "Stopped", message);
+        } else {
+            events.normal_of_kind(&**instance, kind, "Stopped", message);
+        }
+        Ok(())
+    }
+
+    /// libvirt does not start the guest.
+    async fn refuse(&self, instance: &Arc<DynamicObject>, why: &str) -> Result<(), Error> {
+        let message = format!("server error. command SyncVMI failed: \"{why}\"");
+        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        events.warning_of_kind(&**instance, kind, "SyncFailed", message.clone());
+        let mut changed = DynamicObject::clone(instance);
+        let now = now();
+        let reason = "Synchronizing with the Domain failed.";
+        say(
+            &mut changed,
+            ("Synchronized", false),
+            reason,
+            &message,
+            &now,
+        );
+        let failed = Arc::new(changed);
+        self.end(&failed, "Failed", why, CRASHED).await
+    }
+}

@@ -1,0 +1,148 @@
+//! virt-controller's side of an instance: from nothing to the moment a node takes it over, and the end.
+
+mod step;
+
+use kube::api::DynamicObject;
+use runtime::{Error, Key, Next, Reconcile};
+use serde_json::json;
+
+use super::context::Context;
+use super::defaults;
+use super::labels::NODE_NAME;
+use super::launcher::{self, Launcher};
+use super::object::{enter, say, status, unsay};
+use crate::operators::report::now;
+use step::{Step, step};
+
+/// What keeps an instance until all of it is gone.
+pub(super) const FINALIZER: &str = "foregroundDeleteVirtualMachine";
+
+pub(super) struct Instances {
+    context: Context,
+}
+
+impl Instances {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+}
+
+impl Reconcile for Instances {
+    fn name(&self) -> &'static str {
+        "virt-controller-instances"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let context = &self.context;
+        loop {
+            let Some(instance) = context.instances.find(key) else {
+                return Ok(Next::Wait);
+            };
+            let launchers = context.launchers(&instance.metadata);
+            match step(&instance, &launchers) {
+                Step::Nothing => return Ok(Next::Wait),
+                Step::Accept => self.accept(&instance).await?,
+                Step::Launch => self.launch(&instance).await?,
+                Step::Begin => self.enter(&instance, "Scheduling", |_| ()).await?,
+                Step::Wait(why) => {
+                    let mut changed = DynamicObject::clone(&instance);
+                    let said = ("PodScheduled", false);
+                    if !say(&mut changed, said, "Unschedulable", why, &now()) {
+                        return Ok(Next::Wait);
+                    }
+                    context.update_instance(&changed).await?;
+                }
+                Step::HandOver(launcher) => self.hand_over(&instance, launcher).await?,
+                Step::Fail(why) => self.fail(&instance, why).await?,
+                Step::Clean(launchers) => {
+                    for launcher in launchers {
+                        context.delete_pod(&key.namespace, launcher).await?;
+                    }
+                }
+                Step::Release => {
+                    let kind = (&context.instances, &context.instance_kind);
+                    context.finalize(kind, &instance, FINALIZER, false).await?;
+                    return Ok(Next::Wait);
+                }
+            }
+        }
+    }
+}
+
+impl Instances {
+    /// An instance is looked at for the first time.
+    async fn accept(&self, instance: &DynamicObject) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        let mut spec = changed.data["spec"].take();
+        defaults::fill(&mut spec, &self.context.config());
+        let refusal = defaults::refusal(&spec);
+        changed.data["spec"] = spec;
+        let finalizers = changed.metadata.finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|one| one == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        if let Some(refusal) = refusal {
+            // The real one would not have been stored. What nobody admits cannot run.
+            let kind = &self.context.instance_kind;
+            let events = &self.context.controller;
+            events.warning_of_kind(instance, kind, "Invalid", refusal.clone());
+            status(&mut changed)["reason"] = json!(refusal);
+            enter(&mut changed, "Failed", &now());
+        } else {
+            enter(&mut changed, "Pending", &now());
+        }
+        self.context.update_instance(&changed).await
+    }
+
+    async fn launch(&self, instance: &DynamicObject) -> Result<(), Error> {
+        let key = Key::of(&instance.metadata);
+        let pod = launcher::render(instance, &self.context.config());
+        let made = self.context.create_pod(&key.namespace, pod).await;
+        let (events, kind) = (&self.context.controller, &self.context.instance_kind);
+        match &made {
+            Ok(pod) => {
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                let text = format!("Created virtual machine pod {name}");
+                events.normal_of_kind(instance, kind, "SuccessfulCreate", text);
+            }
+            Err(error) => {
+                let text = format!("Error creating pod: {error}");
+                events.warning_of_kind(instance, kind, "FailedCreate", text);
+            }
+        }
+        made.map(drop)
+    }
+
+    /// One update says where the instance is and that the node has to look after it: nobody sees one
+    /// without the other. It is made of what was read; if it is refused, all begins anew.
+    async fn hand_over(&self, instance: &DynamicObject, to: &Launcher) -> Result<(), Error> {
+        self.enter(instance, "Scheduled", |changed| {
+            let labels = changed.metadata.labels.get_or_insert_default();
+            labels.insert(NODE_NAME.to_owned(), to.node.clone());
+            unsay(changed, "PodScheduled");
+            let status = status(changed);
+            status["nodeName"] = json!(to.node);
+            status["activePods"] = json!({ to.uid.as_str(): to.node });
+        })
+        .await
+    }
+
+    async fn fail(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
+        self.enter(instance, "Failed", |changed| {
+            status(changed)["reason"] = json!(why);
+        })
+        .await
+    }
+
+    async fn enter(
+        &self,
+        instance: &DynamicObject,
+        phase: &str,
+        change: impl FnOnce(&mut DynamicObject),
+    ) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        change(&mut changed);
+        enter(&mut changed, phase, &now());
+        self.context.update_instance(&changed).await
+    }
+}

@@ -1,0 +1,211 @@
+//! virt-handler's side of a node: its labels, its devices, and that it is heard of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use runtime::{Absent as _, Change, Error, Key, Manager, Next, Queue, Reconcile};
+use serde_json::{Map, Value, json};
+
+use super::config::Config;
+use super::context::Context;
+use super::labels::{OBSOLETE_HOST_MODEL, SCHEDULABLE, SKIP_NODE, relabelled};
+use crate::model::Cpu;
+use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, says_yes};
+
+/// Nodes written about at the same time.
+const WORKERS: usize = 6;
+/// How long virt-handler may be silent before its node is not schedulable any more.
+const SILENCE: Duration = Duration::from_mins(5);
+/// How many guests a node has devices for.
+const DEVICES: &str = "1k";
+const KVM: &str = "devices.kubevirt.io/kvm";
+
+struct Labeller {
+    context: Context,
+}
+
+/// Starts it.
+pub(super) fn start(manager: &Manager, context: &Context) {
+    let queue: Queue<Key> = Queue::new();
+    let to = queue.clone();
+    context.nodes.on_change(move |change| {
+        if matters(change)
+            && let Some(node) = &change.new
+        {
+            to.add(Key::of(&node.metadata));
+        }
+    });
+    let (to, nodes) = (queue.clone(), context.nodes.clone());
+    context.configs.on_change(move |change| {
+        let said = |side: &Option<Arc<_>>| Config::of(side.as_deref());
+        if said(&change.old) != said(&change.new) {
+            for node in nodes.list() {
+                to.add(Key::of(&node.metadata));
+            }
+        }
+    });
+    let labeller = Labeller {
+        context: context.clone(),
+    };
+    manager.start(labeller, &queue, WORKERS);
+}
+
+/// Whether a change of a node is about what it is made of. Most are heartbeats.
+fn matters(change: &Change<Node>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return true;
+    };
+    let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone());
+    old.metadata.labels != new.metadata.labels
+        || old.metadata.annotations != new.metadata.annotations
+        || taints(old) != taints(new)
+        || has_devices(old) != has_devices(new)
+}
+
+impl Reconcile for Labeller {
+    fn name(&self) -> &'static str {
+        "virt-handler-node-labeller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(node) = self.context.nodes.find(key) else {
+            return Ok(Next::Wait);
+        };
+        if !has_handler(&node) {
+            return Ok(Next::Wait);
+        }
+        let silence = format!("silence of {}", key.name);
+        if says_yes(&node.metadata, FAILED) {
+            // virt-controller waits a while before it gives a node up.
+            if let Some(left) = self.context.pace.left(&silence, SILENCE) {
+                return Ok(Next::After(left));
+            }
+            let mut labels = node.metadata.labels.clone().unwrap_or_default();
+            labels.insert(SCHEDULABLE.to_owned(), "false".to_owned());
+            self.label(&node, &labels).await?;
+            return Ok(Next::Wait);
+        }
+        self.context.pace.forget(&silence);
+        let config = self.context.config();
+        let wanted = wanted(&node, &config);
+        self.tell(&node, &wanted, &config);
+        self.label(&node, &wanted).await?;
+        if !has_devices(&node) {
+            self.equip(&node).await?;
+        }
+        Ok(Next::Wait)
+    }
+}
+
+/// Whether virt-handler is on a node: on simulated ones that run Linux and take ordinary pods.
+fn has_handler(node: &Node) -> bool {
+    let label = |key: &str| node.metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let control = [format!("{ROLE}control-plane"), format!("{ROLE}master")];
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    let mut taints = taints.into_iter().flatten();
+    says_yes(&node.metadata, SIMULATED)
+        && label(OS).is_none_or(|os| os == "linux")
+        && label(ARCH).is_none_or(|arch| matches!(arch, "amd64" | "arm64" | "s390x"))
+        && !taints.any(|taint| control.contains(&taint.key))
+}
+
+/// The labels a node is to have. One of whose CPU nothing is known keeps those it has.
+fn wanted(node: &Node, config: &Config) -> BTreeMap<String, String> {
+    let mut labels = node.metadata.labels.clone().unwrap_or_default();
+    labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());
+    let annotations = node.metadata.annotations.as_ref();
+    let annotation = |key: &str| annotations?.get(key);
+    let cpu = annotation(CPU).and_then(|text| Cpu::of_annotation(text));
+    match cpu.filter(|_| annotation(SKIP_NODE).is_none()) {
+        Some(cpu) => {
+            let arch = labels.get(ARCH).map_or("amd64", String::as_str).to_owned();
+            relabelled(&labels, &cpu, &arch, config)
+        }
+        None => labels,
+    }
+}
+
+fn has_devices(node: &Node) -> bool {
+    let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
+    allocatable.is_some_and(|allocatable| allocatable.contains_key(KVM))
+}
+
+impl Labeller {
+    /// Says that the model of a node is obsolete, when that is new.
+    fn tell(&self, node: &Node, wanted: &BTreeMap<String, String>, config: &Config) {
+        let labels = node.metadata.labels.as_ref();
+        let known = labels.is_some_and(|labels| labels.contains_key(OBSOLETE_HOST_MODEL));
+        if known || !wanted.contains_key(OBSOLETE_HOST_MODEL) {
+            return;
+        }
+        let model = wanted
+            .keys()
+            .find_map(|key| key.strip_prefix(super::labels::HOST_MODEL));
+        let message = format!(
+            "This node has {} host-model cpu that is included in ObsoleteCPUModels: {}",
+            model.unwrap_or_default(),
+            config.obsolete_as_printed()
+        );
+        let events = &self.context.handler;
+        events.warning(node, "HostModelIsObsolete", message);
+    }
+
+    /// Gives a node labels, if it has others.
+    async fn label(&self, node: &Node, wanted: &BTreeMap<String, String>) -> Result<(), Error> {
+        let empty = BTreeMap::new();
+        let old = node.metadata.labels.as_ref().unwrap_or(&empty);
+        let gone = old.keys().filter(|key| !wanted.contains_key(*key));
+        let mut news: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
+        let fresh = wanted
+            .iter()
+            .filter(|(key, value)| old.get(*key) != Some(value));
+        news.extend(fresh.map(|(key, value)| (key.clone(), json!(value))));
+        if news.is_empty() {
+            return Ok(());
+        }
+        // Made of what was read: KubeVirt's, too, is refused if the labels are others by now.
+        let patch = json!({ "metadata": {
+            "uid": node.metadata.uid,
+            "resourceVersion": node.metadata.resource_version,
+            "labels": news,
+        }});
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let written = api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("patch node {name}")))?;
+        if let Some(written) = written {
+            self.context.nodes.saw(&written).await;
+        }
+        Ok(())
+    }
+
+    /// Gives a node the devices guests need.
+    async fn equip(&self, node: &Node) -> Result<(), Error> {
+        let devices = json!({ KVM: DEVICES });
+        let patch = json!({
+            "metadata": { "uid": node.metadata.uid },
+            "status": { "capacity": devices, "allocatable": devices },
+        });
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let written = api
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("patch status of node {name}")))?;
+        if let Some(written) = written {
+            self.context.nodes.saw(&written).await;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

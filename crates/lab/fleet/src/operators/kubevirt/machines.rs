@@ -1,0 +1,211 @@
+//! virt-controller's side of a machine: it has an instance when it is to run.
+
+mod decide;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use runtime::{Absent as _, Error, Key, Next, Reconcile};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::defaults;
+use super::instances::FINALIZER as INSTANCE_FINALIZER;
+use super::labels::MACHINE_NAME;
+use super::object::is_leaving;
+use crate::operators::conditions::Said;
+use crate::operators::report::{conditions, generation};
+use decide::{Act, Facts, decide};
+
+/// What keeps a machine until its instance is gone.
+const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
+
+pub(super) struct Machines {
+    context: Context,
+}
+
+impl Machines {
+    pub(super) fn new(context: Context) -> Self {
+        Self { context }
+    }
+}
+
+impl Reconcile for Machines {
+    fn name(&self) -> &'static str {
+        "virt-controller-machines"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let context = &self.context;
+        loop {
+            let Some(machine) = context.machines.find(key) else {
+                return Ok(Next::Wait);
+            };
+            let kind = (&context.machines, &context.machine_kind);
+            if !is_leaving(&machine) && !is_finalized(&machine) {
+                context.finalize(kind, &machine, FINALIZER, true).await?;
+                continue;
+            }
+            let instance = context.instances.find(key);
+            let instance = instance.filter(|it| is_owned(it, &machine));
+            let verdict = decide(&Facts {
+                machine: &machine,
+                instance: instance.as_deref(),
+                now: Timestamp::now(),
+                speed: context.speed,
+            });
+            let ready = verdict.ready;
+            let said = if ready {
+                Said::plainly("Ready", true)
+            } else {
+                let (reason, message) = match &instance {
+                    None => ("VMINotExists", "VMI does not exist"),
+                    Some(_) => ("GuestNotRunning", "Guest VM is not reported as running"),
+                };
+                Said::because("Ready", false, reason, message)
+            };
+            let mut status = verdict.status;
+            status["observedGeneration"] = json!(generation(&machine));
+            status["desiredGeneration"] = json!(generation(&machine));
+            status["conditions"] = conditions(&machine, vec![said]);
+            // What is remembered is written before it is acted on.
+            if self.report(&machine, status).await? {
+                continue;
+            }
+            match (verdict.act, instance) {
+                (Act::Start, _) => self.start(&machine).await?,
+                (Act::Stop, Some(instance)) => {
+                    context.delete_instance(&instance).await?;
+                    let name = &key.name;
+                    let text = format!(
+                        "Stopped the virtual machine by deleting the virtual machine instance {name}"
+                    );
+                    let events = &context.controller;
+                    events.normal_of_kind(&*machine, kind.1, "SuccessfulDelete", text);
+                }
+                (Act::Finish, _) => {
+                    context.finalize(kind, &machine, FINALIZER, false).await?;
+                    return Ok(Next::Wait);
+                }
+                (Act::Nothing | Act::Stop, _) => {
+                    return Ok(verdict.wake.map_or(Next::Wait, Next::at));
+                }
+            }
+        }
+    }
+}
+
+fn is_finalized(machine: &DynamicObject) -> bool {
+    let mut all = machine.metadata.finalizers.iter().flatten();
+    all.any(|one| one == FINALIZER)
+}
+
+/// Whether an instance belongs to a machine. Somebody may have made one of the same name.
+fn is_owned(instance: &DynamicObject, machine: &DynamicObject) -> bool {
+    let mut owners = instance.metadata.owner_references.iter().flatten();
+    owners.any(|owner| {
+        owner.controller == Some(true) && Some(&owner.uid) == machine.metadata.uid.as_ref()
+    })
+}
+
+impl Machines {
+    /// Writes what of the status is new; says whether there was something.
+    async fn report(&self, machine: &DynamicObject, status: Value) -> Result<bool, Error> {
+        let old = machine.data.get("status").unwrap_or(&Value::Null);
+        let mut news = status;
+        if let Some(news) = news.as_object_mut() {
+            news.retain(|field, value| old.get(field).unwrap_or(&Value::Null) != value);
+        }
+        if news.as_object().is_none_or(serde_json::Map::is_empty) {
+            return Ok(false);
+        }
+        let key = Key::of(&machine.metadata);
+        let patch = json!({ "metadata": { "uid": machine.metadata.uid }, "status": news });
+        let written = self
+            .context
+            .api(&self.context.machine_kind, &key.namespace)
+            .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("patch status of machine {key}")))?;
+        if let Some(written) = written {
+            self.context.machines.saw(&written).await;
+        }
+        Ok(true)
+    }
+
+    /// Gives a machine an instance.
+    async fn start(&self, machine: &DynamicObject) -> Result<(), Error> {
+        let context = &self.context;
+        let key = Key::of(&machine.metadata);
+        let mut instance = self.instance(machine);
+        defaults::fill(&mut instance["spec"], &context.config());
+        let (events, kind) = (&context.controller, &context.machine_kind);
+        let failed = |why: String| {
+            let text = format!("Error creating virtual machine instance: {why}");
+            events.warning_of_kind(machine, kind, "FailedCreate", text);
+        };
+        if let Some(refusal) = defaults::refusal(&instance["spec"]) {
+            failed(refusal.clone());
+            return Err(Error::Invalid(format!("create instance {key}: {refusal}")));
+        }
+        let instance: DynamicObject = serde_json::from_value(instance)
+            .map_err(|error| Error::Invalid(format!("create instance {key}: {error}")))?;
+        let made = context
+            .api(&context.instance_kind, &key.namespace)
+            .create(&PostParams::default(), &instance)
+            .await
+            .map_err(Error::api(format!("create instance {key}")));
+        match made {
+            Ok(made) => {
+                context.instances.saw(&made).await;
+                let name = &key.name;
+                let text = format!(
+                    "Started the virtual machine by creating the new virtual machine instance {name}"
+                );
+                events.normal_of_kind(machine, kind, "SuccessfulCreate", text);
+                Ok(())
+            }
+            Err(error) => {
+                if !error.is_race() {
+                    failed(error.to_string());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn instance(&self, machine: &DynamicObject) -> Value {
+        let meta = &machine.metadata;
+        let name = meta.name.as_deref().unwrap_or_default();
+        let template = machine.data.pointer("/spec/template");
+        let template = template.unwrap_or(&Value::Null);
+        let mut labels = template["metadata"]["labels"].clone();
+        if !labels.is_object() {
+            labels = json!({});
+        }
+        labels[MACHINE_NAME] = json!(name);
+        let mut metadata = json!({
+            "name": name,
+            "namespace": meta.namespace,
+            "labels": labels,
+            "finalizers": [INSTANCE_FINALIZER],
+            "ownerReferences": [{
+                "apiVersion": self.context.machine_kind.api_version,
+                "kind": self.context.machine_kind.kind,
+                "name": name,
+                "uid": meta.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        });
+        if template["metadata"]["annotations"].is_object() {
+            metadata["annotations"] = template["metadata"]["annotations"].clone();
+        }
+        json!({
+            "apiVersion": self.context.instance_kind.api_version,
+            "kind": self.context.instance_kind.kind,
+            "metadata": metadata,
+            "spec": template["spec"],
+        })
+    }
+}

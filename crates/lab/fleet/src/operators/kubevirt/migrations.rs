@@ -1,0 +1,513 @@
+//! Live migration: a pod is launched elsewhere, and the instance moves into it.
+//!
+//! virt-controller makes the pod and says on the instance where it is to go; virt-handler of both nodes
+//! does the rest. Here one controller does all of it, in the same steps.
+
+mod evacuation;
+mod selectors;
+mod step;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use runtime::{Absent as _, Error, Index, Key, Manager, Next, Queue, Reconcile};
+use serde_json::json;
+
+use super::context::Context;
+use super::handler::cpu_of;
+use super::labels::{DOMAIN, MIGRATION_JOB, MIGRATION_JOB_NAME, MIGRATION_TARGET, NODE_NAME};
+use super::launcher::{self, Launcher};
+use super::object::{enter, is_final, phase, status, text};
+use crate::operators::report::now;
+use selectors::{lacking, mismatch, target_selector};
+use step::{Facts, Step, step};
+
+/// What keeps a migration until it has come to its end.
+const FINALIZER: &str = "kubevirt.io/migrationJobFinalize";
+/// Migrations looked at at the same time.
+const WORKERS: usize = 8;
+/// How long a target takes to get ready.
+const PREPARE: Duration = Duration::from_secs(1);
+/// How long a guest takes to move.
+const MOVE: Duration = Duration::from_secs(8);
+/// How long a pod may wait for a node.
+const UNSCHEDULABLE: Duration = Duration::from_mins(5);
+/// How long a pod may wait for anything.
+const PENDING: Duration = Duration::from_mins(15);
+
+struct Migrations {
+    context: Context,
+    /// By instance.
+    by_instance: Index<DynamicObject>,
+    /// Those that have a target, by the node they leave and under [`ANYWHERE`].
+    under_way: Index<DynamicObject>,
+    launching: tokio::sync::Mutex<()>,
+}
+
+/// The term of all migrations that are under way.
+const ANYWHERE: &str = "";
+
+/// Starts it.
+pub(super) fn start(manager: &Manager, context: &Context) {
+    let queue: Queue<Key> = Queue::new();
+    let by_instance = context.migrations.index(|migration| {
+        let namespace = migration.metadata.namespace.as_deref().unwrap_or_default();
+        vec![format!("{namespace}/{}", text(migration, "/spec/vmiName"))]
+    });
+    let under_way = context.migrations.index(|migration| {
+        if !matches!(
+            phase(migration),
+            "Scheduling" | "Scheduled" | "PreparingTarget" | "TargetReady" | "Running"
+        ) {
+            return Vec::new();
+        }
+        let leaves = text(migration, "/status/migrationState/sourceNode");
+        vec![ANYWHERE.to_owned(), format!("node/{leaves}")]
+    });
+    let waiting = context.migrations.index(|migration| {
+        let waits = phase(migration) == "Pending";
+        waits.then(|| "Pending".to_owned()).into_iter().collect()
+    });
+    let to = queue.clone();
+    context.migrations.on_change(move |change| {
+        let Some(migration) = change.object() else {
+            return;
+        };
+        to.add(Key::of(&migration.metadata));
+        // Where one ends there is room for another.
+        if change.new.as_ref().is_none_or(|it| is_final(it)) {
+            for other in waiting.find("Pending") {
+                to.add(Key::of(&other.metadata));
+            }
+        }
+    });
+    let (to, of_instance) = (queue.clone(), by_instance.clone());
+    context.instances.on_change(move |change| {
+        if let Some(instance) = change.object() {
+            for migration in of_instance.find(&Key::of(&instance.metadata).to_string()) {
+                if !is_final(&migration) {
+                    to.add(Key::of(&migration.metadata));
+                }
+            }
+        }
+    });
+    let (to, of_instance) = (queue.clone(), by_instance.clone());
+    context.pods.on_change(move |change| {
+        let Some(pod) = change.object() else {
+            return;
+        };
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let said = |key: &str| pod.metadata.annotations.as_ref()?.get(key);
+        if let Some(name) = said(MIGRATION_JOB_NAME) {
+            to.add(Key::new(namespace, name));
+        }
+        // The next migration waits until the pod the last one left is gone.
+        if change.new.is_none()
+            && let Some(name) = said(DOMAIN)
+        {
+            for migration in of_instance.find(&format!("{namespace}/{name}")) {
+                to.add(Key::of(&migration.metadata));
+            }
+        }
+    });
+    evacuation::start(manager, context, &by_instance);
+    let migrations = Migrations {
+        context: context.clone(),
+        by_instance,
+        under_way,
+        launching: tokio::sync::Mutex::default(),
+    };
+    manager.start(migrations, &queue, WORKERS);
+}
+
+/// What it is called that a target waits.
+fn pending(migration: &DynamicObject) -> String {
+    let uid = migration.metadata.uid.as_deref().unwrap_or_default();
+    format!("target of {uid} is pending")
+}
+
+/// What it is called that a target finds no node.
+fn unschedulable(migration: &DynamicObject) -> String {
+    let uid = migration.metadata.uid.as_deref().unwrap_or_default();
+    format!("target of {uid} is unschedulable")
+}
+
+impl Reconcile for Migrations {
+    fn name(&self) -> &'static str {
+        "virt-controller-migrations"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let context = &self.context;
+        loop {
+            let Some(migration) = context.migrations.find(key) else {
+                return Ok(Next::Wait);
+            };
+            let of = Key::new(key.namespace.clone(), text(&migration, "/spec/vmiName"));
+            let instance = context.instances.find(&of);
+            let launchers = instance
+                .as_ref()
+                .map(|it| context.launchers(&it.metadata))
+                .unwrap_or_default();
+            let facts = Facts {
+                migration: &migration,
+                instance: instance.as_deref(),
+                launchers: &launchers,
+                overtaken: self.is_overtaken(&migration, &of),
+                room: self.has_room(instance.as_deref()),
+            };
+            let uid = migration.metadata.uid.as_deref().unwrap_or_default();
+            match (step(&facts), instance.clone()) {
+                (Step::Enter(phase), instance) => {
+                    self.enter(&migration, phase, instance.as_deref(), &launchers)
+                        .await?;
+                }
+                (Step::Launch(source), Some(instance)) => {
+                    // One after the other, so that each sees how many there are.
+                    let _turn = self.launching.lock().await;
+                    if !self.has_room(Some(&instance)) {
+                        return Ok(Next::Wait);
+                    }
+                    self.launch(&migration, &instance, source).await?;
+                    self.enter(&migration, "Scheduling", Some(&instance), &launchers)
+                        .await?;
+                }
+                (Step::Await(target), Some(instance)) => {
+                    if let Some(next) = self.wait(&migration, &instance, target).await? {
+                        return Ok(next);
+                    }
+                }
+                (Step::HandOver(target), Some(instance)) => {
+                    self.hand_over(&migration, &instance, target).await?;
+                }
+                (Step::Prepare(target), Some(instance)) => {
+                    if let Some(left) = context.pace.left(&format!("prepare {uid}"), PREPARE) {
+                        return Ok(Next::After(left));
+                    }
+                    let address = target.address.as_ref().unwrap_or(&target.node);
+                    let address = json!(address);
+                    self.note(&instance, |state| state["targetNodeAddress"] = address)
+                        .await?;
+                }
+                (Step::Begin, Some(instance)) => {
+                    self.note(&instance, |state| state["startTimestamp"] = json!(now()))
+                        .await?;
+                }
+                (Step::Move(target), Some(instance)) => {
+                    if let Some(left) = context.pace.left(&format!("move {uid}"), MOVE) {
+                        return Ok(Next::After(left));
+                    }
+                    let node = context.nodes.get("", &target.node);
+                    let cpu = node.as_deref().and_then(cpu_of);
+                    match cpu.and_then(|cpu| mismatch(&instance, target, &cpu)) {
+                        None => self.moved(&instance, target).await?,
+                        Some(why) => self.stays(&instance, &why).await?,
+                    }
+                }
+                (Step::Fail(why), instance) => {
+                    self.fail(&migration, instance.as_deref(), why).await?;
+                }
+                (Step::Clean(launchers), _) => {
+                    for launcher in launchers {
+                        context.delete_pod(&key.namespace, launcher).await?;
+                    }
+                }
+                (Step::Release, _) => {
+                    let kind = (&context.migrations, &context.migration_kind);
+                    context.finalize(kind, &migration, FINALIZER, false).await?;
+                    return Ok(Next::Wait);
+                }
+                // All others are decided for an instance.
+                (Step::Nothing, _) | (_, None) => return Ok(Next::Wait),
+            }
+        }
+    }
+}
+
+impl Migrations {
+    /// Whether another migration of the same instance came first.
+    fn is_overtaken(&self, migration: &DynamicObject, of: &Key) -> bool {
+        let all = self.by_instance.find(&of.to_string());
+        all.iter().any(|other| {
+            other.metadata.uid != migration.metadata.uid
+                && !is_final(other)
+                && !phase(other).is_empty()
+        })
+    }
+
+    /// Whether one more migration may begin: not too many at a time, and not too many from one node.
+    fn has_room(&self, instance: Option<&DynamicObject>) -> bool {
+        let (all, outbound) = self.context.config().parallel_migrations();
+        let node = instance.map_or("", |it| text(it, "/status/nodeName"));
+        self.under_way.find(ANYWHERE).len() < all
+            && self.under_way.find(&format!("node/{node}")).len() < outbound
+    }
+
+    /// The migration enters a phase, and says what the instance says about it.
+    async fn enter(
+        &self,
+        migration: &DynamicObject,
+        phase: &str,
+        instance: Option<&DynamicObject>,
+        launchers: &[Launcher],
+    ) -> Result<(), Error> {
+        let mut changed = migration.clone();
+        if phase == "Pending" {
+            let kind = (&self.context.migrations, &self.context.migration_kind);
+            let context = &self.context;
+            let finalized = migration.metadata.finalizers.iter().flatten();
+            if !finalized.into_iter().any(|one| one == FINALIZER) {
+                return context.finalize(kind, migration, FINALIZER, true).await;
+            }
+        }
+        if phase == "Scheduling" {
+            // So that it is known which node it leaves.
+            let node = instance.map_or("", |it| text(it, "/status/nodeName"));
+            let source = launchers.iter().find(|one| one.node == node);
+            let source = source.map(|one| one.name.as_str());
+            status(&mut changed)["migrationState"] =
+                json!({ "sourceNode": node, "sourcePod": source });
+        }
+        if matches!(phase, "Scheduled" | "Failed") {
+            self.context.pace.forget(&pending(migration));
+            self.context.pace.forget(&unschedulable(migration));
+        }
+        enter(&mut changed, phase, &now());
+        if matches!(phase, "Succeeded" | "Failed")
+            && let Some(state) = instance.and_then(|it| it.data.pointer("/status/migrationState"))
+            && Some(state["migrationUid"].as_str().unwrap_or_default())
+                == migration.metadata.uid.as_deref()
+        {
+            status(&mut changed)["migrationState"] = state.clone();
+        }
+        if phase == "Succeeded" {
+            let events = &self.context.controller;
+            let kind = &self.context.migration_kind;
+            let text = "Source node reported migration succeeded";
+            events.normal_of_kind(migration, kind, "SuccessfulMigration", text);
+        }
+        self.report(&changed).await
+    }
+
+    /// Writes the status of a migration.
+    async fn report(&self, changed: &DynamicObject) -> Result<(), Error> {
+        let key = Key::of(&changed.metadata);
+        let patch = json!({
+            "metadata": { "uid": changed.metadata.uid },
+            "status": changed.data["status"],
+        });
+        let written = self
+            .context
+            .api(&self.context.migration_kind, &key.namespace)
+            .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .or_absent()
+            .map_err(Error::api(format!("patch status of migration {key}")))?;
+        if let Some(written) = written {
+            self.context.migrations.saw(&written).await;
+        }
+        Ok(())
+    }
+
+    /// Makes the pod the instance is to move into.
+    async fn launch(
+        &self,
+        migration: &DynamicObject,
+        instance: &DynamicObject,
+        source: &Launcher,
+    ) -> Result<(), Error> {
+        let context = &self.context;
+        let key = Key::of(&migration.metadata);
+        let (events, kind) = (&context.controller, &context.migration_kind);
+        let mut pod = launcher::render(instance, &context.config());
+        let node = context.nodes.get("", text(instance, "/status/nodeName"));
+        let labels = |node: &Arc<Node>| node.metadata.labels.clone();
+        let labels = node.as_ref().and_then(labels).unwrap_or_default();
+        let selector = target_selector(migration, instance, &pod, source, &labels)
+            .map_err(|why| Error::Invalid(format!("launch a target for migration {key}: {why}")))?;
+        pod["spec"]["nodeSelector"] = json!(selector);
+        selectors::keep_apart(&mut pod, instance);
+        let meta = &mut pod["metadata"];
+        meta["labels"][MIGRATION_JOB] = json!(migration.metadata.uid);
+        meta["annotations"][MIGRATION_JOB_NAME] = json!(key.name);
+        let made = context.create_pod(&key.namespace, pod).await?;
+        let name = made.metadata.name.as_deref().unwrap_or_default();
+        let text = format!("Created migration target pod {name}");
+        events.normal_of_kind(migration, kind, "SuccessfulCreate", text);
+        Ok(())
+    }
+
+    /// The target is not ready yet. Says when to look again, or gives it up.
+    async fn wait(
+        &self,
+        migration: &DynamicObject,
+        instance: &DynamicObject,
+        target: &Launcher,
+    ) -> Result<Option<Next>, Error> {
+        let context = &self.context;
+        let key = Key::of(&migration.metadata);
+        let (events, kind) = (&context.controller, &context.migration_kind);
+        let mut left = context.pace.left(&pending(migration), PENDING);
+        let mut why = "pending";
+        if target.unschedulable.is_some() {
+            self.alert(instance, target);
+            let text = format!(
+                "Migration target pod for VMI [{}] is currently unschedulable.",
+                Key::of(&instance.metadata)
+            );
+            events.warning_of_kind(migration, kind, "migrationTargetPodUnschedulable", text);
+            if left.is_some() {
+                left = context.pace.left(&unschedulable(migration), UNSCHEDULABLE);
+                why = "unschedulable";
+            }
+        }
+        if let Some(left) = left {
+            return Ok(Some(Next::After(left)));
+        }
+        let text = format!(
+            "{why} pod {}/{} timeout period exceeded",
+            key.namespace, target.name
+        );
+        context.delete_pod(&key.namespace, target).await?;
+        events.normal_of_kind(migration, kind, "SuccessfulDelete", text);
+        Ok(None)
+    }
+
+    /// Says that no node but the source could ever take a guest with the model of its host.
+    fn alert(&self, instance: &DynamicObject, target: &Launcher) {
+        let context = &self.context;
+        if text(instance, "/spec/domain/cpu/model") != "host-model" {
+            return;
+        }
+        let source = text(instance, "/status/nodeName");
+        let nodes = context.nodes.list();
+        let others = nodes
+            .iter()
+            .filter(|node| node.metadata.name.as_deref() != Some(source));
+        if let Some(required) = lacking(target, others.map(Arc::as_ref)) {
+            let text = format!(
+                "Migration cannot proceed since no node is suitable to run the required CPU model / required features: {required}"
+            );
+            let kind = &context.instance_kind;
+            let reason = "NoSuitableNodesForHostModelMigration";
+            context
+                .controller
+                .warning_of_kind(instance, kind, reason, text);
+        }
+    }
+
+    /// The instance learns where it goes.
+    async fn hand_over(
+        &self,
+        migration: &DynamicObject,
+        instance: &DynamicObject,
+        target: &Launcher,
+    ) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        let labels = changed.metadata.labels.get_or_insert_default();
+        labels.insert(MIGRATION_TARGET.to_owned(), target.node.clone());
+        status(&mut changed)["migrationState"] = json!({
+            "migrationUid": migration.metadata.uid,
+            "sourceNode": text(instance, "/status/nodeName"),
+            "sourcePod": migration.data.pointer("/status/migrationState/sourcePod"),
+            "targetNode": target.node,
+            "targetPod": target.name,
+            "mode": "PreCopy",
+        });
+        self.context.update_instance(&changed).await?;
+        let (events, kind) = (&self.context.controller, &self.context.migration_kind);
+        let text = "Migration target pod is ready for preparation by virt-handler.";
+        events.normal_of_kind(migration, kind, "SuccessfulHandOver", text);
+        Ok(())
+    }
+
+    /// Something happened to the migration of an instance.
+    async fn note(
+        &self,
+        instance: &DynamicObject,
+        change: impl FnOnce(&mut serde_json::Value),
+    ) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        change(&mut status(&mut changed)["migrationState"]);
+        self.context.update_instance(&changed).await
+    }
+
+    /// The guest runs in its target.
+    async fn moved(&self, instance: &DynamicObject, target: &Launcher) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        let labels = changed.metadata.labels.get_or_insert_default();
+        labels.insert(NODE_NAME.to_owned(), target.node.clone());
+        labels.remove(MIGRATION_TARGET);
+        let status = status(&mut changed);
+        status["nodeName"] = json!(target.node);
+        status["activePods"] = json!({ target.uid.as_str(): target.node });
+        if let Some(interface) = status.pointer_mut("/interfaces/0") {
+            interface["ipAddress"] = json!(target.address);
+            interface["ipAddresses"] = json!(target.address.iter().collect::<Vec<_>>());
+        }
+        if let Some(fields) = status.as_object_mut() {
+            fields.remove("evacuationNodeName");
+        }
+        let state = &mut status["migrationState"];
+        state["targetNodeDomainDetected"] = json!(true);
+        state["endTimestamp"] = json!(now());
+        state["completed"] = json!(true);
+        self.context.update_instance(&changed).await?;
+        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        let text = format!(
+            "The VirtualMachineInstance migrated to node {}.",
+            target.node
+        );
+        events.normal_of_kind(instance, kind, "Migrated", text);
+        Ok(())
+    }
+
+    /// The guest does not start in its target, and goes on where it was.
+    async fn stays(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
+        let (events, kind) = (&self.context.handler, &self.context.instance_kind);
+        let text = format!(
+            "VirtualMachineInstance migration uid {} failed. reason:Live migration failed {why}",
+            text(instance, "/status/migrationState/migrationUid")
+        );
+        events.warning_of_kind(instance, kind, "Migrated", text);
+        self.give_up(instance, &format!("Live migration failed {why}"))
+            .await
+    }
+
+    /// Says on an instance that its migration failed.
+    async fn give_up(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
+        let mut changed = instance.clone();
+        let labels = changed.metadata.labels.get_or_insert_default();
+        labels.remove(MIGRATION_TARGET);
+        let state = &mut status(&mut changed)["migrationState"];
+        state["failed"] = json!(true);
+        state["completed"] = json!(true);
+        state["failureReason"] = json!(why);
+        state["endTimestamp"] = json!(now());
+        self.context.update_instance(&changed).await
+    }
+
+    /// The migration comes to nothing, and its instance stays where it is.
+    async fn fail(
+        &self,
+        migration: &DynamicObject,
+        instance: Option<&DynamicObject>,
+        why: &str,
+    ) -> Result<(), Error> {
+        if let Some(instance) = instance {
+            let mine = text(instance, "/status/migrationState/migrationUid");
+            let state = instance.data.pointer("/status/migrationState");
+            let open = state.is_some_and(|state| state["completed"] != true);
+            if open && Some(mine) == migration.metadata.uid.as_deref() {
+                self.give_up(instance, why).await?;
+                // What follows is decided with that in sight.
+                return Ok(());
+            }
+        }
+        let (events, kind) = (&self.context.controller, &self.context.migration_kind);
+        events.warning_of_kind(migration, kind, "FailedMigration", why);
+        self.enter(migration, "Failed", instance, &[]).await
+    }
+}

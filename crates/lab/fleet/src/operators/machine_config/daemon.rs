@@ -1,0 +1,104 @@
+//! What runs on every machine: takes on the configuration it is told to.
+
+use std::time::Duration;
+
+use runtime::{Error, Key, Next, Reconcile};
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use super::machine::{DEGRADED, DONE, Machine, Step, WORKING};
+use crate::operators::names::{CORDONED, CURRENT_CONFIG, PSI, REASON, STATE};
+use crate::pace::Pace;
+
+/// How long a machine is gone while it is updated.
+const REBOOT: Duration = Duration::from_mins(1);
+
+pub(super) struct Daemon {
+    context: Context,
+    pace: Pace,
+}
+
+impl Daemon {
+    pub(super) fn new(context: Context, pace: Pace) -> Self {
+        Self { context, pace }
+    }
+}
+
+impl Reconcile for Daemon {
+    fn name(&self) -> &'static str {
+        "machine-config-daemon"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        loop {
+            let Some(node) = self.context.nodes.find(key) else {
+                return Ok(Next::Wait);
+            };
+            let machine = Machine::of(&node);
+            let patch = match machine.step() {
+                Step::Nothing(_) => match self.kernel(&machine) {
+                    Some(patch) => patch,
+                    None => return Ok(Next::Wait),
+                },
+                Step::Begin => begin(&machine),
+                Step::Reboot => {
+                    let update = format!("{} to {}", machine.name, machine.desired);
+                    if let Some(left) = self.pace.left(&update, REBOOT) {
+                        return Ok(Next::After(left));
+                    }
+                    let psi = self.context.has_psi(machine.desired);
+                    let more = json!({
+                        CURRENT_CONFIG: machine.desired,
+                        PSI: psi.then_some("true"),
+                    });
+                    settle(&machine, more)
+                }
+                Step::Settle => settle(&machine, json!({})),
+                Step::Degrade(reason) => annotate(&json!({ STATE: DEGRADED, REASON: reason })),
+            };
+            self.context.patch_node(machine.name, patch).await?;
+        }
+    }
+}
+
+impl Daemon {
+    /// What a kernel that runs for longer than this program is to say about itself.
+    fn kernel(&self, machine: &Machine<'_>) -> Option<Value> {
+        let psi = self.context.has_psi(machine.current);
+        let known = machine.is_managed() && self.context.configs.get("", machine.current).is_some();
+        (known && psi != machine.psi).then(|| annotate(&json!({ PSI: psi.then_some("true") })))
+    }
+}
+
+fn annotate(annotations: &Value) -> Value {
+    json!({ "metadata": { "annotations": annotations } })
+}
+
+/// The machine takes no more pods.
+fn begin(machine: &Machine<'_>) -> Value {
+    let mut annotations = Map::new();
+    annotations.insert(STATE.to_owned(), json!(WORKING));
+    annotations.insert(REASON.to_owned(), json!(""));
+    // Who was cordoned by somebody else stays so afterwards.
+    if machine.unschedulable {
+        return annotate(&Value::Object(annotations));
+    }
+    annotations.insert(CORDONED.to_owned(), json!("true"));
+    let mut patch = annotate(&Value::Object(annotations));
+    patch["spec"] = json!({ "unschedulable": true });
+    patch
+}
+
+/// All is well, and the machine takes pods again.
+fn settle(machine: &Machine<'_>, more: Value) -> Value {
+    let mut patch = annotate(&json!({ STATE: DONE, REASON: "", CORDONED: null }));
+    if let (Some(all), Value::Object(more)) =
+        (patch["metadata"]["annotations"].as_object_mut(), more)
+    {
+        all.extend(more);
+    }
+    if machine.cordoned {
+        patch["spec"] = json!({ "unschedulable": null });
+    }
+    patch
+}

@@ -1,0 +1,39 @@
+//! Looks after `MachineConfiguration/cluster`.
+
+use kube::Client;
+use runtime::{Error, Key, Manager, Next, Reconcile};
+use serde_json::{Value, json};
+
+use super::policy::cluster_policies;
+use crate::operators::kinds::machine_configuration;
+use crate::operators::names::CLUSTER;
+use crate::operators::report::{Reports, generation};
+
+struct Disruption {
+    reports: Reports,
+}
+
+pub(super) async fn start(manager: &Manager, client: Client) {
+    let (reports, queue) = Reports::start(manager, client, machine_configuration()).await;
+    manager.start(Disruption { reports }, &queue, 1);
+}
+
+impl Reconcile for Disruption {
+    fn name(&self) -> &'static str {
+        "machine-configuration"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        if let Some(object) = self.reports.objects.find(key)
+            && key.name == CLUSTER
+        {
+            let spec = object.data.get("spec").unwrap_or(&Value::Null);
+            let status = json!({
+                "observedGeneration": generation(&object),
+                "nodeDisruptionPolicyStatus": { "clusterPolicies": cluster_policies(spec) },
+            });
+            self.reports.report(&object, status).await?;
+        }
+        Ok(Next::Wait)
+    }
+}

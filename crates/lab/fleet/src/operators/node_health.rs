@@ -1,0 +1,121 @@
+//! Node health checks, simulated: nodes are counted, and nobody is remedied.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use machinery::selector::LabelSelector;
+use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
+use serde_json::{Value, json};
+
+use super::conditions::Said;
+use super::kinds::node_health_check;
+use super::report::{Reports, observed_conditions};
+
+struct Operator {
+    reports: Reports,
+    nodes: Cache<Node>,
+}
+
+pub(super) async fn start(manager: &Manager, client: Client) {
+    let (reports, running) = Reports::follow(client, node_health_check());
+    manager.spawn(running);
+    let nodes = manager.cache::<Node>();
+    let queue: Queue<Key> = Queue::new();
+    let to = queue.clone();
+    reports.objects.on_change(move |change| {
+        if let Some(object) = &change.new {
+            to.add(Key::of(&object.metadata));
+        }
+    });
+    let (to, checks) = (queue.clone(), reports.objects.clone());
+    nodes.on_change(move |change| {
+        for check in checks.list() {
+            let facts = |node: &Arc<Node>| {
+                let spec = check.data.get("spec").unwrap_or(&Value::Null);
+                (node.metadata.labels.clone(), is_unhealthy(node, spec))
+            };
+            if change.old.as_ref().map(facts) != change.new.as_ref().map(facts) {
+                to.add(Key::of(&check.metadata));
+            }
+        }
+    });
+    tokio::join!(reports.objects.synced(), nodes.synced());
+    manager.start(Operator { reports, nodes }, &queue, 1);
+}
+
+impl Reconcile for Operator {
+    fn name(&self) -> &'static str {
+        "node-health-checks"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(object) = self.reports.objects.find(key) else {
+            return Ok(Next::Wait);
+        };
+        let spec = object.data.get("spec").unwrap_or(&Value::Null);
+        let mut status = found(spec, &self.nodes.list());
+        let said = Said::because(
+            "Disabled",
+            false,
+            "NodeHealthCheckEnabled",
+            "No issues found, NodeHealthCheck is enabled.",
+        );
+        status["conditions"] = observed_conditions(&object, vec![said]);
+        self.reports.report(&object, status).await?;
+        Ok(Next::Wait)
+    }
+}
+
+/// What a check finds.
+fn found(spec: &Value, nodes: &[Arc<Node>]) -> Value {
+    let selector = LabelSelector::from_label_selector_object(&spec["selector"])
+        .unwrap_or_else(|_| LabelSelector::nothing());
+    let selected: Vec<&Arc<Node>> = nodes
+        .iter()
+        .filter(|node| {
+            let labels = node.metadata.labels.as_ref();
+            selector.matches(|key| labels?.get(key).map(String::as_str))
+        })
+        .collect();
+    let unhealthy: Vec<Value> = selected
+        .iter()
+        .filter(|node| is_unhealthy(node, spec))
+        .map(|node| json!({ "name": node.metadata.name }))
+        .collect();
+    let paused = spec["pauseRequests"]
+        .as_array()
+        .filter(|all| !all.is_empty());
+    let (phase, reason) = match paused {
+        Some(requests) => {
+            let requests: Vec<&str> = requests.iter().filter_map(Value::as_str).collect();
+            ("Paused", format!("NHC is paused: {}", requests.join(",")))
+        }
+        None => (
+            "Enabled",
+            "NHC is enabled, no ongoing remediation".to_owned(),
+        ),
+    };
+    json!({
+        "observedNodes": selected.len(),
+        "healthyNodes": selected.len() - unhealthy.len(),
+        "unhealthyNodes": unhealthy,
+        "phase": phase,
+        "reason": reason,
+    })
+}
+
+/// Whether a node is in one of the conditions that make it unhealthy. How long it has been is not
+/// looked at: everything is faster here.
+fn is_unhealthy(node: &Node, spec: &Value) -> bool {
+    let wrong = spec["unhealthyConditions"].as_array();
+    let mut wrong = wrong.into_iter().flatten();
+    let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
+    wrong.any(|wrong| {
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|is| wrong["type"] == *is.type_ && wrong["status"] == *is.status)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The cluster operators: each watches its own pods, looks after what it has to, and reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::openshift::{ClusterOperator, ClusterOperatorStatus};
+use clusteroperator_reporter::{Claim, Reporter, Rollout, State, Versions, Written};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt as _};
+use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
+
+use super::OPERATOR_LABEL;
+use super::catalog::{About, Manner, OPERATORS, find};
+use super::machines::{Machines, Progress};
+use crate::operators::{MachineConfig, MachineConfigPool};
+use crate::pace::Pace;
+
+/// Operators that report at the same time.
+const WORKERS: usize = 4;
+/// How long it takes until what an operator looks after is new.
+const USUAL: Duration = Duration::from_secs(20);
+/// The same for one that is slow.
+const SLOW: Duration = Duration::from_mins(3);
+/// How long one that is in trouble is degraded, once its pods are new.
+const TROUBLE: Duration = Duration::from_mins(1);
+
+struct Operators {
+    client: Client,
+    deployments: Cache<Deployment>,
+    pods: Cache<Pod>,
+    reported: Cache<ClusterOperator>,
+    machines: Machines,
+    pace: Pace,
+    events: Events,
+}
+
+pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
+    let daemons: Cache<DaemonSet> = manager.cache();
+    let pools: Cache<MachineConfigPool> = manager.cache();
+    let configs: Cache<MachineConfig> = manager.cache();
+    let operators = Operators {
+        deployments: manager.cache(),
+        pods: manager.cache(),
+        reported: manager.cache(),
+        pace: Pace::new(speed),
+        events: manager.events("cluster-operators"),
+        machines: Machines {
+            client: client.clone(),
+            daemons: daemons.clone(),
+            pools: pools.clone(),
+            configs: configs.clone(),
+            pods: manager.cache(),
+        },
+        client,
+    };
+    tokio::join!(
+        operators.deployments.synced(),
+        operators.pods.synced(),
+        operators.reported.synced(),
+        daemons.synced(),
+        pools.synced(),
+        configs.synced(),
+    );
+    let queue: Queue<Key> = Queue::new();
+    let to = queue.clone();
+    operators.deployments.on_change(move |change| {
+        let object = change.object();
+        if let Some(name) = object.and_then(|it| it.labels().get(OPERATOR_LABEL)) {
+            to.add(key(name));
+        }
+    });
+    // Namespaces of operators have few pods, and other pods are none of their business.
+    let to = queue.clone();
+    operators.pods.on_change(move |change| {
+        let namespace = change.object().and_then(|it| it.namespace());
+        for about in &OPERATORS {
+            if namespace.as_deref() == Some(about.namespace) {
+                to.add(key(about.name));
+            }
+        }
+    });
+    let to = queue.clone();
+    operators.reported.on_change(move |change| {
+        if let Some(object) = change.object() {
+            to.add(key(&object.name_any()));
+        }
+    });
+    let to = queue.clone();
+    daemons.on_change(move |_| machines(&to));
+    let to = queue.clone();
+    pools.on_change(move |_| machines(&to));
+    manager.start(operators, &queue, WORKERS);
+}
+
+fn key(name: &str) -> Key {
+    Key {
+        namespace: String::new(),
+        name: name.to_owned(),
+    }
+}
+
+fn machines(to: &Queue<Key>) {
+    for about in &OPERATORS {
+        if about.manner == Manner::Machines {
+            to.add(key(about.name));
+        }
+    }
+}
+
+impl Reconcile for Operators {
+    fn name(&self) -> &'static str {
+        "cluster-operators"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(about) = find(&key.name) else {
+            return Ok(Next::Wait);
+        };
+        let Some(deployment) = self.deployment(about) else {
+            return Ok(Next::Wait);
+        };
+        let variable = |name: &str| variable(&deployment, name);
+        let versions = Versions::read(variable, &about.operand_names())
+            .map_err(|error| Error::Invalid(format!("operator {}: {error}", about.name)))?;
+        let rollout = Rollout::of_deployment(&deployment, &self.own_pods(about));
+        let mut state = State::of(&rollout, &versions);
+        let mut next = Next::Wait;
+        let before = self.reported.get("", about.name);
+        let before = before.and_then(|it| it.status.clone()).unwrap_or_default();
+        if rollout.is_done() {
+            (state, next) = self
+                .work(about, &deployment, &versions, &before, state)
+                .await?;
+        }
+        // Nobody can use what was never all there: an installation is complete when all are available.
+        if before.versions.is_empty() && !state.has_arrived() {
+            state.available = Claim::new(false, "Installing", "It is not installed yet");
+        }
+        self.report(about, &versions, &state).await?;
+        Ok(next)
+    }
+}
+
+impl Operators {
+    /// The Deployment of an operator, if it is a simulated one: a copy of a real cluster has real ones.
+    fn deployment(&self, about: &About) -> Option<Arc<Deployment>> {
+        let found = self.deployments.get(about.namespace, about.image)?;
+        let labelled = found.labels().get(OPERATOR_LABEL);
+        labelled.is_some_and(|it| it == about.name).then_some(found)
+    }
+
+    fn own_pods(&self, about: &About) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.in_namespace(about.namespace);
+        pods.retain(|it| it.labels().get("name").is_some_and(|it| it == about.image));
+        pods
+    }
+
+    /// What an operator does once its own pods are new, for as long as it has not reported that.
+    async fn work(
+        &self,
+        about: &About,
+        deployment: &Deployment,
+        versions: &Versions,
+        before: &ClusterOperatorStatus,
+        state: State,
+    ) -> Result<(State, Next), Error> {
+        let (work, trouble) = (
+            format!("{} {versions}", about.name),
+            format!("{} trouble", about.name),
+        );
+        if versions.are_in(before) && about.manner != Manner::Machines {
+            self.pace.forget(&work);
+            self.pace.forget(&trouble);
+            return Ok((state, Next::Wait));
+        }
+        // What is installed has nothing to move.
+        let is_new = before.versions.is_empty();
+        match about.manner {
+            Manner::Machines => {
+                let image = variable(deployment, super::MACHINE_OS_VARIABLE);
+                let progress = self
+                    .machines
+                    .advance(about, deployment, versions, &image.unwrap_or_default())
+                    .await?;
+                let state = match progress {
+                    Progress::Done => state,
+                    Progress::Underway(why) => state.working(versions, &why),
+                    Progress::Wrong(why) => state
+                        .working(versions, &why)
+                        .degraded("RequiredPoolsFailed", why),
+                };
+                return Ok((state, Next::Wait));
+            }
+            Manner::Troubled if !is_new => {
+                if let Some(left) = self.pace.left(&trouble, TROUBLE) {
+                    let state = state
+                        .working(versions, "operands")
+                        .degraded("OperandDegraded", "operands do not answer yet");
+                    return Ok((state, Next::After(left)));
+                }
+            }
+            Manner::Slow | Manner::Troubled | Manner::Usual => {}
+        }
+        let takes = match about.manner {
+            _ if is_new => Duration::ZERO,
+            Manner::Slow => SLOW,
+            // It has waited long enough.
+            Manner::Troubled => Duration::ZERO,
+            Manner::Usual | Manner::Machines => USUAL,
+        };
+        Ok(match self.pace.left(&work, takes) {
+            Some(left) => (state.working(versions, "operands"), Next::After(left)),
+            None => (state, Next::Wait),
+        })
+    }
+
+    async fn report(&self, about: &About, versions: &Versions, state: &State) -> Result<(), Error> {
+        let reporter = Reporter::new(self.client.clone(), about.name);
+        let written = reporter.report(versions, state).await;
+        let written = written.map_err(|error| Error::Invalid(error.to_string()))?;
+        if let Some(message) = written.event(about.name)
+            && let Written::Changed { object, .. } = &written
+        {
+            self.events
+                .normal(&**object, "OperatorVersionChanged", message);
+        }
+        if let Written::Changed { object, .. } = &written {
+            self.reported.saw(&**object).await;
+        }
+        Ok(())
+    }
+}
+
+/// A variable of the operator's container, as the release has filled it in.
+fn variable(deployment: &Deployment, name: &str) -> Option<String> {
+    let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let mut variables = spec.containers.first()?.env.iter().flatten();
+    variables.find(|it| it.name == name)?.value.clone()
+}

@@ -1,0 +1,143 @@
+//! A registry on this machine with images that are made here: boot disks for three architectures, so
+//! that imports, updates and roll-backs can be seen without any network; applications that not every node
+//! can run; and the images of releases, so that it can be asked what they are for.
+//!
+//! ```text
+//! ConfigMap kube-system/medley-registry --holdings--> revisions of images --library--> layers,
+//!         ^                                            configs, manifests --answer--> clients
+//! `medley fleet publish`
+//! ```
+//!
+//! What there is follows from the revisions that are written down in the cluster: nothing else is
+//! stored, and after a restart everything has the digests it had.
+
+mod answer;
+mod apps;
+mod catalog;
+mod component;
+mod disk;
+mod holdings;
+mod image;
+mod library;
+mod machines;
+mod qcow2;
+mod range;
+mod serve;
+mod state;
+mod tar;
+mod templates;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use runtime::{Error, Manager};
+use tokio::net::TcpListener;
+use tracing::warn;
+
+pub use apps::{APPS, App, TAG as APP_TAG};
+pub use catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
+pub use holdings::{HoldingsError, KEPT, Publication, Revision, Revisions, Version};
+pub use machines::machine_templates;
+pub use state::{CONFIG_MAP, NAMESPACE, publish};
+pub use templates::templates;
+
+pub(crate) use component::Shelved;
+pub(crate) use image::Published as Component;
+
+use holdings::Holdings;
+use library::Library;
+
+/// A registry that has a place, but does not answer yet.
+pub(crate) struct Opened {
+    before: Option<ConfigMap>,
+    listener: TcpListener,
+    /// Where it is.
+    pub(crate) address: SocketAddr,
+}
+
+impl Opened {
+    /// Takes a place: the same as last time, if nobody else has taken it.
+    pub(crate) async fn new(client: &Client) -> Result<Self, Error> {
+        let before = state::read(client).await?;
+        let listener = bind(before.as_ref().and_then(state::address)).await?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::Invalid(format!("asking for the own address: {error}")))?;
+        Ok(Self {
+            before,
+            listener,
+            address,
+        })
+    }
+
+    /// Answers until the manager stops, also with what is on the shelf. With boot images the cluster is
+    /// told where they are: templates of them point here, and importers are told that there is no TLS.
+    pub(crate) async fn start(
+        self,
+        manager: &Manager,
+        client: &Client,
+        mut shelf: Vec<Shelved>,
+        boot_images: bool,
+    ) -> Result<(), Error> {
+        let old = self.before.as_ref().and_then(state::address);
+        let map = state::begin(client, self.before, self.address).await?;
+        let apps = apps::shelved();
+        shelf
+            .extend(apps.map_err(|error| Error::Invalid(format!("making applications: {error}")))?);
+        let library = Arc::new(Library::new(read(&map, None), shelf));
+        follow(manager, &library);
+        manager.spawn(serve::listen(self.listener, library));
+        if boot_images {
+            templates::offer(client, self.address).await?;
+            state::trust(client, old, self.address).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Starts a registry of boot images, which runs until the manager stops. Says its address, which is the
+/// same as last time if nobody else has taken it.
+pub async fn start(manager: &Manager, client: &Client) -> Result<SocketAddr, Error> {
+    let opened = Opened::new(client).await?;
+    let address = opened.address;
+    opened.start(manager, client, Vec::new(), true).await?;
+    Ok(address)
+}
+
+/// The old place, or any that is free.
+async fn bind(old: Option<SocketAddr>) -> Result<TcpListener, Error> {
+    if let Some(old) = old
+        && let Ok(listener) = TcpListener::bind(old).await
+    {
+        return Ok(listener);
+    }
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .map_err(|error| {
+            Error::Invalid(format!(
+                "listening on a free port of 127.0.0.1 for the registry: {error}"
+            ))
+        })
+}
+
+/// Has the registry hold what is written down, from now on.
+fn follow(manager: &Manager, library: &Arc<Library>) {
+    let library = Arc::clone(library);
+    manager.cache::<ConfigMap>().on_change(move |change| {
+        if let Some(map) = &change.new
+            && state::is_state(map)
+        {
+            let before = library.holdings();
+            library.hold(read(map, Some(&before)));
+        }
+    });
+}
+
+fn read(map: &ConfigMap, before: Option<&Holdings>) -> Holdings {
+    let data = map.data.clone().unwrap_or_default();
+    Holdings::read(&data, before, |error| {
+        warn!(%error, "what the registry is to hold makes no sense; that stays as it was");
+    })
+}

@@ -1,0 +1,40 @@
+//! The registry on a socket: HTTP/1.1 and HTTP/2, without TLS, for this machine alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use serving::{Incoming, Limits};
+use tokio::net::TcpListener;
+use tracing::warn;
+
+use super::answer::{Answer, answer};
+use super::library::Library;
+
+/// Enough for the importers of a simulated fleet. It never stops by itself.
+const LIMITS: Limits = Limits {
+    clients: 256,
+    per_address: 256,
+    streams: Some(100),
+    drain: Duration::ZERO,
+};
+
+/// Answers for as long as it is polled; connections end with it.
+pub(super) async fn listen(listener: TcpListener, library: Arc<Library>) {
+    let answer = move |request: Request<Incoming>| {
+        let library = Arc::clone(&library);
+        // What was not made before is made now, which is work.
+        let (parts, _) = request.into_parts();
+        let answered =
+            tokio::task::spawn_blocking(move || answer(&library, &Request::from_parts(parts, ())));
+        async move {
+            answered.await.unwrap_or_else(|error| {
+                warn!(%error, "answering a request failed");
+                let mut answer = Answer::default();
+                *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                answer
+            })
+        }
+    };
+    serving::serve(listener, None, LIMITS, answer, std::future::pending()).await;
+}

@@ -1,0 +1,94 @@
+//! Templates of boot images that come from the registry, as the virtualization operator has them built
+//! in.
+
+use std::net::SocketAddr;
+
+use api::hco::{MACHINES_KEY, TEMPLATES, TEMPLATES_KEY};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use runtime::Error;
+use serde_json::{Value, json};
+
+use super::catalog::{IMAGES, Image};
+use super::machines::machine_templates;
+use crate::operators::names::VIRTUALIZATION_NAMESPACE;
+
+/// Who applies them.
+const MANAGER: &str = "fleet-registry";
+/// How often somebody is to look for a new revision, unless told.
+const SCHEDULE: &str = "0 */12 * * *";
+/// How large a volume is made; the disks in it are far smaller.
+const SIZE: &str = "1Gi";
+
+/// The templates of all images, by name.
+pub fn templates(address: SocketAddr) -> Vec<Value> {
+    let mut all: Vec<Value> = IMAGES
+        .iter()
+        .map(|image| template(image, address))
+        .collect();
+    all.sort_by_cached_key(|it| it["metadata"]["name"].to_string());
+    all
+}
+
+fn template(image: &Image, address: SocketAddr) -> Value {
+    let mut annotations = json!({ "cdi.kubevirt.io/storage.bind.immediate.requested": "true" });
+    if image.annotated {
+        let names: Vec<&str> = image.architectures.iter().map(|it| it.name()).collect();
+        annotations["ssp.kubevirt.io/dict.architectures"] = json!(names.join(","));
+    }
+    let preference = image.name.replace('-', ".");
+    let url = format!("docker://{address}/{}:{}", image.repository, image.tag);
+    json!({
+        "metadata": {
+            "name": format!("{}-image-cron", image.name),
+            "annotations": annotations,
+            "labels": {
+                "instancetype.kubevirt.io/default-instancetype": "u1.medium",
+                "instancetype.kubevirt.io/default-preference": preference,
+            },
+        },
+        "spec": {
+            "garbageCollect": "Outdated",
+            "managedDataSource": image.name,
+            "schedule": SCHEDULE,
+            "template": {
+                "spec": {
+                    "source": { "registry": { "url": url } },
+                    "storage": { "resources": { "requests": { "storage": SIZE } } },
+                },
+            },
+        },
+    })
+}
+
+/// Puts the templates where the virtualization operator is, if it is there.
+pub(super) async fn offer(client: &Client, address: SocketAddr) -> Result<(), Error> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let what = format!("get namespace {VIRTUALIZATION_NAMESPACE}");
+    let found = namespaces.get_opt(VIRTUALIZATION_NAMESPACE).await;
+    if found.map_err(Error::api(what))?.is_none() {
+        return Ok(());
+    }
+    let what = format!("config map {VIRTUALIZATION_NAMESPACE}/{TEMPLATES}");
+    let text = |all: &[Value]| {
+        serde_saphyr::to_string(&all)
+            .map_err(|error| Error::Invalid(format!("writing {what}: {error}")))
+    };
+    let (crons, machines) = (text(&templates(address))?, text(&machine_templates())?);
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": TEMPLATES },
+        "data": { TEMPLATES_KEY: crons, MACHINES_KEY: machines },
+    });
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), VIRTUALIZATION_NAMESPACE);
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(TEMPLATES, &params, &Patch::Apply(map))
+        .await
+        .map(drop)
+        .map_err(Error::api(format!("apply {what}")))
+}
+
+#[cfg(test)]
+mod tests;

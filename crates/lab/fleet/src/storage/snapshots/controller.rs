@@ -1,0 +1,403 @@
+//! Looks after snapshots: gives them contents, tells what becomes of those, lets them go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use runtime::{Absent as _, Error, Events, Key, Next, Reconcile};
+use serde_json::json;
+
+use super::kinds::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapshotStatus};
+use super::{decide, failed};
+use crate::storage::names::{
+    CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_LEAVING, annotation,
+    has_finalizer,
+};
+use crate::storage::{Context, provision};
+
+/// When to try again what could not be done.
+const RETRY: Duration = Duration::from_secs(5);
+
+pub(super) struct Snapshots {
+    context: Context,
+    events: Events,
+}
+
+impl Snapshots {
+    pub(super) fn new(context: Context, events: Events) -> Self {
+        Self { context, events }
+    }
+}
+
+impl Reconcile for Snapshots {
+    fn name(&self) -> &'static str {
+        "snapshots"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(snapshot) = self.context.caches.snapshots.find(key) else {
+            return Ok(Next::Wait);
+        };
+        if snapshot.metadata.deletion_timestamp.is_some() {
+            return self.release(key, &snapshot).await;
+        }
+        let snapshot = self.protect(key, &snapshot).await?;
+        let next = match self.content(&snapshot).await? {
+            Ok(Some(content)) => {
+                self.report(key, &snapshot, decide::status(&content))
+                    .await?;
+                Next::Wait
+            }
+            Ok(None) => Next::Wait,
+            Err(why) => {
+                let text = format!("Failed to create snapshot content with error {why}");
+                self.events.warning(
+                    snapshot.as_ref(),
+                    "SnapshotContentCreationFailed",
+                    text.clone(),
+                );
+                let status = decide::trouble(&snapshot, text, Time(Timestamp::now()));
+                self.report(key, &snapshot, status).await?;
+                Next::After(RETRY)
+            }
+        };
+        self.protect_claim(key, &snapshot).await?;
+        Ok(next)
+    }
+}
+
+impl Snapshots {
+    fn api(&self, key: &Key) -> Api<VolumeSnapshot> {
+        Api::namespaced(self.context.client.clone(), &key.namespace)
+    }
+
+    fn contents(&self) -> Api<VolumeSnapshotContent> {
+        Api::all(self.context.client.clone())
+    }
+
+    /// Gives a snapshot its finalizers, and the class it did not name.
+    async fn protect(
+        &self,
+        key: &Key,
+        snapshot: &Arc<VolumeSnapshot>,
+    ) -> Result<Arc<VolumeSnapshot>, Error> {
+        let mut wanted = snapshot.as_ref().clone();
+        for finalizer in [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND] {
+            if !has_finalizer(&wanted.metadata, finalizer) {
+                let finalizers = wanted.metadata.finalizers.get_or_insert_default();
+                finalizers.push(finalizer.to_owned());
+            }
+        }
+        let dynamic = decide::claim_name(&wanted).is_some();
+        if dynamic && wanted.spec.volume_snapshot_class_name.is_none() {
+            let classes = self.context.caches.snapshot_classes.list();
+            let driver = self.source_driver(&wanted);
+            if let Some(driver) = driver
+                && let Ok(class) = decide::class(&wanted, &classes, &driver)
+            {
+                wanted
+                    .spec
+                    .volume_snapshot_class_name
+                    .clone_from(&class.metadata.name);
+            }
+        }
+        if wanted == **snapshot {
+            return Ok(Arc::clone(snapshot));
+        }
+        self.write(key, &wanted).await.map(Arc::new)
+    }
+
+    async fn write(&self, key: &Key, snapshot: &VolumeSnapshot) -> Result<VolumeSnapshot, Error> {
+        let written = self
+            .api(key)
+            .replace(&key.name, &PostParams::default(), snapshot)
+            .await
+            .map_err(failed("update", "snapshot", key))?;
+        self.context.caches.snapshots.saw(&written).await;
+        Ok(written)
+    }
+
+    /// The driver of the volume a snapshot is made of.
+    fn source_driver(&self, snapshot: &VolumeSnapshot) -> Option<String> {
+        let namespace = snapshot.metadata.namespace.as_deref()?;
+        let caches = &self.context.caches;
+        let claim = caches
+            .claims
+            .get(namespace, decide::claim_name(snapshot)?)?;
+        let volume = caches
+            .volumes
+            .get("", claim.spec.as_ref()?.volume_name.as_deref()?)?;
+        Some(volume.spec.as_ref()?.csi.as_ref()?.driver.clone())
+    }
+
+    /// The content behind a snapshot, made if need be. The inner error says why there is none.
+    async fn content(
+        &self,
+        snapshot: &VolumeSnapshot,
+    ) -> Result<Result<Option<Arc<VolumeSnapshotContent>>, String>, Error> {
+        let caches = &self.context.caches;
+        let name = decide::content_name(snapshot).unwrap_or_default();
+        if let Some(content) = caches.contents.get("", &name) {
+            if !decide::belongs(&content, snapshot) {
+                return Ok(Err(format!(
+                    "VolumeSnapshotContent [{name}] is bound to a different snapshot"
+                )));
+            }
+            return self
+                .bind(snapshot, content)
+                .await
+                .map(|content| Ok(Some(content)));
+        }
+        let Some(claim_name) = decide::claim_name(snapshot) else {
+            return Ok(Err("VolumeSnapshotContent is missing".to_owned()));
+        };
+        match self.plan(snapshot, claim_name) {
+            Ok(content) => self.create(snapshot, &content).await.map(Ok),
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    fn plan(
+        &self,
+        snapshot: &VolumeSnapshot,
+        claim_name: &str,
+    ) -> Result<VolumeSnapshotContent, String> {
+        let caches = &self.context.caches;
+        let name = snapshot.metadata.name.as_deref().unwrap_or_default();
+        let namespace = snapshot.metadata.namespace.as_deref().unwrap_or_default();
+        let wrap = |why: String| {
+            format!("failed to get input parameters to create snapshot {name}: {why:?}")
+        };
+        let claim = caches.claims.get(namespace, claim_name).ok_or_else(|| {
+            wrap(format!(
+                "failed to retrieve PVC {claim_name} from the lister: persistentvolumeclaim {claim_name:?} not found"
+            ))
+        })?;
+        let volume = claim
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.volume_name.as_deref());
+        let volume = volume.and_then(|volume| caches.volumes.get("", volume));
+        let volume = volume.ok_or_else(|| {
+            wrap(format!(
+                "the PVC {claim_name} is not yet bound to a PV, will not attempt to take a snapshot"
+            ))
+        })?;
+        let driver = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+        let driver = driver.map(|csi| csi.driver.clone()).unwrap_or_default();
+        let classes = caches.snapshot_classes.list();
+        let class = decide::class(snapshot, &classes, &driver).map_err(wrap)?;
+        decide::content(snapshot, &volume, class).map_err(wrap)
+    }
+
+    async fn create(
+        &self,
+        snapshot: &VolumeSnapshot,
+        content: &VolumeSnapshotContent,
+    ) -> Result<Option<Arc<VolumeSnapshotContent>>, Error> {
+        let key = Key::of(&content.metadata);
+        match self
+            .contents()
+            .create(&PostParams::default(), content)
+            .await
+        {
+            Ok(created) => {
+                self.context.caches.contents.saw(&created).await;
+                let of = Key::of(&snapshot.metadata);
+                let text = format!("Waiting for a snapshot {of} to be created by the CSI driver.");
+                self.events.normal(snapshot, "CreatingSnapshot", text);
+                Ok(Some(Arc::new(created)))
+            }
+            // It was made before, by somebody who did not live to see it.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+            Err(error) => Err(failed("create", "snapshot content", &key)(error)),
+        }
+    }
+
+    /// Has a content that was there before say which snapshot it belongs to.
+    async fn bind(
+        &self,
+        snapshot: &VolumeSnapshot,
+        content: Arc<VolumeSnapshotContent>,
+    ) -> Result<Arc<VolumeSnapshotContent>, Error> {
+        if content.spec.volume_snapshot_ref.uid == snapshot.metadata.uid {
+            return Ok(content);
+        }
+        let key = Key::of(&content.metadata);
+        let patch = json!({
+            "metadata": { "resourceVersion": content.metadata.resource_version },
+            "spec": { "volumeSnapshotRef": { "uid": snapshot.metadata.uid } },
+        });
+        let written = self
+            .contents()
+            .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(failed("bind", "snapshot content", &key))?;
+        self.context.caches.contents.saw(&written).await;
+        Ok(Arc::new(written))
+    }
+
+    async fn report(
+        &self,
+        key: &Key,
+        snapshot: &VolumeSnapshot,
+        status: VolumeSnapshotStatus,
+    ) -> Result<(), Error> {
+        if snapshot.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let (was, had) = (
+            decide::is_ready(snapshot),
+            snapshot.status.clone().unwrap_or_default(),
+        );
+        let mut snapshot = snapshot.clone();
+        snapshot.status = Some(status);
+        let written = self
+            .api(key)
+            .replace_status(&key.name, &PostParams::default(), &snapshot)
+            .await
+            .map_err(failed("update status of", "snapshot", key))?;
+        self.context.caches.snapshots.saw(&written).await;
+        let created = written
+            .status
+            .as_ref()
+            .is_some_and(|it| it.creation_time.is_some());
+        if created && had.creation_time.is_none() {
+            let text = format!("Snapshot {key} was successfully created by the CSI driver.");
+            self.events.normal(&written, "SnapshotCreated", text);
+        }
+        if decide::is_ready(&written) && !was {
+            let text = format!("Snapshot {key} is ready to use.");
+            self.events.normal(&written, "SnapshotReady", text);
+        }
+        Ok(())
+    }
+
+    /// Keeps the claim a snapshot is made of until that is done.
+    async fn protect_claim(&self, key: &Key, snapshot: &VolumeSnapshot) -> Result<(), Error> {
+        let Some(name) = decide::claim_name(snapshot) else {
+            return Ok(());
+        };
+        let caches = &self.context.caches;
+        let Some(claim) = caches.claims.get(&key.namespace, name) else {
+            return Ok(());
+        };
+        let busy = caches
+            .snapshots
+            .in_namespace(&key.namespace)
+            .iter()
+            .any(|other| {
+                decide::claim_name(other) == Some(name)
+                    && !decide::is_ready(other)
+                    && other.metadata.deletion_timestamp.is_none()
+            });
+        let has = has_finalizer(&claim.metadata, CLAIM_AS_SOURCE);
+        // Nothing is added to what leaves already.
+        if busy == has || (busy && claim.metadata.deletion_timestamp.is_some()) {
+            return Ok(());
+        }
+        let mut claim = claim.as_ref().clone();
+        let finalizers = claim.metadata.finalizers.get_or_insert_default();
+        if busy {
+            finalizers.push(CLAIM_AS_SOURCE.to_owned());
+        } else {
+            finalizers.retain(|it| it != CLAIM_AS_SOURCE);
+        }
+        let claims: Api<PersistentVolumeClaim> =
+            Api::namespaced(self.context.client.clone(), &key.namespace);
+        let written = claims
+            .replace(name, &PostParams::default(), &claim)
+            .await
+            .or_absent()
+            .map_err(failed("protect", "the claim of snapshot", key))?;
+        if let Some(written) = written {
+            caches.claims.saw(&written).await;
+        }
+        Ok(())
+    }
+
+    /// Lets a snapshot go when nothing is made from it and nothing is behind it any more.
+    async fn release(&self, key: &Key, snapshot: &Arc<VolumeSnapshot>) -> Result<Next, Error> {
+        let caches = &self.context.caches;
+        self.protect_claim(key, snapshot).await?;
+        let made = caches
+            .claims_by_source
+            .find(&provision::snapshot_key(&key.namespace, &key.name));
+        let in_use = made.iter().any(|claim| {
+            claim
+                .status
+                .as_ref()
+                .and_then(|status| status.phase.as_deref())
+                == Some("Pending")
+        });
+        if in_use && has_finalizer(&snapshot.metadata, SNAPSHOT_AS_SOURCE) {
+            return Ok(Next::Wait);
+        }
+        let name = decide::content_name(snapshot).unwrap_or_default();
+        let content = caches.contents.get("", &name);
+        let content = content.filter(|content| decide::belongs(content, snapshot));
+        if let Some(content) = content {
+            self.announce(&content).await?;
+            if content.spec.deletion_policy == "Delete" {
+                self.remove(&content).await?;
+                return Ok(Next::Wait);
+            }
+        }
+        let mut freed = snapshot.as_ref().clone();
+        if let Some(finalizers) = &mut freed.metadata.finalizers {
+            finalizers.retain(|it| it != SNAPSHOT_AS_SOURCE && it != SNAPSHOT_BOUND);
+        }
+        if freed != **snapshot {
+            self.write(key, &freed).await?;
+        }
+        Ok(Next::Wait)
+    }
+
+    /// Tells a content that its snapshot leaves.
+    async fn announce(&self, content: &VolumeSnapshotContent) -> Result<(), Error> {
+        if annotation(&content.metadata, SNAPSHOT_LEAVING) == Some("yes") {
+            return Ok(());
+        }
+        let key = Key::of(&content.metadata);
+        let patch = json!({ "metadata": { "annotations": { SNAPSHOT_LEAVING: "yes" } } });
+        let written = self
+            .contents()
+            .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .or_absent()
+            .map_err(failed("annotate", "snapshot content", &key))?;
+        if let Some(written) = written {
+            self.context.caches.contents.saw(&written).await;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, content: &VolumeSnapshotContent) -> Result<(), Error> {
+        if content.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let key = Key::of(&content.metadata);
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: content.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        self.contents()
+            .delete(&key.name, &params)
+            .await
+            .or_absent()
+            .map_err(failed("delete", "snapshot content", &key))?;
+        self.context
+            .caches
+            .contents
+            .saw_deletion(&content.metadata)
+            .await;
+        Ok(())
+    }
+}

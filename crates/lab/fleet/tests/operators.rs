@@ -1,0 +1,678 @@
+//! Other people's operators on an API server: configurations reach machines, and wishes are refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use fleet::operators::{
+    self, HyperConvergedVersion, Installed, MachineConfig, MachineConfigPool,
+    MachineConfigPoolStatus, hyperconverged, kube_descheduler, machine_configuration, names,
+    node_health_check,
+};
+use fleet::{Fleet, commands};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use parking_lot::Mutex;
+use runtime::Manager;
+use serde_json::{Value, json};
+use testkit::{TestCluster, wait_until};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+/// A reboot takes a tenth of a second.
+const FAST: f64 = 600.0;
+
+/// A cluster with operators and machines, and nothing else.
+struct World {
+    cluster: TestCluster,
+    manager: Manager,
+}
+
+impl World {
+    async fn start(nodes: &[(&str, &[&str])]) -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        operators::install(&cluster.client(), &Installed::demo()).await?;
+        let manager = Manager::new(cluster.client());
+        operators::start(&manager, cluster.client(), FAST).await;
+        let world = Self { cluster, manager };
+        for (name, roles) in nodes {
+            world.node(name, roles).await?;
+        }
+        Ok(world)
+    }
+
+    async fn node(&self, name: &str, roles: &[&str]) -> anyhow::Result<()> {
+        let labels: Value = roles
+            .iter()
+            .map(|role| (format!("node-role.kubernetes.io/{role}"), json!("")))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let node =
+            serde_json::from_value(json!({ "metadata": { "name": name, "labels": labels } }))?;
+        self.nodes().create(&PostParams::default(), &node).await?;
+        Ok(())
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.cluster.client())
+    }
+
+    fn pools(&self) -> Api<MachineConfigPool> {
+        Api::all(self.cluster.client())
+    }
+
+    fn configs(&self) -> Api<MachineConfig> {
+        Api::all(self.cluster.client())
+    }
+
+    fn all(&self, kind: &ApiResource) -> Api<DynamicObject> {
+        Api::all_with(self.cluster.client(), kind)
+    }
+
+    fn deschedulers(&self) -> Api<DynamicObject> {
+        let namespace = names::DESCHEDULER_NAMESPACE;
+        Api::namespaced_with(self.cluster.client(), namespace, &kube_descheduler())
+    }
+
+    async fn configure(&self, name: &str, role: &str, spec: Value) -> anyhow::Result<()> {
+        let config = serde_json::from_value(json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig",
+            "metadata": { "name": name, "labels": { names::ROLE_LABEL: role } },
+            "spec": spec,
+        }))?;
+        self.configs()
+            .create(&PostParams::default(), &config)
+            .await?;
+        Ok(())
+    }
+
+    async fn patch_pool(&self, name: &str, spec: Value) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        self.pools()
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    async fn patch_node(&self, name: &str, metadata: Value) -> anyhow::Result<Node> {
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let patched = self
+            .nodes()
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(patched)
+    }
+
+    /// Waits until a pool is as told.
+    async fn until(
+        &self,
+        pool: &str,
+        what: &str,
+        holds: impl Fn(&MachineConfigPool) -> bool,
+    ) -> anyhow::Result<MachineConfigPool> {
+        wait_until(&format!("pool {pool} {what}"), PATIENCE, async || {
+            let found = self.pools().get_opt(pool).await?;
+            Ok(found.filter(&holds))
+        })
+        .await
+    }
+
+    /// Waits until all machines of a pool run with what was made of these, and says what that is.
+    async fn until_updated(
+        &self,
+        pool: &str,
+        machines: i32,
+        made_of: &[&str],
+    ) -> anyhow::Result<String> {
+        let what = format!("runs with {made_of:?} on {machines}");
+        let pool = self
+            .until(pool, &what, |pool| {
+                sources(pool) == made_of && is_updated(pool, machines)
+            })
+            .await?;
+        pool.spec.configuration.name.context("it has a target")
+    }
+
+    /// What all machines say about one thing, by name.
+    async fn annotations(&self, key: &str) -> anyhow::Result<Vec<(String, String)>> {
+        let nodes = self.nodes().list(&ListParams::default()).await?;
+        let said = nodes.items.into_iter().map(|node| {
+            let said = node.metadata.annotations.unwrap_or_default();
+            let name = node.metadata.name.unwrap_or_default();
+            (name, said.get(key).cloned().unwrap_or_default())
+        });
+        Ok(said.collect())
+    }
+
+    /// Waits until the condition of the descheduler is as told, and says its reason.
+    async fn until_descheduler(&self, degraded: &str) -> anyhow::Result<String> {
+        let what = format!("the descheduler is degraded: {degraded}");
+        wait_until(&what, PATIENCE, async || {
+            let object = json!(self.deschedulers().get("cluster").await?);
+            let status = &object["status"];
+            let condition = &status["conditions"][0];
+            let is = condition["type"] == "TargetConfigControllerDegraded"
+                && condition["status"] == degraded
+                && status["observedGeneration"] == object["metadata"]["generation"];
+            let reason = condition["reason"].as_str().unwrap_or_default();
+            Ok(is.then(|| reason.to_owned()))
+        })
+        .await
+    }
+}
+
+fn sources(pool: &MachineConfigPool) -> Vec<&str> {
+    let source = pool.spec.configuration.source.iter();
+    source.filter_map(|it| it.name.as_deref()).collect()
+}
+
+fn status(pool: &MachineConfigPool) -> MachineConfigPoolStatus {
+    pool.status.clone().unwrap_or_default()
+}
+
+/// The status and the message of a condition.
+fn condition(pool: &MachineConfigPool, name: &str) -> (String, String) {
+    let conditions = status(pool).conditions;
+    let found = conditions.into_iter().find(|it| it.type_ == name);
+    found.map_or_else(Default::default, |it| (it.status, it.message))
+}
+
+fn is(pool: &MachineConfigPool, name: &str) -> bool {
+    condition(pool, name).0 == "True"
+}
+
+/// What a pool has to say before its machines count as updated.
+fn is_updated(pool: &MachineConfigPool, machines: i32) -> bool {
+    let said = status(pool);
+    is(pool, "Updated")
+        && !is(pool, "Updating")
+        && !is(pool, "Degraded")
+        && said.configuration == pool.spec.configuration
+        && Some(said.observed_generation) == pool.metadata.generation
+        && said.machine_count == machines
+        && said.updated_machine_count == machines
+        && said.ready_machine_count == machines
+        && said.unavailable_machine_count == 0
+}
+
+fn psi() -> Value {
+    json!({ "kernelArguments": ["psi=1"] })
+}
+
+const PSI: &str = "99-worker-psi-karg";
+const WORKERS: [(&str, &[&str]); 3] = [
+    ("w-1", &["worker"]),
+    ("w-2", &["worker"]),
+    ("w-3", &["worker"]),
+];
+
+#[tokio::test]
+async fn a_configuration_reaches_machines_one_after_the_other() -> anyhow::Result<()> {
+    let world = World::start(&WORKERS).await?;
+    world.node("m-1", &["control-plane", "master"]).await?;
+    let before = world.until_updated("worker", 3, &["00-worker"]).await?;
+    let masters = world.until_updated("master", 1, &["00-master"]).await?;
+
+    // Everything the pool says from here on, and how many machines take no pods meanwhile.
+    let seen: Arc<Mutex<Vec<MachineConfigPoolStatus>>> = Arc::default();
+    let most_away: Arc<Mutex<usize>> = Arc::default();
+    let to = Arc::clone(&seen);
+    let pools = world.manager.cache::<MachineConfigPool>();
+    pools.on_change(move |change| {
+        if let Some(pool) = &change.new
+            && pool.metadata.name.as_deref() == Some("worker")
+        {
+            to.lock().push(status(pool));
+        }
+    });
+    let away: Mutex<BTreeSet<String>> = Mutex::default();
+    let most = Arc::clone(&most_away);
+    world.manager.cache::<Node>().on_change(move |change| {
+        if let Some(node) = &change.new {
+            let name = node.metadata.name.clone().unwrap_or_default();
+            let mut away = away.lock();
+            if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
+                away.insert(name);
+            } else {
+                away.remove(&name);
+            }
+            let mut most = most.lock();
+            *most = away.len().max(*most);
+        }
+    });
+    world.configure(PSI, "worker", psi()).await?;
+    let after = world
+        .until_updated("worker", 3, &["00-worker", PSI])
+        .await?;
+    assert_ne!(after, before);
+    assert!(after.starts_with("rendered-worker-"), "{after}");
+    let rendered = world.configs().get(&after).await?.spec;
+    assert_eq!(rendered.kernel_arguments, Some(vec!["psi=1".to_owned()]));
+
+    pools.saw(&world.pools().get("worker").await?).await;
+    let seen = seen.lock().clone();
+    let counts: BTreeSet<i32> = seen.iter().map(|it| it.updated_machine_count).collect();
+    assert_eq!(counts, (0..=3).collect());
+    assert!(seen.iter().all(|it| it.unavailable_machine_count <= 1));
+    assert_eq!(*most_away.lock(), 1);
+    // What all run with changes when all do, not before.
+    let early = seen
+        .iter()
+        .find(|it| it.configuration.name.as_ref() == Some(&after) && it.updated_machine_count < 3);
+    assert_eq!(early, None);
+
+    let workers = |name: &str| {
+        if name == "m-1" {
+            masters.clone()
+        } else {
+            after.clone()
+        }
+    };
+    for (name, current) in world.annotations(names::CURRENT_CONFIG).await? {
+        assert_eq!(current, workers(&name), "{name}");
+    }
+    for (name, psi) in world.annotations(names::PSI).await? {
+        assert_eq!(psi == "true", name != "m-1", "{name}");
+    }
+
+    // Without it, all is as it was, and that takes another round.
+    let delete = DeleteParams::default();
+    world.configs().delete(PSI, &delete).await?;
+    let again = world.until_updated("worker", 3, &["00-worker"]).await?;
+    assert_eq!(again, before);
+    for (name, psi) in world.annotations(names::PSI).await? {
+        assert_eq!(psi, "", "{name}");
+    }
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_paused_pool_waits_and_then_takes_everything_at_once() -> anyhow::Result<()> {
+    let world = World::start(&WORKERS).await?;
+    let before = world.until_updated("worker", 3, &["00-worker"]).await?;
+    world
+        .patch_pool("worker", json!({ "paused": true }))
+        .await?;
+    world.configure(PSI, "worker", psi()).await?;
+    let more = json!({ "kernelArguments": ["quiet"] });
+    world.configure("98-worker-quiet", "worker", more).await?;
+    let all = ["00-worker", "98-worker-quiet", PSI];
+    let pool = world
+        .until("worker", "is aimed at all", |pool| {
+            let observed = Some(status(pool).observed_generation) == pool.metadata.generation;
+            sources(pool) == all && !is(pool, "Updated") && observed
+        })
+        .await?;
+    let target = pool.spec.configuration.name.clone().unwrap_or_default();
+    assert_eq!(
+        condition(&pool, "Updating"),
+        (
+            "False".to_owned(),
+            format!("Pool is paused; will not update to MachineConfig {target}")
+        )
+    );
+    assert_eq!(status(&pool).configuration.name.as_ref(), Some(&before));
+    assert_eq!(status(&pool).updated_machine_count, 0);
+
+    // A machine that joins meanwhile comes up as the others are.
+    world.node("w-4", &["worker"]).await?;
+    world
+        .until("worker", "has four machines", |pool| {
+            status(pool).machine_count == 4 && status(pool).unavailable_machine_count == 0
+        })
+        .await?;
+    for (name, desired) in world.annotations(names::DESIRED_CONFIG).await? {
+        assert_eq!(desired, before, "{name}");
+    }
+
+    world
+        .patch_pool("worker", json!({ "paused": false }))
+        .await?;
+    assert_eq!(world.until_updated("worker", 4, &all).await?, target);
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_machine_that_fails_holds_the_others_up() -> anyhow::Result<()> {
+    let world = World::start(&WORKERS).await?;
+    world.until_updated("worker", 3, &["00-worker"]).await?;
+    let trouble = json!({ "annotations": { names::DEGRADE: "the disk is full" } });
+    world.patch_node("w-1", trouble).await?;
+    let degraded = world
+        .until("worker", "is degraded", |pool| is(pool, "Degraded"))
+        .await?;
+    assert_eq!(status(&degraded).degraded_machine_count, 1);
+    let (_, message) = condition(&degraded, "NodeDegraded");
+    assert_eq!(message, "Node w-1 is reporting: \"the disk is full\"");
+
+    world.configure(PSI, "worker", psi()).await?;
+    world
+        .until("worker", "has told the failing machine", |pool| {
+            let target = pool.spec.configuration.name.as_deref();
+            sources(pool).contains(&PSI) && target.is_some() && is(pool, "Updating")
+        })
+        .await?;
+    let told = wait_until("w-1 is told", PATIENCE, async || {
+        let desired = world.annotations(names::DESIRED_CONFIG).await?;
+        let current = world.annotations(names::CURRENT_CONFIG).await?;
+        Ok((desired[0].1 != current[0].1).then_some((desired, current)))
+    })
+    .await?;
+    // The others would exceed what may be unavailable if the first recovered.
+    assert_eq!(told.0[1..], told.1[1..]);
+
+    let gone = json!({ "annotations": { names::DEGRADE: null } });
+    world.patch_node("w-1", gone).await?;
+    world
+        .until_updated("worker", 3, &["00-worker", PSI])
+        .await?;
+    let states = world.annotations(names::STATE).await?;
+    assert!(
+        states.iter().all(|(_, state)| state == "Done"),
+        "{states:?}"
+    );
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_custom_pool_has_its_own_machines_and_what_workers_have() -> anyhow::Result<()> {
+    let world = World::start(&WORKERS).await?;
+    world.node("i-1", &["worker", "infra"]).await?;
+    world.until_updated("worker", 4, &["00-worker"]).await?;
+    let infra = serde_json::from_value(json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfigPool",
+        "metadata": { "name": "infra" },
+        "spec": {
+            "machineConfigSelector": { "matchExpressions": [
+                { "key": names::ROLE_LABEL, "operator": "In", "values": ["worker", "infra"] },
+            ] },
+            "nodeSelector": { "matchLabels": { "node-role.kubernetes.io/infra": "" } },
+        },
+    }))?;
+    world.pools().create(&PostParams::default(), &infra).await?;
+    world.until_updated("infra", 1, &["00-worker"]).await?;
+    world.until_updated("worker", 3, &["00-worker"]).await?;
+    world
+        .configure("50-infra", "infra", json!({ "kernelArguments": ["quiet"] }))
+        .await?;
+    world.configure(PSI, "worker", psi()).await?;
+    world
+        .until_updated("worker", 3, &["00-worker", PSI])
+        .await?;
+    let name = world
+        .until_updated("infra", 1, &["00-worker", PSI, "50-infra"])
+        .await?;
+    let arguments = world.configs().get(&name).await?.spec.kernel_arguments;
+    assert_eq!(
+        arguments,
+        Some(vec!["psi=1".to_owned(), "quiet".to_owned()])
+    );
+
+    // Nobody is left, and the pool is none the less updated.
+    let label = json!({ "labels": { "node-role.kubernetes.io/infra": null } });
+    world.patch_node("i-1", label).await?;
+    world
+        .until_updated("infra", 0, &["00-worker", PSI, "50-infra"])
+        .await?;
+    world
+        .until_updated("worker", 4, &["00-worker", PSI])
+        .await?;
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_rendered_is_said_and_changes_nothing() -> anyhow::Result<()> {
+    let world = World::start(&WORKERS[..1]).await?;
+    let before = world.until_updated("worker", 1, &["00-worker"]).await?;
+    let wrong = json!({ "config": { "storage": { "files": [] } } });
+    world.configure("99-worker-wrong", "worker", wrong).await?;
+    let pool = world
+        .until("worker", "cannot render", |pool| is(pool, "RenderDegraded"))
+        .await?;
+    let (_, message) = condition(&pool, "RenderDegraded");
+    assert!(
+        message.starts_with("Failed to render configuration for pool worker: ")
+            && message.contains("99-worker-wrong"),
+        "{message}"
+    );
+    assert!(is(&pool, "Degraded") && is(&pool, "Updated"));
+    assert_eq!(pool.spec.configuration.name.as_ref(), Some(&before));
+    let right = json!({ "spec": { "config": { "ignition": { "version": "3.2.0" } } } });
+    world
+        .configs()
+        .patch(
+            "99-worker-wrong",
+            &PatchParams::default(),
+            &Patch::Merge(right),
+        )
+        .await?;
+    world
+        .until_updated("worker", 1, &["00-worker", "99-worker-wrong"])
+        .await?;
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_descheduler_wants_psi_on_all_workers() -> anyhow::Result<()> {
+    let world = World::start(&WORKERS[..2]).await?;
+    let create = json!({
+        "apiVersion": "operator.openshift.io/v1",
+        "kind": "KubeDescheduler",
+        "metadata": { "name": "cluster" },
+        "spec": { "managementState": "Managed", "profiles": ["KubeVirtRelieveAndMigrate"] },
+    });
+    let create = serde_json::from_value(create)?;
+    world
+        .deschedulers()
+        .create(&PostParams::default(), &create)
+        .await?;
+    let reason = world.until_descheduler("True").await?;
+    assert!(reason.contains("interval"), "{reason}");
+
+    let refused = "profile KubeVirtRelieveAndMigrate can only be used when PSI metrics are enabled for the worker nodes";
+    let interval = Patch::Merge(json!({ "spec": { "deschedulingIntervalSeconds": 60 } }));
+    world
+        .deschedulers()
+        .patch("cluster", &PatchParams::default(), &interval)
+        .await?;
+    let reason = wait_until("the descheduler wants PSI", PATIENCE, async || {
+        let reason = world.until_descheduler("True").await?;
+        Ok(reason.contains("PSI").then_some(reason))
+    })
+    .await?;
+    assert_eq!(reason, refused);
+
+    world.configure(PSI, "worker", psi()).await?;
+    world.until_descheduler("False").await?;
+    // It was not content before the last worker was.
+    world
+        .until_updated("worker", 2, &["00-worker", PSI])
+        .await?;
+    let delete = DeleteParams::default();
+    world.configs().delete(PSI, &delete).await?;
+    assert_eq!(world.until_descheduler("True").await?, refused);
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn operators_come_with_their_kinds_and_rest_when_all_is_done() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    let manager = Manager::new(client.clone());
+    // Nothing is there yet.
+    operators::start(&manager, client.clone(), FAST).await;
+    operators::install(&client, &Installed::demo()).await?;
+    let mut world = World { cluster, manager };
+    world.node("w-1", &["worker"]).await?;
+    world.until_updated("worker", 1, &["00-worker"]).await?;
+    world.until_updated("master", 0, &["00-master"]).await?;
+
+    let health = world.all(&node_health_check());
+    let check = json!({
+        "apiVersion": "remediation.medik8s.io/v1alpha1",
+        "kind": "NodeHealthCheck",
+        "metadata": { "name": "workers" },
+        "spec": {
+            "selector": { "matchLabels": { "node-role.kubernetes.io/worker": "" } },
+            "minHealthy": "51%",
+            "remediationTemplate": { "kind": "FenceAgentsRemediationTemplate", "name": "any" },
+        },
+    });
+    let check = serde_json::from_value(check)?;
+    health.create(&PostParams::default(), &check).await?;
+    let converged: Api<DynamicObject> = Api::namespaced_with(
+        client.clone(),
+        names::VIRTUALIZATION_NAMESPACE,
+        &hyperconverged(HyperConvergedVersion::V1),
+    );
+    let configuration = world.all(&machine_configuration());
+    let objects = async || {
+        anyhow::Ok([
+            json!(health.get("workers").await?),
+            json!(converged.get(names::HYPERCONVERGED).await?),
+            json!(configuration.get("cluster").await?),
+            json!(world.pools().get("worker").await?),
+            json!(world.nodes().get("w-1").await?),
+        ])
+    };
+    let settled = wait_until("all have reported", PATIENCE, async || {
+        let all = objects().await?;
+        let done = all[..3].iter().all(|it| it["status"].is_object());
+        Ok(done.then_some(all))
+    })
+    .await?;
+    assert_eq!(settled[0]["status"]["phase"], "Enabled");
+    assert_eq!(settled[0]["status"]["observedNodes"], 1);
+    assert_eq!(settled[0]["status"]["healthyNodes"], 1);
+    let conditions = settled[1]["status"]["conditions"].as_array();
+    let available = conditions.and_then(|all| all.iter().find(|it| it["type"] == "Available"));
+    assert_eq!(available.map(|it| &it["status"]), Some(&json!("True")));
+    let policies = &settled[2]["status"]["nodeDisruptionPolicyStatus"]["clusterPolicies"];
+    assert_eq!(policies["sshkey"]["actions"][0]["type"], "None");
+
+    // A new start finds nothing to write: only what is new is worked on.
+    let before = settled.map(|it| it["metadata"]["resourceVersion"].clone());
+    world.manager.stop().await;
+    world.manager = Manager::new(client.clone());
+    operators::start(&world.manager, client, FAST).await;
+    world.configure("99-master", "master", psi()).await?;
+    world
+        .until_updated("master", 0, &["00-master", "99-master"])
+        .await?;
+    let objects = [
+        json!(health.get("workers").await?),
+        json!(converged.get(names::HYPERCONVERGED).await?),
+        json!(configuration.get("cluster").await?),
+        json!(world.pools().get("worker").await?),
+        json!(world.nodes().get("w-1").await?),
+    ];
+    let after = objects.map(|it| it["metadata"]["resourceVersion"].clone());
+    assert_eq!(after, before);
+
+    // Somebody asks for a pause.
+    let pause = Patch::Merge(json!({ "spec": { "pauseRequests": ["rolling out"] } }));
+    health
+        .patch("workers", &PatchParams::default(), &pause)
+        .await?;
+    wait_until("the check is paused", PATIENCE, async || {
+        let check = json!(health.get("workers").await?);
+        Ok((check["status"]["phase"] == "Paused").then_some(()))
+    })
+    .await?;
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_whole_fleet_follows_its_configuration() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    let manager = Manager::new(client.clone());
+    let fleet = "
+pools:
+  - {name: control, roles: [control-plane], arch: amd64}
+  - {name: plain, arch: arm64, count: 2}
+  - {name: win, arch: amd64, os: windows, windowsBuild: 10.0.20348}
+";
+    let options = fleet::Options {
+        fleet: Some(Fleet::parse(fleet)?),
+        speed: FAST,
+        operators: Some(Installed::demo()),
+        ..fleet::Options::new(client.clone())
+    };
+    fleet::start(&manager, options).await?;
+    let world = World { cluster, manager };
+    // The windows node is a worker, but nobody configures it.
+    world.until_updated("worker", 2, &["00-worker"]).await?;
+    world.until_updated("master", 1, &["00-master"]).await?;
+
+    commands::pause(&client, "worker", true).await?;
+    world.configure(PSI, "worker", psi()).await?;
+    world
+        .until("worker", "waits", |pool| {
+            sources(pool).contains(&PSI) && condition(pool, "Updating").1.contains("paused")
+        })
+        .await?;
+    commands::degrade(&client, "plain-1", "no").await?;
+    commands::pause(&client, "worker", false).await?;
+    world
+        .until("worker", "is degraded", |pool| is(pool, "Degraded"))
+        .await?;
+    commands::recover(&client, "plain-1").await?;
+    world
+        .until_updated("worker", 2, &["00-worker", PSI])
+        .await?;
+    let nodes = world.nodes().list(&ListParams::default()).await?;
+    let cordoned = nodes.iter().filter(|node| {
+        let spec = node.spec.as_ref();
+        spec.and_then(|spec| spec.unschedulable) == Some(true)
+    });
+    assert_eq!(cordoned.count(), 0);
+    world.manager.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_copied_cluster_keeps_what_its_machines_run_with() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let client = cluster.client();
+    operators::install(&client, &Installed::demo()).await?;
+    let manager = Manager::new(client.clone());
+    let world = World { cluster, manager };
+    // As another operator has left it.
+    let theirs = "rendered-worker-0123";
+    world.configure(theirs, "", json!({})).await?;
+    let source = json!([{
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "name": "00-worker",
+    }]);
+    let target = json!({ "configuration": { "name": theirs, "source": source } });
+    world.patch_pool("worker", target).await?;
+    world.node("w-1", &["worker"]).await?;
+    let runs = json!({ "annotations": {
+        names::CURRENT_CONFIG: theirs, names::DESIRED_CONFIG: theirs, names::STATE: "Done",
+    } });
+    world.patch_node("w-1", runs).await?;
+    operators::start(&world.manager, client, FAST).await;
+    let kept = world.until_updated("worker", 1, &["00-worker"]).await?;
+    assert_eq!(kept, theirs);
+    // What changes from now on is ours.
+    world.configure(PSI, "worker", psi()).await?;
+    let ours = world
+        .until_updated("worker", 1, &["00-worker", PSI])
+        .await?;
+    assert_ne!(ours, theirs);
+    world.manager.stop().await;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Advertising: every profile has a configuration, so that `kubectl get` shows what there is.
+
+use api::advisor::{Action, VirtPlatformConfig, VirtPlatformConfigSpec, names};
+use governance::{Profile, Registry};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use runtime::{Cache, Error};
+use tracing::{info, warn};
+
+/// Makes configurations for all profiles that have none.
+pub(super) async fn all(client: &Client, registry: &Registry, configs: &Cache<VirtPlatformConfig>) {
+    for profile in registry.iter() {
+        let name = profile.about().name;
+        if configs.get("", name).is_some() {
+            continue;
+        }
+        if let Err(error) = again(client, registry, name).await {
+            // The others can be made all the same; this one is made at the next start.
+            warn!(profile = name, %error, "a profile is not advertised");
+        }
+    }
+}
+
+/// Makes the configuration of a profile that has none any more, if it is one to advertise.
+pub(super) async fn again(client: &Client, registry: &Registry, name: &str) -> Result<(), Error> {
+    let Some(profile) = registry
+        .get(name)
+        .filter(|profile| profile.about().advertised)
+    else {
+        return Ok(());
+    };
+    let api: Api<VirtPlatformConfig> = Api::all(client.clone());
+    match api
+        .create(&PostParams::default(), &configuration(&**profile))
+        .await
+    {
+        Ok(_) => {
+            info!(profile = name, "advertised");
+            Ok(())
+        }
+        // Somebody made it: theirs counts.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(Error::api(format!("advertising profile {name}"))(error)),
+    }
+}
+
+/// A configuration that does nothing but tell of its profile.
+fn configuration(profile: &dyn Profile) -> VirtPlatformConfig {
+    let about = profile.about();
+    let missing: Vec<_> = profile
+        .prerequisites(&api::advisor::ProfileOptions::default())
+        .iter()
+        .map(|one| format!("{} ({}/{})", one.of.kind, one.of.group, one.version))
+        .collect();
+    let mut config = VirtPlatformConfig::new(
+        about.name,
+        VirtPlatformConfigSpec {
+            profile: about.name.to_owned(),
+            action: Action::Ignore,
+            ..VirtPlatformConfigSpec::default()
+        },
+    );
+    let annotations = [
+        (names::DESCRIPTION, about.description.to_owned()),
+        (names::IMPACT_SUMMARY, about.impact_summary.to_owned()),
+        (names::DOCUMENTATION_URL, about.documentation_url.to_owned()),
+        (names::PREREQUISITES, missing.join(", ")),
+        (names::AUTO_CREATED, "true".to_owned()),
+    ];
+    config.metadata.annotations = Some(
+        annotations
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text))
+            .collect(),
+    );
+    config.metadata.labels = Some([(names::CATEGORY.to_owned(), about.category.to_owned())].into());
+    config
+}

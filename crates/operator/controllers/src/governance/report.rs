@@ -1,0 +1,147 @@
+//! What is told of configurations: events on transitions, and metrics that vanish with their object.
+
+use std::time::Duration;
+
+use api::advisor::{Action, DriftClass, VirtPlatformConfig};
+use governance::conditions;
+use governance::decide::Decision;
+use kube::ResourceExt as _;
+use prometheus_client::encoding::EncodeLabelSet;
+use runtime::metrics::{Gauges, Histograms};
+use runtime::{Events, Key, Manager};
+
+use super::COMPONENT;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Config {
+    config: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InPhase {
+    config: String,
+    phase: &'static str,
+}
+
+/// Tells.
+pub(super) struct Report {
+    events: Events,
+    drift: Gauges<Config>,
+    phase: Gauges<InPhase>,
+    planned: Gauges<Config>,
+    takeovers: Gauges<Config>,
+    paused: Gauges<Config>,
+    durations: Histograms<Config>,
+}
+
+impl Report {
+    pub(super) fn new(manager: &Manager) -> Self {
+        let metrics = manager.metrics();
+        Self {
+            events: crate::words::events(manager, COMPONENT),
+            drift: metrics.gauges(
+                "governance_drift",
+                "How many fields of the targets differ from what was applied",
+            ),
+            phase: metrics.gauges(
+                "governance_phase",
+                "1 for the phase that a configuration is in",
+            ),
+            planned: metrics.gauges(
+                "governance_plan_timestamp_seconds",
+                "When the plan that waits or is carried out came about; its age is the time since",
+            ),
+            takeovers: metrics.gauges(
+                "governance_takeovers",
+                "How many fields the plan takes from other managers",
+            ),
+            paused: metrics.gauges(
+                "governance_enforcement_paused",
+                "1 if drift is not corrected any more because somebody always wins",
+            ),
+            durations: metrics.seconds(
+                "governance_apply_duration_seconds",
+                "How long it took to apply an item to its target",
+            ),
+        }
+    }
+
+    /// Tells what was decided.
+    pub(super) fn decided(&self, config: &VirtPlatformConfig, decision: &Decision) {
+        for notice in &decision.notices {
+            if notice.warning {
+                self.events.warning(config, &notice.reason, &notice.message);
+            } else {
+                self.events.normal(config, &notice.reason, &notice.message);
+            }
+        }
+        let name = config.name_any();
+        if config.spec.action == Action::Ignore {
+            self.forget(&name);
+            return;
+        }
+        let key = Key::of(&config.metadata);
+        let status = &decision.status;
+        let labels = || Config {
+            config: name.clone(),
+        };
+        let count = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        // What an input or this version would change is told by conditions; nobody edited anything.
+        let edited = status.drift.iter();
+        let edited = edited
+            .filter(|drift| drift.class == DriftClass::ExternalEdit)
+            .count();
+        self.drift.set(&key, [(labels(), count(edited))]);
+        let phase = status.phase.map(|phase| {
+            let labels = InPhase {
+                config: name.clone(),
+                phase: phase.as_str(),
+            };
+            (labels, 1.0)
+        });
+        self.phase.set(&key, phase);
+        let takeovers = status.items.iter().map(|item| item.takeovers.len()).sum();
+        self.takeovers.set(&key, [(labels(), count(takeovers))]);
+        let paused = status
+            .enforcement
+            .as_ref()
+            .is_some_and(|known| known.paused);
+        self.paused
+            .set(&key, [(labels(), if paused { 1.0 } else { 0.0 })]);
+        let waiting = ["ReviewRequired", "InProgress"]
+            .into_iter()
+            .filter_map(|kind| conditions::get(&status.conditions, kind))
+            .find(|condition| condition.status == "True");
+        let since =
+            waiting.map(|condition| (labels(), condition.last_transition_time.0.as_second()));
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "seconds since 1970 are exact in a double"
+        )]
+        let since = since.map(|(labels, second)| (labels, second as f64));
+        self.planned.set(&key, since);
+    }
+
+    /// Tells how long applying an item took.
+    pub(super) fn applied(&self, config: &str, took: Duration) {
+        let labels = Config {
+            config: config.to_owned(),
+        };
+        self.durations
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+    }
+
+    /// Takes back everything that was told of a configuration.
+    pub(super) fn forget(&self, config: &str) {
+        let key = Key::new("", config);
+        self.drift.forget(&key);
+        self.phase.forget(&key);
+        self.takeovers.forget(&key);
+        self.paused.forget(&key);
+        self.planned.forget(&key);
+        self.durations.remove(&Config {
+            config: config.to_owned(),
+        });
+    }
+}

@@ -1,0 +1,253 @@
+//! What several layers look at: nodes, the HyperConverged, what is built in, and the policy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::golden::GoldenImagePolicy;
+use api::hco::{self, Images, Version};
+use api::ssp::SSP;
+use golden_images::architectures::{self, Architectures};
+use golden_images::policy::{Complaint, Override, Policy};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::DynamicObject;
+use kube::core::GroupVersionKind;
+use kube::{Api, Resource};
+use runtime::{Cache, Change, Error, Foreign, ForeignChange, Key, Manager, kind_of};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::status::typed;
+
+/// How long the objects of a kind that is installed may take to be listed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The kind of HyperConvergeds.
+const HYPERCONVERGED: &str = "HyperConverged";
+
+/// What several layers look at; clones share it.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    foreign: Foreign,
+    nodes: Cache<Node>,
+    built_in: Cache<ConfigMap>,
+}
+
+/// A HyperConverged.
+pub(super) struct Converged {
+    /// Its kind, in the version that it was read in.
+    pub(super) kind: GroupVersionKind,
+    /// As it was read.
+    pub(super) object: Arc<DynamicObject>,
+    /// What it says about images.
+    pub(super) images: Images,
+}
+
+/// How images are kept.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// The object, if there is one.
+    pub(super) object: Option<GoldenImagePolicy>,
+    /// What it means.
+    pub(super) policy: Policy,
+    /// What in it makes no sense.
+    pub(super) complaints: Vec<Complaint>,
+}
+
+impl Cluster {
+    /// Follows all of it; returns when the nodes and what is built in have been seen.
+    pub(super) async fn follow(manager: &Manager) -> Self {
+        let foreign = manager.foreign().clone();
+        for version in Version::ALL {
+            let kind = GroupVersionKind::gvk(hco::GROUP, version.name(), HYPERCONVERGED);
+            foreign.follow(&kind);
+        }
+        foreign.follow(&kind_of::<GoldenImagePolicy>());
+        let (built_in, following) = Cache::follow_named(Api::all(manager.client()), hco::TEMPLATES);
+        manager.spawn(following);
+        let nodes = manager.cache::<Node>();
+        nodes.synced().await;
+        built_in.synced().await;
+        Self {
+            foreign,
+            nodes,
+            built_in,
+        }
+    }
+
+    /// Has somebody told when nodes are other nodes, or something else is built in. The rest is
+    /// [told](concerns) with all foreign kinds.
+    pub(super) fn on_change(&self, tell: impl Fn() + Clone + Send + Sync + 'static) {
+        let told = tell.clone();
+        self.nodes.on_change(move |change| {
+            if is_news(change) {
+                told();
+            }
+        });
+        self.built_in.on_change(move |_| tell());
+    }
+
+    /// What images are about, of the nodes there are.
+    pub(super) fn architectures(
+        &self,
+        placement: Option<&Value>,
+        policy: &Policy,
+    ) -> Architectures {
+        let nodes: Vec<Value> = self.nodes.list().iter().map(|node| outline(node)).collect();
+        architectures::decide(&architectures::Facts {
+            nodes: &nodes,
+            placement,
+            wanted: Override {
+                image: None,
+                cluster: policy.default_architecture.as_deref(),
+            },
+        })
+    }
+
+    /// A list that is built in, beside a HyperConverged. One that cannot be read is an error: to take
+    /// it for an empty one would remove images.
+    pub(super) fn built_in<T: DeserializeOwned>(
+        &self,
+        namespace: &str,
+        key: &str,
+    ) -> Result<Vec<T>, Error> {
+        let map = self.built_in.get(namespace, hco::TEMPLATES);
+        let data = map.as_ref().and_then(|map| map.data.as_ref());
+        let Some(text) = data.and_then(|data| data.get(key)) else {
+            return Ok(Vec::new());
+        };
+        serde_saphyr::from_str(text).map_err(|error| {
+            Error::Invalid(format!(
+                "reading {key} of ConfigMap {namespace}/{}: {error}; a list of templates in YAML is accepted",
+                hco::TEMPLATES
+            ))
+        })
+    }
+
+    /// How images are kept.
+    pub(super) async fn policy(&self) -> Result<Kept, Error> {
+        let cache = self.foreign.open(&kind_of::<GoldenImagePolicy>()).await?;
+        let object = cache.and_then(|cache| cache.get("", api::golden::NAME));
+        let Some(object) = object else {
+            return Ok(Kept::default());
+        };
+        let object: GoldenImagePolicy = typed(&object)?;
+        let (policy, complaints) = Policy::read(&object.spec);
+        Ok(Kept {
+            object: Some(object),
+            policy,
+            complaints,
+        })
+    }
+
+    /// A HyperConverged, in the best version that is served.
+    pub(super) async fn hyperconverged(&self, key: &Key) -> Result<Option<Converged>, Error> {
+        let found = self.hyperconvergeds().await?;
+        let mut found = found.into_iter();
+        Ok(found.find(|it| Key::of(&it.object.metadata) == *key))
+    }
+
+    /// The HyperConverged that something in a namespace follows from: the one there, or else the only
+    /// other.
+    pub(super) async fn hyperconverged_for(
+        &self,
+        namespace: &str,
+    ) -> Result<Option<Converged>, Error> {
+        let mut found = self.hyperconvergeds().await?;
+        found.sort_by_key(|it| it.images.namespace != namespace);
+        Ok(found.into_iter().next())
+    }
+
+    async fn hyperconvergeds(&self) -> Result<Vec<Converged>, Error> {
+        let installed = self.foreign.kind(hco::GROUP, HYPERCONVERGED);
+        let mut versions = Version::ALL.into_iter();
+        let served = installed.and_then(|installed| {
+            let version = versions.find(|version| installed.serves(version.name()))?;
+            Some((installed.in_version(version.name()), version))
+        });
+        let Some((kind, version)) = served else {
+            return Ok(Vec::new());
+        };
+        let Some(cache) = self.foreign.open(&kind).await? else {
+            return Ok(Vec::new());
+        };
+        let objects = cache.list().into_iter();
+        objects
+            .map(|object| {
+                let images = match version {
+                    Version::V1 => typed::<hco::v1::HyperConverged>(&object)?.into(),
+                    Version::V1Beta1 => typed::<hco::v1beta1::HyperConverged>(&object)?.into(),
+                };
+                Ok(Converged {
+                    kind: kind.clone(),
+                    object,
+                    images,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Whether a change is one of a HyperConverged or of the policy.
+pub(super) fn concerns(change: &ForeignChange<'_>) -> bool {
+    let kind = change.kind();
+    is_hyperconverged(kind) || *kind == kind_of::<GoldenImagePolicy>()
+}
+
+/// Whether a kind is that of HyperConvergeds, in any version.
+pub(super) fn is_hyperconverged(kind: &GroupVersionKind) -> bool {
+    kind.group == hco::GROUP && kind.kind == HYPERCONVERGED
+}
+
+/// The kind of SSPs.
+pub(super) fn ssp_kind() -> GroupVersionKind {
+    kind_of::<SSP>()
+}
+
+/// Waits until the objects of a kind are known; whether it is installed.
+pub(super) async fn is_listed<K>(foreign: &Foreign, cache: &Cache<K>) -> Result<bool, Error>
+where
+    K: runtime::Kind + Resource<DynamicType = ()>,
+{
+    let kind = kind_of::<K>();
+    if foreign.kind(&kind.group, &kind.kind).is_none() {
+        return Ok(false);
+    }
+    let listed = tokio::time::timeout(PATIENCE, cache.synced()).await;
+    listed.map(|()| true).map_err(|_| {
+        Error::Late(format!(
+            "listing {} ({}): no answer within {} s",
+            kind.kind,
+            kind.api_version(),
+            PATIENCE.as_secs()
+        ))
+    })
+}
+
+/// What of a node has to do with images.
+fn outline(node: &Node) -> Value {
+    let (labels, architecture, system) = about(node);
+    json!({
+        "metadata": { "name": node.metadata.name, "labels": labels },
+        "status": { "nodeInfo": { "architecture": architecture, "operatingSystem": system } },
+    })
+}
+
+type About<'a> = (Option<&'a BTreeMap<String, String>>, &'a str, &'a str);
+
+fn about(node: &Node) -> About<'_> {
+    let info = node
+        .status
+        .as_ref()
+        .and_then(|status| status.node_info.as_ref());
+    (
+        node.metadata.labels.as_ref(),
+        info.map_or("", |info| info.architecture.as_str()),
+        info.map_or("", |info| info.operating_system.as_str()),
+    )
+}
+
+/// Whether a node is another one as far as images are concerned. Nodes tell all the time that they
+/// are alive.
+fn is_news(change: &Change<Node>) -> bool {
+    change.old.as_deref().map(about) != change.new.as_deref().map(about)
+}

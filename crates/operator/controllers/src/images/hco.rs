@@ -1,0 +1,198 @@
+//! The first layer: from nodes and a HyperConverged to an SSP.
+//!
+//! ```text
+//! gather: nodes, HyperConverged, what is built in, the policy, what images really have
+//!   decide: golden_images::hco --> the SSP, the status of the HyperConverged, samples
+//!     apply: SSP, by server-side apply
+//!       report: status, events, metrics
+//! ```
+
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::cdi::DataImportCron;
+use api::golden::names::AVAILABLE_ARCHITECTURES;
+use api::hco::{SSP_NAME, TEMPLATES_KEY};
+use api::ssp::{DataImportCronTemplate, GOLDEN_NAMESPACE};
+use golden_images::action::annotation;
+use golden_images::hco::{Decision, Facts, decide};
+use golden_images::list::{self, Listed};
+use golden_images::names::for_architecture;
+use jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use runtime::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Reconcile};
+use serde_json::Value;
+
+use super::agenda::Agenda;
+use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind};
+use crate::status::{self, typed};
+use report::Report;
+
+/// What the layer is called: in logs, events and managed fields.
+pub const COMPONENT: &str = "medley-images-hco";
+
+/// Starts the layer; returns when everything there is has been seen.
+pub async fn start(manager: &Manager) -> Result<(), Error> {
+    let cluster = Cluster::follow(manager).await;
+    let foreign = manager.foreign().clone();
+    foreign.follow(&ssp_kind());
+    foreign.synced().await;
+    let layer = Layer {
+        cluster: cluster.clone(),
+        crons: manager.cache::<DataImportCron>(),
+        foreign: foreign.clone(),
+        report: Report::new(manager),
+    };
+    let agenda = Agenda::default();
+    let to = agenda.clone();
+    foreign.on_change(move |change| match change {
+        ForeignChange::Object { kind, key, change } if is_hyperconverged(kind) => {
+            to.changed(key, change);
+        }
+        change if concerns(change) || *change.kind() == ssp_kind() => to.all(),
+        _ => {}
+    });
+    let to = agenda.clone();
+    layer.crons.on_change(move |change| {
+        let available = |cron: Option<&DataImportCron>| {
+            let cron = cron?;
+            annotation(&cron.metadata, AVAILABLE_ARCHITECTURES).map(str::to_owned)
+        };
+        if available(change.old.as_deref()) != available(change.new.as_deref()) {
+            to.all();
+        }
+    });
+    let to = agenda.clone();
+    cluster.on_change(move || to.all());
+    manager.start(layer, agenda.queue(), 1);
+    Ok(())
+}
+
+/// Gives its metrics their names, and does nothing else.
+pub(crate) fn declare(manager: &Manager) {
+    drop(Report::new(manager));
+}
+
+struct Layer {
+    cluster: Cluster,
+    crons: Cache<DataImportCron>,
+    foreign: Foreign,
+    report: Report,
+}
+
+impl Reconcile for Layer {
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
+        let Some(found) = self.cluster.hyperconverged(key).await? else {
+            self.report.forget(key);
+            return Ok(Next::Wait);
+        };
+        if found.object.metadata.deletion_timestamp.is_some() {
+            return Ok(Next::Wait);
+        }
+        let ssps = self.foreign.open(&ssp_kind()).await?;
+        let decision = self.decide(&found, ssps.as_ref()).await?;
+        if let (Some(wanted), Some(ssps)) = (&decision.ssp, &ssps) {
+            self.apply(&key.namespace, wanted, ssps).await?;
+        }
+        if decision.status_changed {
+            let (of, status) = (&found.object.metadata, &decision.status);
+            status::write(&self.foreign, &found.kind, of, status, COMPONENT).await?;
+        }
+        self.report.decided(&self.foreign, &found, &decision);
+        Ok(Next::Wait)
+    }
+}
+
+impl Layer {
+    async fn decide(
+        &self,
+        found: &Converged,
+        ssps: Option<&Cache<DynamicObject>>,
+    ) -> Result<Decision, Error> {
+        let images = &found.images;
+        let kept = self.cluster.policy().await?;
+        let built_in: Vec<DataImportCronTemplate> =
+            self.cluster.built_in(&images.namespace, TEMPLATES_KEY)?;
+        let architectures = self
+            .cluster
+            .architectures(images.placement.as_ref(), &kept.policy);
+        let ssp = ssps.and_then(|ssps| ssps.get(&images.namespace, SSP_NAME));
+        let ssp = ssp.map(|ssp| typed(&ssp)).transpose()?;
+        let discovered = self
+            .discovered(built_in.iter().chain(&images.templates))
+            .await?;
+        Ok(decide(&Facts {
+            images,
+            built_in: &built_in,
+            architectures: &architectures,
+            policy: &kept.policy,
+            discovered: &discovered,
+            ssp_installed: ssps.is_some(),
+            ssp: ssp.as_ref(),
+            seed: seed(images.uid.as_deref()),
+            now: Timestamp::now(),
+        }))
+    }
+
+    /// The architectures that images really have, as those found out who asked a registry about them.
+    async fn discovered(
+        &self,
+        templates: impl Iterator<Item = &DataImportCronTemplate>,
+    ) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
+        let mut found = BTreeMap::new();
+        if !is_listed(&self.foreign, &self.crons).await? {
+            return Ok(found);
+        }
+        for template in templates {
+            let home = template.metadata.namespace.as_deref();
+            let home = home.unwrap_or(GOLDEN_NAMESPACE);
+            let name = template.name();
+            let crons = list::KNOWN.iter().map(|it| for_architecture(name, it));
+            let crons = crons.chain([name.to_owned()]);
+            let mut known = crons.filter_map(|cron| {
+                let cron = self.crons.get(home, &cron)?;
+                let text = annotation(&cron.metadata, AVAILABLE_ARCHITECTURES)?;
+                Some(Listed::parse(text).known.into_iter().collect())
+            });
+            if let Some(known) = known.next() {
+                found.insert(name.to_owned(), known);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn apply(
+        &self,
+        namespace: &str,
+        wanted: &Value,
+        ssps: &Cache<DynamicObject>,
+    ) -> Result<(), Error> {
+        let Some(api) = self.foreign.api(&ssp_kind(), Some(namespace)) else {
+            // It went meanwhile; that it did is told, too.
+            return Ok(());
+        };
+        let params = PatchParams::apply(COMPONENT).force();
+        let written = api
+            .patch(SSP_NAME, &params, &Patch::Apply(wanted))
+            .await
+            .map_err(Error::api(format!("applying SSP {namespace}/{SSP_NAME}")))?;
+        ssps.saw(&written).await;
+        Ok(())
+    }
+}
+
+/// Something that differs from cluster to cluster, and stays: the uid is random.
+fn seed(uid: Option<&str>) -> u64 {
+    let digits: String = uid
+        .unwrap_or_default()
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
+    u64::from_str_radix(&digits, 16).unwrap_or_default()
+}

@@ -1,0 +1,89 @@
+//! What is told of a HyperConverged: events when its images become right or wrong, and metrics under
+//! the names of upstream, which vanish with their object.
+
+use api::hco::HyperConvergedStatus;
+use golden_images::hco::metrics::{ANNOTATED, ENABLED, LABELS, SUPPORTED};
+use golden_images::hco::{ACCEPTED, Decision};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use runtime::metrics::Gauges;
+use runtime::{Events, Foreign, Key, Manager};
+use serde_json::Value;
+
+use super::COMPONENT;
+use crate::images::cluster::Converged;
+
+/// Labels of a sample.
+type Labels = Vec<(&'static str, String)>;
+
+/// Tells.
+pub(super) struct Report {
+    events: Events,
+    gauges: [(&'static str, Gauges<Labels>); 3],
+}
+
+impl Report {
+    pub(super) fn new(manager: &Manager) -> Self {
+        let metrics = manager.metrics();
+        let gauges = [
+            (
+                SUPPORTED,
+                &LABELS[..],
+                "1 if a template that names architectures names one that a node has",
+            ),
+            (ANNOTATED, &LABELS, "1 if a template names architectures"),
+            (
+                ENABLED,
+                &[],
+                "1 if there are images for every architecture, where nodes have several",
+            ),
+        ];
+        Self {
+            events: crate::words::events(manager, COMPONENT),
+            gauges: gauges
+                .map(|(name, labels, help)| (name, metrics.adopted_gauges(name, labels, help))),
+        }
+    }
+
+    /// Tells what was decided.
+    pub(super) fn decided(&self, foreign: &Foreign, found: &Converged, decision: &Decision) {
+        let key = Key::of(&found.object.metadata);
+        for (name, gauges) in &self.gauges {
+            let samples = decision.samples.iter().filter(|it| it.name == *name);
+            let series = samples.map(|it| {
+                let value = if it.value == 0 { 0.0 } else { 1.0 };
+                (it.labels.clone(), value)
+            });
+            gauges.set(&key, series);
+        }
+        let (before, after) = (accepted(&found.images.status), accepted(&decision.status));
+        let Some((after, (resource, _))) = after.zip(foreign.resource(&found.kind)) else {
+            return;
+        };
+        let same =
+            |before: &Condition| before.status == after.status && before.message == after.message;
+        if before.as_ref().is_some_and(same) {
+            return;
+        }
+        if after.status == "False" {
+            self.events
+                .warning_of_kind(&*found.object, &resource, &after.reason, after.message);
+        } else if before.is_some() {
+            self.events
+                .normal_of_kind(&*found.object, &resource, ACCEPTED, after.message);
+        }
+    }
+
+    /// Takes back everything that was told of a HyperConverged.
+    pub(super) fn forget(&self, key: &Key) {
+        for (_, gauges) in &self.gauges {
+            gauges.forget(key);
+        }
+    }
+}
+
+/// What a status says about images.
+fn accepted(status: &HyperConvergedStatus) -> Option<Condition> {
+    let all = status.rest.get("conditions").and_then(Value::as_array)?;
+    let own = all.iter().find(|it| it["type"] == ACCEPTED)?;
+    serde_json::from_value(own.clone()).ok()
+}

@@ -1,0 +1,106 @@
+//! What there is around an SSP.
+
+use std::collections::BTreeMap;
+
+use api::cdi::{DataImportCron, DataSource, Named, VolumeSnapshot};
+use api::hco::MACHINES_KEY;
+use api::ssp::SSP;
+use golden_images::action::{Kind, name_of};
+use golden_images::architectures::Architectures;
+use golden_images::ssp::{Facts, Labels, Problem, Volumes};
+use jiff::Timestamp;
+use kube::Resource;
+use runtime::{Cache, Error, kind_of};
+use serde_json::{Value, json};
+
+use super::Layer;
+use crate::images::actions::gvk;
+use crate::images::cluster::{Kept, is_listed};
+
+/// Everything that is looked at for an SSP.
+pub(super) struct World {
+    pub(super) ssp: SSP,
+    pub(super) kept: Kept,
+    pub(super) architectures: Architectures,
+    crons: Vec<DataImportCron>,
+    sources: Vec<DataSource>,
+    volumes: Volumes,
+    bundle: Vec<Value>,
+    templates: Vec<Value>,
+}
+
+impl World {
+    /// What a decision is made of.
+    pub(super) fn facts(&self, now: Timestamp) -> Facts<'_> {
+        Facts {
+            ssp: &self.ssp,
+            crons: &self.crons,
+            sources: &self.sources,
+            volumes: &self.volumes,
+            bundle: &self.bundle,
+            templates: &self.templates,
+            policy: &self.kept.policy,
+            nodes: &self.architectures.workload,
+            own_architecture: std::env::consts::ARCH,
+            now,
+        }
+    }
+}
+
+impl Layer {
+    /// Gathers; the inner error is a kind that is not installed.
+    pub(super) async fn gather(&self, ssp: &SSP) -> Result<Result<World, Problem>, Error> {
+        let missing = |kind: Kind| Ok(Err(Problem::NotInstalled(kind.type_of().1.to_owned())));
+        if !is_listed(&self.foreign, &self.crons).await? {
+            return missing(Kind::DataImportCron);
+        }
+        if !is_listed(&self.foreign, &self.sources).await? {
+            return missing(Kind::DataSource);
+        }
+        if !is_listed(&self.foreign, &self.imports).await? {
+            return missing(Kind::DataVolume);
+        }
+        let snapshots = self.foreign.open(&kind_of::<VolumeSnapshot>()).await?;
+        let home = ssp.metadata.namespace.clone().unwrap_or_default();
+        let (bundle, templates) = match self.foreign.open(&gvk(Kind::Template)).await? {
+            // Without the kind, there is nothing that would look for DataSources by itself.
+            None => (Vec::new(), Vec::new()),
+            Some(cache) => (
+                self.cluster.built_in(&home, MACHINES_KEY)?,
+                cache.list().iter().map(|it| json!(&**it)).collect(),
+            ),
+        };
+        let kept = self.cluster.policy().await?;
+        let converged = self.cluster.hyperconverged_for(&home).await?;
+        let placement = converged.and_then(|it| it.images.placement);
+        let architectures = self.cluster.architectures(placement.as_ref(), &kept.policy);
+        Ok(Ok(World {
+            ssp: ssp.clone(),
+            architectures,
+            kept,
+            crons: owned(&self.crons),
+            sources: owned(&self.sources),
+            volumes: Volumes {
+                claims: labels(&self.claims),
+                snapshots: snapshots.as_ref().map(labels).unwrap_or_default(),
+                imports: labels(&self.imports),
+            },
+            bundle,
+            templates,
+        }))
+    }
+}
+
+fn owned<K: runtime::Kind>(cache: &Cache<K>) -> Vec<K> {
+    cache.list().iter().map(|it| K::clone(it)).collect()
+}
+
+fn labels<K: runtime::Kind + Resource>(cache: &Cache<K>) -> BTreeMap<Named, Labels> {
+    let objects = cache.list().into_iter();
+    objects
+        .map(|object| {
+            let meta = object.meta();
+            (name_of(meta), meta.labels.clone().unwrap_or_default())
+        })
+        .collect()
+}

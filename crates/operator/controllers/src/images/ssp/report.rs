@@ -1,0 +1,111 @@
+//! What is told of an SSP: its status, that of the policy, and events.
+
+use api::golden::GoldenImagePolicy;
+use api::ssp::SSP;
+use golden_images::action::Action;
+use golden_images::policy;
+use golden_images::ssp::{Decision, status};
+use jiff::Timestamp;
+use runtime::{Error, Events, Manager, kind_of};
+
+use super::gather::World;
+use super::{COMPONENT, Layer};
+use crate::images::cluster::ssp_kind;
+use crate::status::write;
+
+/// Tells.
+pub(super) struct Report {
+    events: Events,
+}
+
+impl Report {
+    pub(super) fn new(manager: &Manager) -> Self {
+        Self {
+            events: crate::words::events(manager, COMPONENT),
+        }
+    }
+
+    /// Tells what came and went. Labels and annotations that were put right are nothing to tell.
+    pub(super) fn carried_out(&self, ssp: &SSP, actions: &[Action]) {
+        for action in actions {
+            let of = action.of();
+            let named = |kind: &golden_images::action::Kind| {
+                format!("{} {}/{}", kind.type_of().1, of.namespace, of.name)
+            };
+            match action {
+                Action::Create { kind, .. } => {
+                    let message = format!("made {}", named(kind));
+                    self.events.normal(ssp, "Created", message);
+                }
+                Action::Delete { kind, why, .. } => {
+                    let message = format!("deleted {}: {why}", named(kind));
+                    self.events.normal(ssp, "Deleted", message);
+                }
+                Action::Patch { kind, patch, .. } if patch.get("spec").is_some() => {
+                    let source = &patch["spec"]["source"];
+                    let to = source["dataSource"]["name"].as_str();
+                    let what = to.map_or_else(String::new, |to| format!(" to {to}"));
+                    let message = format!("moved {}{what}", named(kind));
+                    self.events.normal(ssp, "Moved", message);
+                }
+                Action::Patch { .. } => {}
+            }
+        }
+    }
+
+    /// Tells what became wrong.
+    fn decided(&self, ssp: &SSP, decided: &api::ssp::SspStatus) {
+        let before = status::degraded(ssp.status.as_ref()).and_then(|it| it.message);
+        let Some(wrong) = status::degraded(Some(decided)) else {
+            return;
+        };
+        if wrong.message != before {
+            let reason = wrong.reason.unwrap_or_default();
+            let message = wrong.message.unwrap_or_default();
+            self.events.warning(ssp, &reason, message);
+        }
+    }
+}
+
+impl Layer {
+    /// Writes the status of an SSP if it is another, and tells what became wrong.
+    pub(super) async fn tell(&self, ssp: &SSP, decision: &Decision) -> Result<(), Error> {
+        let wanted = status::status(ssp, decision, Timestamp::now());
+        if ssp.status.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        write(
+            &self.foreign,
+            &ssp_kind(),
+            &ssp.metadata,
+            &wanted,
+            COMPONENT,
+        )
+        .await?;
+        self.report.decided(ssp, &wanted);
+        Ok(())
+    }
+
+    /// Writes what there is into the status of the policy, if there is one.
+    pub(super) async fn tell_policy(
+        &self,
+        world: &World,
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        let Some(object) = &world.kept.object else {
+            return Ok(());
+        };
+        let wanted = policy::status::status(
+            object,
+            &world.kept.complaints,
+            &world.architectures,
+            decision.images.clone(),
+            Timestamp::now(),
+        );
+        if object.status.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let kind = kind_of::<GoldenImagePolicy>();
+        write(&self.foreign, &kind, &object.metadata, &wanted, COMPONENT).await
+    }
+}

@@ -1,0 +1,90 @@
+//! Lets everybody see and copy golden images: one role, and its binding.
+
+use api::ssp::{GOLDEN_NAMESPACE, SSP};
+use golden_images::ssp::view::{self, NAME};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
+use runtime::{Absent as _, Error};
+use serde::Serialize;
+
+use super::{COMPONENT, Layer};
+
+impl Layer {
+    /// Has everybody see golden images, where there is a place for them.
+    pub(super) async fn open_home(&self, ssp: &SSP) -> Result<(), Error> {
+        if self.namespaces.get("", GOLDEN_NAMESPACE).is_none() {
+            return Ok(());
+        }
+        let (role, binding) = (view::role(ssp), view::binding(ssp));
+        let same = |live: &Role| live.rules == role.rules;
+        put(&self.client, ssp, &role, same).await?;
+        let same = |live: &RoleBinding| live.subjects == binding.subjects;
+        put(&self.client, ssp, &binding, same).await
+    }
+
+    /// Takes it back, with everything else that was made for an SSP.
+    pub(super) async fn close_home(&self, ssp: &SSP) -> Result<(), Error> {
+        remove::<RoleBinding>(&self.client, ssp).await?;
+        remove::<Role>(&self.client, ssp).await
+    }
+}
+
+fn title<K: Resource<DynamicType = ()>>() -> String {
+    format!("{} {GOLDEN_NAMESPACE}/{NAME}", K::kind(&()))
+}
+
+async fn find<K>(client: &Client) -> Result<(Api<K>, Option<K>), Error>
+where
+    K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), GOLDEN_NAMESPACE);
+    let live = api.get(NAME).await.or_absent();
+    let live = live.map_err(Error::api(format!("getting {}", title::<K>())))?;
+    Ok((api, live))
+}
+
+/// Makes an object as it has to be, unless it is, or is somebody else's.
+async fn put<K>(
+    client: &Client,
+    ssp: &SSP,
+    wanted: &K,
+    same: impl Fn(&K) -> bool,
+) -> Result<(), Error>
+where
+    K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope> + Serialize,
+{
+    let (api, live) = find::<K>(client).await?;
+    if live.is_some_and(|live| same(&live) || !view::is_of(live.meta(), ssp)) {
+        return Ok(());
+    }
+    let params = PatchParams::apply(COMPONENT).force();
+    api.patch(NAME, &params, &Patch::Apply(wanted))
+        .await
+        .map_err(Error::api(format!("applying {}", title::<K>())))?;
+    Ok(())
+}
+
+async fn remove<K>(client: &Client, ssp: &SSP) -> Result<(), Error>
+where
+    K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
+{
+    let (api, live) = find::<K>(client).await?;
+    let own = |meta: &&ObjectMeta| view::is_of(meta, ssp);
+    let Some(meta) = live.as_ref().map(K::meta).filter(own) else {
+        return Ok(());
+    };
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: meta.uid.clone(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    api.delete(NAME, &params)
+        .await
+        .or_absent()
+        .map_err(Error::api(format!("deleting {}", title::<K>())))?;
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What the controllers need in a cluster: the definitions of our kinds, a namespace, and rights.
+//!
+//! In a real cluster this comes with the manifests, so that the operator need not be allowed to do it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::release::{Mode, ReleasePolicy, ReleasePolicySpec};
+use governance::{Registry, roles};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use manifests::{ACCOUNT, Job, RELEASE_OWNER, definitions, user_roles};
+use runtime::{Error, until_served};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Who owns what is installed.
+const MANAGER: &str = "medley";
+/// How long a definition may take to be served.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Installs or updates the definitions of our kinds, and makes the namespace if there is none.
+pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let wanted = Namespace {
+        metadata: ObjectMeta {
+            name: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    match namespaces.create(&PostParams::default(), &wanted).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
+    }
+    for definition in definitions() {
+        let name = definition.name_any();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let params = PatchParams::apply(MANAGER).force();
+        definitions
+            .patch(&name, &params, &Patch::Apply(&definition))
+            .await
+            .map_err(Error::api(format!(
+                "installing CustomResourceDefinition {name}"
+            )))?;
+        match tokio::time::timeout(PATIENCE, until_served(client, &name)).await {
+            Ok(served) => served?,
+            Err(_) => {
+                return Err(Error::Late(format!(
+                    "CustomResourceDefinition {name} is not served after {} s",
+                    PATIENCE.as_secs()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives [`ACCOUNT`] the rights that these jobs take, with these profiles of governance, and no others;
+/// and makes the roles of people.
+pub async fn grant(
+    client: &Client,
+    namespace: &str,
+    registry: &Registry,
+    jobs: &BTreeSet<Job>,
+) -> Result<(), Error> {
+    let bound = |kind: &str| {
+        json!({
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT },
+            "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
+        })
+    };
+    let rules: Vec<_> = jobs
+        .iter()
+        .flat_map(|job| [job.rules(registry), job.pull_secret_rules()].concat())
+        .collect();
+    let everywhere = json!({ "rules": rules });
+    apply::<ClusterRole>(&Api::all(client.clone()), ACCOUNT, everywhere).await?;
+    apply::<ClusterRoleBinding>(&Api::all(client.clone()), ACCOUNT, bound("ClusterRole")).await?;
+    let at_home = json!({ "rules": roles::operator_namespace_rules() });
+    apply(&namespaced::<Role>(client, namespace), ACCOUNT, at_home).await?;
+    apply(
+        &namespaced::<RoleBinding>(client, namespace),
+        ACCOUNT,
+        bound("Role"),
+    )
+    .await?;
+    for (elsewhere, rules) in jobs.iter().flat_map(|job| job.namespaced_rules()) {
+        // Its objects may come later, but the right to read them has to be there when the operator starts.
+        apply::<Namespace>(&Api::all(client.clone()), elsewhere, json!({})).await?;
+        let rules = json!({ "rules": rules });
+        apply(&namespaced::<Role>(client, elsewhere), ACCOUNT, rules).await?;
+        let api = namespaced::<RoleBinding>(client, elsewhere);
+        apply(&api, ACCOUNT, bound("Role")).await?;
+    }
+    for role in user_roles() {
+        let object = json!({ "metadata": { "labels": role.metadata.labels }, "rules": role.rules });
+        apply::<ClusterRole>(&Api::all(client.clone()), &role.name_any(), object).await?;
+    }
+    let history = roles::history_role(namespace);
+    let object = json!({ "rules": history.rules });
+    apply(
+        &namespaced::<Role>(client, namespace),
+        &history.name_any(),
+        object,
+    )
+    .await
+}
+
+/// Has Medley keep the ClusterVersion, unless somebody has said otherwise: gives [`ACCOUNT`] the right, and
+/// makes the policy that says so. Only for clusters where no cluster version operator does.
+pub async fn own_release(client: &Client, namespace: &str) -> Result<(), Error> {
+    let rules = json!({ "rules": release_migration::roles::owner_rules() });
+    apply::<ClusterRole>(&Api::all(client.clone()), RELEASE_OWNER, rules).await?;
+    let bound = json!({
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": RELEASE_OWNER,
+        },
+        "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace }],
+    });
+    apply::<ClusterRoleBinding>(&Api::all(client.clone()), RELEASE_OWNER, bound).await?;
+    let policies: Api<ReleasePolicy> = Api::all(client.clone());
+    let spec = ReleasePolicySpec {
+        mode: Mode::Own,
+        ..ReleasePolicySpec::default()
+    };
+    let policy = ReleasePolicy::new(api::release::NAME, spec);
+    match policies.create(&PostParams::default(), &policy).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(Error::api("creating the ReleasePolicy")(error)),
+    }
+}
+
+fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+    client: &Client,
+    namespace: &str,
+) -> Api<K> {
+    Api::namespaced(client.clone(), namespace)
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, mut object: Value) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let kind = K::kind(&());
+    object["apiVersion"] = json!(K::api_version(&()));
+    object["kind"] = json!(kind);
+    object["metadata"]["name"] = json!(name);
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(name, &params, &Patch::Apply(object))
+        .await
+        .map_err(Error::api(format!("applying {kind} {name}")))?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! The life of a machine: it starts, moves there and back, and starts again on newer hardware.
+
+use api::kubevirt::VirtualMachineInstance;
+use cpu_models::names::{MODEL_LABEL, NODE_ANNOTATION, OBSOLETE_HOST_MODEL_LABEL, VENDOR_LABEL};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use crate::stage::{Stage, best_match, is_in, model};
+
+/// What a pod asks for.
+fn selector(pod: &Pod) -> std::collections::BTreeMap<String, String> {
+    let spec = pod.spec.clone().unwrap_or_default();
+    spec.node_selector.unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_moves_there_and_back_and_starts_again_on_newer_hardware() -> anyhow::Result<()> {
+    let stage = Stage::new(
+        "
+pools:
+  - {name: old, arch: amd64, count: 2, cpu: {generation: skylake}}
+  - {name: new, arch: amd64, count: 3, cpu: {generation: icelake}}
+",
+    )
+    .await?;
+    stage.policy(json!({})).await?;
+    let new = ["new-1", "new-2", "new-3"];
+    stage.cordon(&new, true).await?;
+    let cpu = json!({ "model": "best-match-model", "features": [{ "name": "avx2" }] });
+    stage.machine("web", cpu, "old").await?;
+    let first = stage.runs("web").await?;
+    assert!(is_in(&first, "old"));
+    assert!(
+        model(&first).starts_with("Skylake-Server"),
+        "{}",
+        model(&first)
+    );
+    let status = first.status.clone().unwrap_or_default();
+    assert_eq!(status.preffered_model, None, "a stock KubeVirt prunes it");
+    let asked = selector(&stage.pod(&first).await?);
+    assert!(
+        !asked.keys().any(|key| key.starts_with(MODEL_LABEL)),
+        "{asked:?}"
+    );
+    assert_eq!(
+        asked["cpu-feature.node.kubevirt.io/avx2"], "true",
+        "features stay"
+    );
+
+    // There and back.
+    let there = stage.migrate("web").await?;
+    let asked = selector(&stage.pod(&there).await?);
+    assert_eq!(asked[&format!("{MODEL_LABEL}{}", model(&first))], "true");
+    assert_eq!(asked[&format!("{VENDOR_LABEL}Intel")], "true");
+    let back = stage.migrate("web").await?;
+    assert_eq!(back.node_name(), first.node_name());
+    for moved in [&there, &back] {
+        assert_eq!(model(moved), model(&first));
+        assert_eq!(
+            moved.annotations()[NODE_ANNOTATION],
+            first.annotations()[NODE_ANNOTATION]
+        );
+    }
+
+    // Newer hardware comes: it keeps its model, and is told.
+    stage.cordon(&new, false).await?;
+    stage.told("web", "CpuModelStale").await?;
+    stage
+        .status("one is stale", |it| it["machines"]["stale"] == 1)
+        .await?;
+    assert_eq!(model(&stage.runs("web").await?), model(&first));
+
+    // A restart makes a new instance.
+    stage.cordon(&["old-1", "old-2"], true).await?;
+    stage.delete_instance("web").await?;
+    let uid = first.uid();
+    let again = stage
+        .instance("web", "runs again", |it| {
+            it.uid() != uid && it.phase() == "Running"
+        })
+        .await?;
+    assert!(is_in(&again, "new"));
+    assert!(
+        model(&again).starts_with("Icelake-Server"),
+        "{}",
+        model(&again)
+    );
+    stage
+        .status("none is stale", |it| it["machines"]["stale"] == 0)
+        .await?;
+    stage.end().await;
+    Ok(())
+}
+
+/// Turin runs no new model of its own vendor: the machine has that of its host, and still finds its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Result<()> {
+    let stage = Stage::new(
+        "
+pools:
+  - {name: turin, arch: amd64, count: 2, cpu: {generation: turin}}
+  - {name: milan, arch: amd64, cpu: {generation: milan}}
+",
+    )
+    .await?;
+    stage.policy(json!({ "minimalLaunchYear": 2015 })).await?;
+    stage
+        .status("it is read", |it| it["observedGeneration"] == 1)
+        .await?;
+    stage.machine("fast", best_match(), "turin").await?;
+    let first = stage.runs("fast").await?;
+    assert!(is_in(&first, "turin"));
+    assert_eq!(model(&first), "host-model");
+    let avoids = |pod: &Pod| json!(pod).to_string().contains(OBSOLETE_HOST_MODEL_LABEL);
+    assert!(avoids(&stage.pod(&first).await?));
+    let there = stage.migrate("fast").await?;
+    let pod = stage.pod(&there).await?;
+    let asked = selector(&pod);
+    assert_eq!(
+        asked["cpu-model-migration.node.kubevirt.io/EPYC-Turin"],
+        "true"
+    );
+    assert!(avoids(&pod));
+    let back = stage.migrate("fast").await?;
+    assert_eq!(back.node_name(), first.node_name());
+    let cpu = |pod: &Pod| {
+        let asked = selector(pod).into_iter();
+        let cpu = asked.filter(|(key, _)| key.starts_with("cpu-"));
+        cpu.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        cpu(&stage.pod(&back).await?),
+        cpu(&pod),
+        "what the first node said counts"
+    );
+    stage
+        .status("one has the model of its host", |it| {
+            it["machines"]["hostModel"] == 1
+        })
+        .await?;
+    let kept = |it: &VirtualMachineInstance| it.annotations().get("medley.dev/cpu-model").cloned();
+    assert_eq!(kept(&back).as_deref(), Some("host-model"));
+    stage.end().await;
+    Ok(())
+}

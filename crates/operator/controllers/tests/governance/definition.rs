@@ -1,0 +1,364 @@
+//! What an API server accepts as a configuration, what it says to what it refuses, and what it fills
+//! in: the published rules, word for word.
+
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, Patch, PostParams};
+use serde_json::{Value, json};
+use testkit::{TestCluster, by};
+
+use crate::stage::{DENSITY, LOAD_AWARE, NAMESPACE};
+
+const EXAMPLE: &str = "example-profile";
+const SINGLETON: &str = "<nil>: Invalid value: To ensure a singleton pattern, the VirtPlatformConfig name must exactly match the spec.profile.";
+const ONLY_LOAD_AWARE: &str = "spec: Invalid value: When profile is 'load-aware-rebalancing', only options.loadAware may be set";
+const ONLY_DENSITY: &str = "spec: Invalid value: When profile is 'virt-higher-density', only options.virtHigherDensity may be set";
+const NOT_LOAD_AWARE: &str =
+    "spec: Invalid value: options.loadAware can only be used with profile 'load-aware-rebalancing'";
+const NOT_DENSITY: &str = "spec: Invalid value: options.virtHigherDensity can only be used with profile 'virt-higher-density'";
+const NEEDS_SWAP: &str = "spec.options.virtHigherDensity: Invalid value: memoryToRequestRatio > 120 requires enableSwap=true";
+
+fn kind() -> ApiResource {
+    ApiResource {
+        group: "advisor.kubevirt.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: "advisor.kubevirt.io/v1alpha1".to_owned(),
+        kind: "VirtPlatformConfig".to_owned(),
+        plural: "virtplatformconfigs".to_owned(),
+    }
+}
+
+fn object(name: &str, spec: &Value) -> anyhow::Result<DynamicObject> {
+    Ok(serde_json::from_value(json!({
+        "apiVersion": kind().api_version,
+        "kind": kind().kind,
+        "metadata": { "name": name },
+        "spec": spec,
+    }))?)
+}
+
+/// What is stored, or all that is wrong with it: fields and messages.
+type Outcome = Result<Value, Vec<String>>;
+
+fn outcome(answer: Result<DynamicObject, kube::Error>) -> anyhow::Result<Outcome> {
+    match answer {
+        Ok(made) => Ok(Ok(made.data)),
+        Err(kube::Error::Api(status)) if status.code == 422 => {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            let mut wrong: Vec<_> = causes
+                .map(|cause| format!("{}: {}", cause.field, cause.message))
+                // That there may be more to say.
+                .filter(|cause| !cause.contains("some validation rules were not checked"))
+                .collect();
+            wrong.sort();
+            Ok(Err(wrong))
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+struct Server {
+    _cluster: TestCluster,
+    configs: Api<DynamicObject>,
+}
+
+impl Server {
+    async fn start() -> anyhow::Result<Self> {
+        let cluster = TestCluster::start().await?;
+        controllers::install(&cluster.client(), NAMESPACE).await?;
+        Ok(Self {
+            configs: Api::all_with(cluster.client(), &kind()),
+            _cluster: cluster,
+        })
+    }
+
+    /// What becomes of an object that somebody tries to create; nothing is stored.
+    async fn attempt(&self, name: &str, spec: &Value) -> anyhow::Result<Outcome> {
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        outcome(self.configs.create(&dry, &object(name, spec)?).await)
+    }
+
+    /// Changes an object.
+    async fn merge(&self, name: &str, patch: &Value) -> anyhow::Result<Outcome> {
+        let patch = Patch::Merge(patch);
+        outcome(self.configs.patch(name, &by("somebody"), &patch).await)
+    }
+
+    /// Changes the status of an object.
+    async fn merge_status(&self, name: &str, status: &Value) -> anyhow::Result<Outcome> {
+        let patch = Patch::Merge(json!({ "status": status }));
+        let params = by("somebody");
+        outcome(self.configs.patch_status(name, &params, &patch).await)
+    }
+}
+
+/// What is refused, and in which words: the profile, its options, and all that is wrong.
+fn refusals() -> Vec<(&'static str, Value, Vec<&'static str>)> {
+    let both = json!({ "loadAware": {}, "virtHigherDensity": {} });
+    let load_aware = |member: Value| json!({ "options": { "loadAware": member } });
+    let density = |member: Value| json!({ "options": { "virtHigherDensity": member } });
+    vec![
+        // An empty union is no choice; only a profile without options takes it.
+        (LOAD_AWARE, json!({ "options": {} }), vec![ONLY_LOAD_AWARE]),
+        (DENSITY, json!({ "options": {} }), vec![ONLY_DENSITY]),
+        (
+            LOAD_AWARE,
+            density(json!({})),
+            vec![ONLY_LOAD_AWARE, NOT_DENSITY],
+        ),
+        (
+            DENSITY,
+            load_aware(json!({})),
+            vec![ONLY_DENSITY, NOT_LOAD_AWARE],
+        ),
+        (
+            LOAD_AWARE,
+            json!({ "options": both }),
+            vec![ONLY_LOAD_AWARE, NOT_DENSITY],
+        ),
+        (
+            DENSITY,
+            json!({ "options": both }),
+            vec![ONLY_DENSITY, NOT_LOAD_AWARE],
+        ),
+        (
+            EXAMPLE,
+            json!({ "options": both }),
+            vec![NOT_LOAD_AWARE, NOT_DENSITY],
+        ),
+        // The ratio is filled in before the rule is looked at.
+        (
+            DENSITY,
+            density(json!({ "enableSwap": false })),
+            vec![NEEDS_SWAP],
+        ),
+        (
+            DENSITY,
+            density(json!({ "enableSwap": false, "memoryToRequestRatio": 121 })),
+            vec![NEEDS_SWAP],
+        ),
+        (
+            LOAD_AWARE,
+            json!({ "action": "Later" }),
+            vec![
+                r#"spec.action: Unsupported value: "Later": supported values: "DryRun", "Apply", "Ignore""#,
+            ],
+        ),
+        (
+            LOAD_AWARE,
+            json!({ "failurePolicy": "Ignore" }),
+            vec![
+                r#"spec.failurePolicy: Unsupported value: "Ignore": supported values: "Abort", "Continue""#,
+            ],
+        ),
+        (
+            LOAD_AWARE,
+            load_aware(json!({ "mode": "Manual", "devDeviationThresholds": "Lowest" })),
+            vec![
+                r#"spec.options.loadAware.devDeviationThresholds: Unsupported value: "Lowest": supported values: "Low", "Medium", "High", "AsymmetricLow", "AsymmetricMedium", "AsymmetricHigh""#,
+                r#"spec.options.loadAware.mode: Unsupported value: "Manual": supported values: "Automatic", "Predictive""#,
+            ],
+        ),
+        (
+            LOAD_AWARE,
+            load_aware(
+                json!({ "deschedulingIntervalSeconds": 59, "evictionLimitTotal": 0, "evictionLimitNode": 0 }),
+            ),
+            vec![
+                "spec.options.loadAware.deschedulingIntervalSeconds: Invalid value: 59: spec.options.loadAware.deschedulingIntervalSeconds in body should be greater than or equal to 60",
+                "spec.options.loadAware.evictionLimitNode: Invalid value: 0: spec.options.loadAware.evictionLimitNode in body should be greater than or equal to 1",
+                "spec.options.loadAware.evictionLimitTotal: Invalid value: 0: spec.options.loadAware.evictionLimitTotal in body should be greater than or equal to 1",
+            ],
+        ),
+        (
+            LOAD_AWARE,
+            load_aware(
+                json!({ "deschedulingIntervalSeconds": 86401, "evictionLimitTotal": 1001, "evictionLimitNode": 101 }),
+            ),
+            vec![
+                "spec.options.loadAware.deschedulingIntervalSeconds: Invalid value: 86401: spec.options.loadAware.deschedulingIntervalSeconds in body should be less than or equal to 86400",
+                "spec.options.loadAware.evictionLimitNode: Invalid value: 101: spec.options.loadAware.evictionLimitNode in body should be less than or equal to 100",
+                "spec.options.loadAware.evictionLimitTotal: Invalid value: 1001: spec.options.loadAware.evictionLimitTotal in body should be less than or equal to 1000",
+            ],
+        ),
+        (
+            DENSITY,
+            density(json!({ "memoryToRequestRatio": 99 })),
+            vec![
+                "spec.options.virtHigherDensity.memoryToRequestRatio: Invalid value: 99: spec.options.virtHigherDensity.memoryToRequestRatio in body should be greater than or equal to 100",
+            ],
+        ),
+        (
+            DENSITY,
+            density(json!({ "memoryToRequestRatio": 301 })),
+            vec![
+                "spec.options.virtHigherDensity.memoryToRequestRatio: Invalid value: 301: spec.options.virtHigherDensity.memoryToRequestRatio in body should be less than or equal to 300",
+            ],
+        ),
+        (
+            LOAD_AWARE,
+            json!({ "approval": { "planDigest": "sha256:abc", "items": ["a", "a"] } }),
+            vec![
+                "spec.approval.items[1]: Duplicate value: \"a\"",
+                "spec.approval.planDigest: Invalid value: \"sha256:abc\": spec.approval.planDigest in body should match '^sha256:[0-9a-f]{64}$'",
+            ],
+        ),
+        (
+            LOAD_AWARE,
+            json!({ "rollbackTo": 0 }),
+            vec![
+                "spec.rollbackTo: Invalid value: 0: spec.rollbackTo in body should be greater than or equal to 1",
+            ],
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_in_the_published_words() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    for (profile, mut spec, mut wrong) in refusals() {
+        spec["profile"] = json!(profile);
+        wrong.sort_unstable();
+        let said = server.attempt(profile, &spec).await?;
+        let wrong = wrong.into_iter().map(str::to_owned).collect();
+        assert_eq!(said, Err(wrong), "{spec}");
+    }
+    let other = json!({ "profile": DENSITY });
+    let said = server.attempt(LOAD_AWARE, &other).await?;
+    assert_eq!(said, Err(vec![SINGLETON.to_owned()]));
+    let unknown = server
+        .attempt("mine", &json!({ "profile": "mine" }))
+        .await?;
+    assert_eq!(
+        unknown,
+        Err(vec![
+            r#"spec.profile: Unsupported value: "mine": supported values: "load-aware-rebalancing", "virt-higher-density", "example-profile", "node-health-remediation""#
+                .to_owned()
+        ])
+    );
+    let none = server.attempt(LOAD_AWARE, &json!({})).await?;
+    assert_eq!(none, Err(vec!["spec.profile: Required value".to_owned()]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_filled_in() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let plain =
+        json!({ "action": "DryRun", "failurePolicy": "Abort", "bypassOptimisticLock": false });
+    for (profile, given, filled) in [
+        (LOAD_AWARE, json!({}), json!({})),
+        (EXAMPLE, json!({ "options": {} }), json!({ "options": {} })),
+        (
+            LOAD_AWARE,
+            json!({ "options": { "loadAware": {} } }),
+            json!({ "options": { "loadAware": {
+                "deschedulingIntervalSeconds": 60, "mode": "Automatic", "enablePSIMetrics": true,
+                "devDeviationThresholds": "AsymmetricLow",
+            } } }),
+        ),
+        (
+            DENSITY,
+            json!({ "options": { "virtHigherDensity": { "ksmConfiguration": {} } } }),
+            json!({ "options": { "virtHigherDensity": {
+                "enableSwap": true, "memoryToRequestRatio": 150, "ksmConfiguration": { "enabled": true },
+            } } }),
+        ),
+        (
+            DENSITY,
+            json!({ "options": { "virtHigherDensity": { "enableSwap": false, "memoryToRequestRatio": 120 } } }),
+            json!({ "options": { "virtHigherDensity": { "enableSwap": false, "memoryToRequestRatio": 120 } } }),
+        ),
+        (
+            LOAD_AWARE,
+            json!({ "approvalPolicy": { "requiredApprovals": { "high": 2 } } }),
+            json!({ "approvalPolicy": {
+                "requiredApprovals": { "low": 0, "medium": 0, "high": 2 }, "authorMayApprove": false,
+            } }),
+        ),
+    ] {
+        let with = |parts: [&Value; 2]| {
+            let mut spec = json!({ "profile": profile });
+            for (key, value) in parts
+                .into_iter()
+                .filter_map(|part| part.as_object())
+                .flatten()
+            {
+                spec[key] = value.clone();
+            }
+            spec
+        };
+        let made = server.attempt(profile, &with([&given, &json!({})])).await?;
+        let spec = made.map(|made| made["spec"].clone());
+        assert_eq!(spec, Ok(with([&plain, &filled])), "{given}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_profile_is_not_exchanged() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let made = object(EXAMPLE, &json!({ "profile": EXAMPLE }))?;
+    server.configs.create(&PostParams::default(), &made).await?;
+    let other = json!({ "spec": { "profile": DENSITY } });
+    let immutable = r#"spec.profile: Invalid value: "virt-higher-density": Profile is immutable"#;
+    assert_eq!(
+        server.merge(EXAMPLE, &other).await?,
+        Err(vec![SINGLETON.to_owned(), immutable.to_owned()])
+    );
+    let rest = json!({ "spec": { "action": "Ignore", "waitTimeout": "2h" } });
+    assert!(server.merge(EXAMPLE, &rest).await?.is_ok());
+    Ok(())
+}
+
+/// Values of any shape are kept as they are; what a condition may be is checked.
+#[tokio::test]
+async fn a_status_is_kept_whole() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let made = object(EXAMPLE, &json!({ "profile": EXAMPLE }))?;
+    server.configs.create(&PostParams::default(), &made).await?;
+    let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "n", "namespace": "ns" });
+    let condition = |reason: &str| {
+        json!({
+            "type": "Drifted", "status": "True", "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let mut status = json!({
+        "phase": "Drifted",
+        "items": [{
+            "name": "a", "targetRef": target,
+            "desiredState": { "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": "b" } },
+            "base": { "data.a": { "deep": [1, "two", { "three": 3 }] } },
+            "takeovers": [{ "path": "data.a", "manager": "x", "live": [1, 2], "wanted": "text" }],
+        }],
+        "inputs": [{ "name": "i", "object": target, "path": "data.a", "raw": true, "derived": { "x": 1.5 } }],
+        "applied": [{ "name": "a", "targetRef": target, "values": { "data.a": [] }, "revision": 1 }],
+        "drift": [{ "item": "a", "path": "data.a", "applied": "b", "live": 7, "class": "ExternalEdit" }],
+        "conditions": [condition("DriftDetected")],
+    });
+    let kept = server.merge_status(EXAMPLE, &status).await?;
+    // A plan's items wait until told otherwise.
+    status["items"][0]["state"] = json!("Pending");
+    assert_eq!(kept.map(|kept| kept["status"].clone()), Ok(status));
+    for (wrong, told) in [
+        (
+            json!({ "phase": "Done" }),
+            "status.phase: Unsupported value: \"Done\": supported values: \"Pending\"",
+        ),
+        (
+            json!({ "conditions": [condition("not a reason")] }),
+            "status.conditions[0].reason: Invalid value: \"not a reason\"",
+        ),
+    ] {
+        let said = server.merge_status(EXAMPLE, &wrong).await?;
+        let said = said.err().unwrap_or_default();
+        assert!(
+            said.len() == 1 && said[0].starts_with(told),
+            "{wrong}: {said:?}"
+        );
+    }
+    Ok(())
+}

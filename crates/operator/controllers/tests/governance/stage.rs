@@ -1,0 +1,340 @@
+//! A cluster with the kinds of other people's operators, and our operator in some version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use api::advisor::{Item, ItemState, Phase, VirtPlatformConfig, VirtPlatformConfigStatus};
+use controllers::Job;
+use controllers::governance::Options;
+use fleet::operators::{
+    self, DeschedulerVintage, HyperConvergedVersion, Installed, MachineConfig, MachineConfigPool,
+    hyperconverged, kube_descheduler, names,
+};
+use governance::Registry;
+use kube::api::{DynamicObject, Patch, PostParams};
+use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
+use runtime::Manager;
+use serde_json::{Value, json};
+use testkit::{TestCluster, by, wait_until};
+
+pub(crate) use crate::ours::NAMESPACE;
+use crate::ours::Ours;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// A simulated reboot takes a tenth of a second.
+const FAST: f64 = 600.0;
+
+/// The profile of most tests.
+pub(crate) const LOAD_AWARE: &str = "load-aware-rebalancing";
+/// The other one.
+pub(crate) const DENSITY: &str = "virt-higher-density";
+
+/// A cluster, with our operator or without.
+pub(crate) struct Stage {
+    pub(crate) cluster: TestCluster,
+    others: Mutex<Option<Manager>>,
+    ours: Ours,
+}
+
+impl Stage {
+    /// Kinds as they are today, with HCO v1beta1 and its flat paths; nobody acts on them. Our operator
+    /// runs.
+    pub(crate) async fn quiet() -> anyhow::Result<Arc<Self>> {
+        let stage = Self::with(Installed {
+            descheduler: Some(DeschedulerVintage::V5_32),
+            hyperconverged: Some(HyperConvergedVersion::V1Beta1),
+            ..Installed::demo()
+        })
+        .await?;
+        stage.operator("v0.1.30").await?;
+        Ok(stage)
+    }
+
+    /// The same, but the operators of others run, and there are so many worker nodes.
+    pub(crate) async fn lively(workers: usize) -> anyhow::Result<Arc<Self>> {
+        let stage = Self::with(Installed::demo()).await?;
+        for number in 0..workers {
+            stage.worker(&format!("worker-{number}")).await?;
+        }
+        stage.others().await;
+        stage.operator("v0.1.30").await?;
+        Ok(stage)
+    }
+
+    /// These kinds, and nobody at work.
+    pub(crate) async fn with(installed: Installed) -> anyhow::Result<Arc<Self>> {
+        let cluster = TestCluster::start().await?;
+        operators::install(&cluster.client(), &installed).await?;
+        controllers::install(&cluster.client(), NAMESPACE).await?;
+        Ok(Arc::new(Self {
+            cluster,
+            others: Mutex::default(),
+            ours: Ours::default(),
+        }))
+    }
+
+    /// Has the operators of others run.
+    pub(crate) async fn others(&self) {
+        let manager = Manager::new(self.cluster.client());
+        operators::start(&manager, self.cluster.client(), FAST).await;
+        *self.others.lock() = Some(manager);
+    }
+
+    /// Has our operator run in a version; the one before is stopped.
+    pub(crate) async fn operator(&self, version: &str) -> anyhow::Result<()> {
+        let none: [&str; 0] = [];
+        self.operator_with(version, Registry::standard(&none)?)
+            .await
+    }
+
+    /// Has our operator run with these profiles; the one before is stopped.
+    pub(crate) async fn operator_with(
+        &self,
+        version: &str,
+        registry: Registry,
+    ) -> anyhow::Result<()> {
+        let jobs = [Job::Governance].into();
+        let manager = self.ours.next(&self.cluster, &jobs, &registry).await?;
+        let options = Options {
+            registry,
+            version: version.to_owned(),
+            namespace: NAMESPACE.to_owned(),
+        };
+        controllers::governance::start(&manager, options).await?;
+        Ok(())
+    }
+
+    /// Stops our operator.
+    pub(crate) async fn stop(&self) {
+        self.ours.stop().await;
+    }
+
+    /// What our operator tells Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        self.ours.metrics()
+    }
+
+    pub(crate) async fn worker(&self, name: &str) -> anyhow::Result<()> {
+        self.cluster.node(name, "amd64", "worker").await
+    }
+
+    pub(crate) fn configs(&self) -> Api<VirtPlatformConfig> {
+        Api::all(self.cluster.client())
+    }
+
+    pub(crate) fn machine_configs(&self) -> Api<MachineConfig> {
+        Api::all(self.cluster.client())
+    }
+
+    pub(crate) fn pools(&self) -> Api<MachineConfigPool> {
+        Api::all(self.cluster.client())
+    }
+
+    pub(crate) fn deschedulers(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(
+            self.cluster.client(),
+            names::DESCHEDULER_NAMESPACE,
+            &kube_descheduler(),
+        )
+    }
+
+    /// HyperConvergeds, in the flat version.
+    pub(crate) fn hyperconvergeds(&self) -> Api<DynamicObject> {
+        let kind = hyperconverged(HyperConvergedVersion::V1Beta1);
+        Api::namespaced_with(
+            self.cluster.client(),
+            names::VIRTUALIZATION_NAMESPACE,
+            &kind,
+        )
+    }
+
+    /// Sets the migration limit that the limits of evictions are derived from.
+    pub(crate) async fn migrations(&self, limit: i64) -> anyhow::Result<()> {
+        let patch =
+            json!({ "spec": { "liveMigrationConfig": { "parallelMigrationsPerCluster": limit } } });
+        self.hyperconvergeds()
+            .patch(
+                names::HYPERCONVERGED,
+                &by("hco-admin"),
+                &Patch::Merge(&patch),
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// The descheduler's configuration, if there is one.
+    pub(crate) async fn descheduler(&self) -> anyhow::Result<Option<Value>> {
+        let found = self.deschedulers().get_opt("cluster").await?;
+        Ok(found.map(serde_json::to_value).transpose()?)
+    }
+
+    /// Edits the descheduler's configuration as somebody else.
+    pub(crate) async fn edit_descheduler(&self, manager: &str, spec: Value) -> anyhow::Result<()> {
+        let patch = json!({ "spec": spec });
+        self.deschedulers()
+            .patch("cluster", &by(manager), &Patch::Merge(&patch))
+            .await?;
+        Ok(())
+    }
+
+    /// Makes the descheduler's configuration in the name of somebody.
+    pub(crate) async fn create_descheduler(
+        &self,
+        manager: &str,
+        spec: Value,
+    ) -> anyhow::Result<()> {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "operator.openshift.io/v1",
+            "kind": "KubeDescheduler",
+            "metadata": { "name": "cluster", "namespace": names::DESCHEDULER_NAMESPACE },
+            "spec": spec,
+        }))?;
+        let params = PostParams {
+            field_manager: Some(manager.to_owned()),
+            ..PostParams::default()
+        };
+        self.deschedulers().create(&params, &object).await?;
+        Ok(())
+    }
+
+    /// Edits the specification of a configuration.
+    pub(crate) async fn edit(&self, name: &str, spec: Value) -> anyhow::Result<VirtPlatformConfig> {
+        let patch = json!({ "spec": spec });
+        self.configs()
+            .patch(name, &by("kubectl-patch"), &Patch::Merge(&patch))
+            .await
+            .with_context(|| format!("editing {name}: {patch}"))
+    }
+
+    pub(crate) async fn config(&self, name: &str) -> anyhow::Result<VirtPlatformConfig> {
+        Ok(self.configs().get(name).await?)
+    }
+
+    /// Waits until a configuration has been looked at and is as told.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        name: &str,
+        holds: impl Fn(&VirtPlatformConfigStatus) -> bool,
+    ) -> anyhow::Result<VirtPlatformConfigStatus> {
+        let last = Mutex::new(String::new());
+        let found = wait_until(what, PATIENCE, async || {
+            let config = self.config(name).await?;
+            let status = config.status.clone().unwrap_or_default();
+            *last.lock() = describe(&config);
+            let observed = status.observed_generation == config.metadata.generation;
+            Ok((observed && holds(&status)).then_some(status))
+        })
+        .await;
+        found.with_context(|| format!("{name} is {}", last.lock()))
+    }
+
+    /// Waits for a phase.
+    pub(crate) async fn reaches(
+        &self,
+        name: &str,
+        phase: Phase,
+    ) -> anyhow::Result<VirtPlatformConfigStatus> {
+        self.until(&format!("{name} is {phase}"), name, |status| {
+            status.phase == Some(phase)
+        })
+        .await
+    }
+
+    /// Says that the pool `worker` has rolled out this MachineConfig to so many of its nodes.
+    pub(crate) async fn rolled_out(
+        &self,
+        config: &str,
+        updated: i64,
+        total: i64,
+    ) -> anyhow::Result<()> {
+        let pools = self.pools();
+        let done = updated == total;
+        let rendered = "rendered-worker-with-ours";
+        let spec = json!({ "spec": { "configuration": {
+            "name": rendered,
+            "source": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "name": config }],
+        } } });
+        let pool = pools
+            .patch("worker", &by("mco"), &Patch::Merge(&spec))
+            .await?;
+        let condition = |kind: &str, on: bool| {
+            json!({
+                "type": kind, "status": if on { "True" } else { "False" }, "reason": "", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let status = json!({ "status": {
+            "observedGeneration": pool.metadata.generation,
+            "configuration": { "name": if done { rendered } else { "rendered-worker-before" } },
+            "machineCount": total, "updatedMachineCount": updated, "readyMachineCount": updated,
+            "unavailableMachineCount": i64::from(!done), "degradedMachineCount": 0,
+            "conditions": [
+                condition("Updated", done), condition("Updating", !done),
+                condition("Degraded", false), condition("NodeDegraded", false), condition("RenderDegraded", false),
+            ],
+        } });
+        pools
+            .patch_status("worker", &by("mco"), &Patch::Merge(&status))
+            .await?;
+        Ok(())
+    }
+
+    /// The names of MachineConfigs that are there.
+    pub(crate) async fn has_machine_config(&self, name: &str) -> anyhow::Result<bool> {
+        Ok(self.machine_configs().get_opt(name).await?.is_some())
+    }
+}
+
+/// A configuration in a line, for failures.
+fn describe(config: &VirtPlatformConfig) -> String {
+    let status = config.status.clone().unwrap_or_default();
+    let items: Vec<_> = status
+        .items
+        .iter()
+        .map(|item| format!("{} {:?} {:?}", item.name, item.state, item.message))
+        .collect();
+    let phase = status.phase.map_or("nothing yet", Phase::as_str);
+    let said = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == phase)
+        .map(|condition| condition.message.clone());
+    format!(
+        "{} ({phase}, generation {:?}, observed {:?}, {said:?}): {}",
+        config.name_any(),
+        config.metadata.generation,
+        status.observed_generation,
+        items.join(", "),
+    )
+}
+
+/// An item by name.
+#[expect(clippy::panic, reason = "a test fails by it")]
+pub(crate) fn item<'a>(status: &'a VirtPlatformConfigStatus, name: &str) -> &'a Item {
+    let found = status.items.iter().find(|item| item.name == name);
+    found.unwrap_or_else(|| panic!("there is no item {name} in {:?}", status.items))
+}
+
+/// A condition as status, reason and message.
+pub(crate) fn condition(status: &VirtPlatformConfigStatus, kind: &str) -> (String, String, String) {
+    let found = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind);
+    found.map_or_else(Default::default, |found| {
+        (
+            found.status.clone(),
+            found.reason.clone(),
+            found.message.clone(),
+        )
+    })
+}
+
+/// The states of all items, in order.
+pub(crate) fn states(status: &VirtPlatformConfigStatus) -> Vec<ItemState> {
+    status.items.iter().map(|item| item.state).collect()
+}

@@ -1,0 +1,65 @@
+//! Who may see and copy golden images: everybody, for as long as there is an SSP.
+
+use golden_images::cdi::access::{rights, service_account};
+use golden_images::ssp::view::NAME;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use testkit::wait_until;
+
+use crate::stage::{HOME, IMAGES, PATIENCE, Stage, template};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_may_copy_golden_images() -> anyhow::Result<()> {
+    let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
+    let ask = async |templates: &[serde_json::Value]| {
+        stage
+            .ask(json!({
+                "enableMultiArchBootImageImport": true, "dataImportCronTemplates": templates,
+            }))
+            .await
+    };
+    ask(&[template("fedora", Some("amd64,arm64"))]).await?;
+    let client = stage.cluster.client();
+    let anybody = service_account("machines", "whoever");
+    let image = rights(&api::cdi::Source::of_snapshot(HOME, "fedora-arm64-1"));
+    let may = async || {
+        wait_until("anybody may copy images", PATIENCE, async || {
+            let may = runtime::access::may_any(&client, &anybody, image.clone()).await?;
+            Ok(may.then_some(()))
+        })
+        .await
+    };
+    may().await?;
+    let other = rights(&api::cdi::Source::of_pvc("default", "disk"));
+    assert!(!runtime::access::may_any(&client, &anybody, other).await?);
+
+    // Who takes it away gets it back, as with everything that is made for an SSP.
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), HOME);
+    let patch = Patch::Merge(json!({ "subjects": [] }));
+    let params = PatchParams::default();
+    bindings.patch(NAME, &params, &patch).await?;
+    ask(&[
+        template("fedora", Some("amd64,arm64")),
+        template("centos", Some("arm64")),
+    ])
+    .await?;
+    may().await?;
+
+    // What is somebody else's is left alone.
+    let notes =
+        json!({ "metadata": { "annotations": { "operator-sdk/primary-resource": "x/y" } } });
+    let roles: Api<Role> = Api::namespaced(client.clone(), HOME);
+    let patch = Patch::Merge(json!({ "rules": [] }));
+    roles.patch(NAME, &params, &Patch::Merge(&notes)).await?;
+    roles.patch(NAME, &params, &patch).await?;
+    ask(&[template("fedora", Some("amd64,arm64"))]).await?;
+    stage
+        .has_crons(&["fedora-image-cron-amd64", "fedora-image-cron-arm64"])
+        .await?;
+    let left = roles.get(NAME).await?;
+    assert!(left.rules.is_none_or(|rules| rules.is_empty()));
+    stage.end().await;
+    Ok(())
+}

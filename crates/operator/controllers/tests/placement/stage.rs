@@ -1,0 +1,440 @@
+//! A cluster with nodes that are not alike, and Medley.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::placement::PlacementPolicy;
+use controllers::images::cdi::Imports;
+use controllers::{Job, Registries};
+use fleet::{Fleet, Options};
+use governance::Registry;
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::{Event, Node, Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, NamespaceResourceScope};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use oci::{Keyring, Roots, Routes};
+use parking_lot::Mutex;
+use platform::{AddressPolicy, AddressRange};
+use runtime::Manager;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testkit::{Forbidden, TestCluster, WEBHOOK_CALLER, wait_until};
+use webhook::{Checks, ClientCa, ClientVerification, Running};
+
+use crate::ours::{NAMESPACE, Ours};
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// The account of the check.
+const CHECK: &str = "medley-webhook";
+/// Nodes of every sort.
+pub(crate) const FLEET: &str = "
+pools:
+  - {name: amd, arch: amd64, count: 2}
+  - {name: arm, arch: arm64, count: 2}
+  - {name: win19, arch: amd64, os: windows, windowsBuild: 10.0.17763}
+  - {name: win22, arch: amd64, os: windows, windowsBuild: 10.0.20348}
+";
+
+/// A cluster.
+pub(crate) struct Stage {
+    pub(crate) cluster: TestCluster,
+    pub(crate) namespace: String,
+    others: Manager,
+    ours: Ours,
+    check: Mutex<Option<Running>>,
+    forbidden: Forbidden,
+    /// Registries without TLS.
+    hosts: Vec<String>,
+}
+
+impl Stage {
+    /// Everything at work, with images in these registries.
+    pub(crate) async fn new(hosts: &[&str]) -> anyhow::Result<Arc<Self>> {
+        let stage = Self::idle(hosts).await?;
+        stage.work().await?;
+        stage.start_check().await?;
+        Ok(stage)
+    }
+
+    /// Nodes, and nobody who places pods.
+    pub(crate) async fn idle(hosts: &[&str]) -> anyhow::Result<Arc<Self>> {
+        let cluster = TestCluster::start().await?;
+        let client = cluster.client();
+        let namespace = cluster.namespace("shop").await?;
+        let others = Manager::new(client.clone());
+        controllers::install(&client, NAMESPACE).await?;
+        let options = Options {
+            fleet: Some(Fleet::parse(FLEET)?),
+            speed: 100.0,
+            // What registries are asked is counted.
+            pulls: false,
+            ..Options::new(client)
+        };
+        fleet::start(&others, options).await?;
+        controlplane::workloads::start(&others).await;
+        let stage = Self {
+            cluster,
+            namespace,
+            others,
+            ours: Ours::default(),
+            check: Mutex::default(),
+            forbidden: Forbidden::default(),
+            hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        };
+        stage.account(&stage.namespace).await?;
+        // The server gives new nodes a taint that no controller here takes away.
+        for node in stage.nodes().list(&ListParams::default()).await? {
+            let patch = json!({ "spec": { "taints": null } });
+            let params = PatchParams::default();
+            stage
+                .nodes()
+                .patch(&node.name_any(), &params, &Patch::Merge(patch))
+                .await?;
+        }
+        Ok(Arc::new(stage))
+    }
+
+    /// A service account, which pods need and nobody makes here.
+    pub(crate) async fn account(&self, namespace: &str) -> anyhow::Result<()> {
+        let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        if let Err(error) = accounts.create(&PostParams::default(), &account).await {
+            let there = matches!(&error, kube::Error::Api(status) if status.code == 409);
+            anyhow::ensure!(there, error);
+        }
+        Ok(())
+    }
+
+    /// Registries as a process of its own has them.
+    fn registries(&self) -> Registries {
+        let addresses = AddressPolicy::allowing(AddressRange::LOOPBACK);
+        let mut settings = oci::Settings::for_service(Roots::none(), addresses);
+        settings.retry.first = Duration::from_millis(20);
+        let hosts = self.hosts.iter();
+        let routes = hosts.fold(Routes::direct(), Routes::with_plain);
+        Registries::new(oci::Client::new(settings, routes), Keyring::anonymous())
+    }
+
+    /// Has our controller work; the one before is stopped.
+    pub(crate) async fn work(&self) -> anyhow::Result<()> {
+        let jobs = BTreeSet::from([Job::Placement]);
+        let profiles = Registry::new(Vec::new());
+        let manager = self.ours.next(&self.cluster, &jobs, &profiles).await?;
+        self.run(&manager).await
+    }
+
+    async fn run(&self, manager: &Manager) -> anyhow::Result<()> {
+        let jobs = BTreeSet::from([Job::Placement]);
+        let options = controllers::Options {
+            jobs,
+            namespace: NAMESPACE.to_owned(),
+            profiles: Vec::new(),
+            version: "v9".to_owned(),
+            imports: Imports::Pods {
+                image: "nobody imports".to_owned(),
+            },
+            registries: self.registries(),
+            addresses: AddressPolicy::default(),
+            payload_folders: Vec::new(),
+        };
+        controllers::start(manager, &options).await?;
+        Ok(())
+    }
+
+    /// Has our controller and the check work with the RBAC that an installation with these options has, and no other.
+    /// Unless something is meant to be forbidden, nothing may be.
+    pub(crate) async fn work_as_installed(
+        &self,
+        pull_secrets: manifests::PullSecrets,
+        is_forbidden: bool,
+    ) -> anyhow::Result<()> {
+        let options = manifests::Options {
+            namespace: NAMESPACE.to_owned(),
+            // The check of approvals is always served.
+            jobs: BTreeSet::from([Job::Governance, Job::Placement]),
+            pull_secrets,
+            ..manifests::Options::default()
+        };
+        for object in manifests::objects(&options)? {
+            if object.part == manifests::Part::Rbac {
+                self.install(object.value).await?;
+            }
+        }
+        let mut clients = Vec::new();
+        for account in [controllers::ACCOUNT, CHECK] {
+            let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+            let groups = ["system:serviceaccounts", "system:authenticated"];
+            clients.push(if is_forbidden {
+                self.cluster.client_as(&user, &groups)?
+            } else {
+                let rules = match account {
+                    CHECK => [
+                        governance::roles::webhook_rules(),
+                        placement::roles::webhook_rules(),
+                    ]
+                    .concat(),
+                    _ => placement::roles::operator_rules(),
+                };
+                let account = (NAMESPACE, account);
+                self.forbidden
+                    .client(&self.cluster, account, &rules, &[])
+                    .await?
+            });
+        }
+        let [controller, check] = <[Client; 2]>::try_from(clients)
+            .map_err(|_| anyhow::anyhow!("there are two accounts"))?;
+        self.run(&self.ours.next_as(controller).await).await?;
+        self.check_as(check).await
+    }
+
+    /// Applies an object of an installation.
+    async fn install(&self, object: Value) -> anyhow::Result<()> {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        let types = object.types.clone().unwrap_or_default();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+        let api: Api<DynamicObject> = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(self.client(), &namespace, &resource),
+            None => Api::all_with(self.client(), &resource),
+        };
+        let params = PatchParams::apply("tests").force();
+        api.patch(&object.name_any(), &params, &Patch::Apply(&object))
+            .await?;
+        Ok(())
+    }
+
+    /// Stops our controller.
+    pub(crate) async fn rest(&self) {
+        self.ours.stop().await;
+    }
+
+    /// What our controller tells Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        self.ours.metrics()
+    }
+
+    /// Starts the check, and waits until the API server asks.
+    pub(crate) async fn start_check(&self) -> anyhow::Result<()> {
+        let mut rules = governance::roles::webhook_rules();
+        rules.extend(placement::roles::webhook_rules());
+        rules.extend(placement::roles::pull_secret_rules());
+        let admin = self.client();
+        let role = api::rbac::cluster_role(CHECK, rules.clone());
+        apply::<ClusterRole>(&Api::all(admin.clone()), json!(role)).await?;
+        let binding = json!({
+            "metadata": { "name": CHECK },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CHECK },
+            "subjects": [{ "kind": "ServiceAccount", "name": CHECK, "namespace": NAMESPACE }],
+        });
+        apply::<ClusterRoleBinding>(&Api::all(admin), binding).await?;
+        let account = (NAMESPACE, CHECK);
+        let client = self
+            .forbidden
+            .client(&self.cluster, account, &rules, &[])
+            .await?;
+        self.check_as(client).await
+    }
+
+    async fn check_as(&self, client: Client) -> anyhow::Result<()> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let checks = Checks {
+            placement: Some(self.registries()),
+            ..Checks::default()
+        };
+        self.cluster.present_to_webhooks()?;
+        let callers = ClientVerification {
+            authority: ClientCa::Pem(self.cluster.root_ca().to_owned()),
+            names: vec![WEBHOOK_CALLER.to_owned()],
+            required: true,
+        };
+        let running = webhook::start_verifying(client, any, &checks, callers).await?;
+        *self.check.lock() = Some(running);
+        // A genuine server notices new registrations a moment later. An invalid name needs no registry, and the probe no
+        // pull secret: the rights of an installation may not include them.
+        wait_until("the API server asks", PATIENCE, async || {
+            let policy = json!({ "fallbackArchitecture": "arm64", "pullSecrets": { "mode": "None" },
+                "podSelector": { "matchLabels": { "probe": "yes" } }, "priority": 1000 });
+            self.policy("probe", policy).await?;
+            let probe = json!({
+                "metadata": { "name": "probe", "labels": { "probe": "yes" } },
+                "spec": { "containers": [{ "name": "a", "image": "No Such Image" }] },
+            });
+            let asked = self.make(&probe, true).await?;
+            Ok((asked.code == 201 && asked.object["spec"]["affinity"].is_object()).then_some(()))
+        })
+        .await
+    }
+
+    /// Stops the check. The registration stays.
+    pub(crate) async fn stop_check(&self) {
+        let running = self.check.lock().take();
+        if let Some(running) = running {
+            running.stop().await;
+        }
+    }
+
+    /// Ends everything.
+    pub(crate) async fn end(&self) {
+        self.rest().await;
+        self.others.stop().await;
+        self.stop_check().await;
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    pub(crate) fn all<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client(), &self.namespace)
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client())
+    }
+
+    /// Says how pods are placed.
+    pub(crate) async fn policy(&self, name: &str, spec: Value) -> anyhow::Result<()> {
+        let policy = json!({ "metadata": { "name": name }, "spec": spec });
+        apply::<PlacementPolicy>(&Api::all(self.client()), policy).await
+    }
+
+    /// Makes an object.
+    pub(crate) async fn create<K>(&self, object: Value) -> anyhow::Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let object = serde_json::from_value(object)?;
+        Ok(self.all().create(&PostParams::default(), &object).await?)
+    }
+
+    /// Makes a pod with a container of this image, and whatever else its spec has.
+    pub(crate) async fn pod(&self, name: &str, image: &str, more: Value) -> anyhow::Result<Pod> {
+        self.create(pod(name, image, &more)).await
+    }
+
+    /// What is answered to whoever makes a pod.
+    pub(crate) async fn make(&self, pod: &Value, dry_run: bool) -> anyhow::Result<Asked> {
+        let dry_run = if dry_run { "?dryRun=All" } else { "" };
+        let uri = format!("/api/v1/namespaces/{}/pods{dry_run}", self.namespace);
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(uri)
+            .header("content-type", "application/json")
+            .body(pod.to_string().into_bytes())?;
+        let answer = self.cluster.request(request).await?;
+        let warnings = answer.headers().get_all("warning").iter();
+        let warnings = warnings.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+        Ok(Asked {
+            code: answer.status().as_u16(),
+            warnings: warnings.collect(),
+            object: serde_json::from_slice(answer.body())?,
+        })
+    }
+
+    /// Waits until a pod is as told.
+    pub(crate) async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&Pod) -> bool,
+    ) -> anyhow::Result<Pod> {
+        testkit::until(&self.all(), name, what, PATIENCE, holds).await
+    }
+
+    /// Waits until a pod has a node, and says which.
+    pub(crate) async fn lands(&self, name: &str) -> anyhow::Result<String> {
+        let pod = self
+            .until(name, "has a node", |pod| node(pod).is_some())
+            .await?;
+        Ok(node(&pod).unwrap_or_default())
+    }
+
+    /// Waits until somebody told something about an object.
+    pub(crate) async fn told(&self, name: &str, reason: &str) -> anyhow::Result<String> {
+        wait_until(&format!("event {reason} of {name}"), PATIENCE, async || {
+            let events = self.all::<Event>().list(&ListParams::default()).await?;
+            let about = |event: &Event| {
+                event.involved_object.name.as_deref() == Some(name)
+                    && event.reason.as_deref() == Some(reason)
+            };
+            let mut events = events.items.into_iter();
+            let event = events.find(about);
+            Ok(event.map(|event| event.message.unwrap_or_default()))
+        })
+        .await
+    }
+}
+
+/// What was answered.
+pub(crate) struct Asked {
+    pub(crate) code: u16,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) object: Value,
+}
+
+impl Asked {
+    pub(crate) fn message(&self) -> &str {
+        self.object["message"].as_str().unwrap_or_default()
+    }
+}
+
+/// A pod with a container of this image, and whatever else its spec has.
+pub(crate) fn pod(name: &str, image: &str, more: &Value) -> Value {
+    let mut spec = template(image);
+    if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
+        spec.extend(more.clone());
+    }
+    json!({ "metadata": { "name": name }, "spec": spec })
+}
+
+/// The spec of such a pod. Nobody here runs what is asked for every time.
+pub(crate) fn template(image: &str) -> Value {
+    json!({ "containers": [{ "name": "app", "image": image, "imagePullPolicy": "IfNotPresent" }] })
+}
+
+pub(crate) fn node(pod: &Pod) -> Option<String> {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.clone())
+}
+
+/// The gates of a pod.
+pub(crate) fn gates(pod: &Pod) -> Vec<String> {
+    let gates = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.scheduling_gates.as_ref());
+    let gates = gates.into_iter().flatten();
+    gates.map(|gate| gate.name.clone()).collect()
+}
+
+/// Why a pod is where it is.
+pub(crate) fn why(pod: &Pod) -> &str {
+    let why = pod.annotations().get("medley.dev/placement-reason");
+    why.map(String::as_str).unwrap_or_default()
+}
+
+pub(crate) async fn apply<K>(api: &Api<K>, mut object: Value) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    object["apiVersion"] = json!(K::api_version(&()));
+    object["kind"] = json!(K::kind(&()));
+    let name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let params = PatchParams::apply("tests").force();
+    api.patch(&name, &params, &Patch::Apply(object)).await?;
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Whether the webhook can do its work: what probes are answered.
+//!
+//! | check of `/readyz` | fails while |
+//! |---|---|
+//! | `certificate` | no serving certificate is loaded |
+//! | `client-ca` | client certificates are required and their authority is not known |
+//! | `caches` | objects that decisions rest on have not been listed |
+//! | `registration` | the API server has not been told where to ask, or trusts another authority there |
+//! | `shutdown` | the process drains |
+//!
+//! `/livez` and `/healthz` pass while the process answers: a restart mends none of the above.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use parking_lot::Mutex;
+use serving::checks::{self, Check};
+use serving::{Incoming, Limits, text};
+use tokio::net::TcpListener;
+
+use crate::review::Reviewer;
+
+/// A kubelet asks, and people do. It never stops by itself.
+const LIMITS: Limits = Limits {
+    clients: 64,
+    per_address: 16,
+    streams: None,
+    drain: Duration::ZERO,
+};
+
+/// The health of a webhook; clones share it. It exists before the webhook does, so that probes are answered while
+/// certificates are made and the API server cannot be reached.
+#[derive(Clone, Default)]
+pub struct Health {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// There when the certificate is loaded.
+    reviewer: OnceLock<Reviewer>,
+    registration: Mutex<Registration>,
+    draining: AtomicBool,
+}
+
+/// Whether the API server asks here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Registration {
+    /// It is registered by other means, or not at all.
+    #[default]
+    NotOurs,
+    /// It is to be registered, and has not been yet.
+    Pending,
+    /// The API server asks here, and trusts the certificate.
+    Current,
+    /// The registration is not what it has to be.
+    Wrong(String),
+}
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Health").finish_non_exhaustive()
+    }
+}
+
+impl Health {
+    /// Announces that the webhook will register itself: it is not ready until it has.
+    pub fn expect_registration(&self) {
+        self.register(Registration::Pending);
+    }
+
+    pub(crate) fn register(&self, registration: Registration) {
+        *self.shared.registration.lock() = registration;
+    }
+
+    /// The certificate is loaded, and reviews can be answered.
+    pub(crate) fn serving(&self, reviewer: Reviewer) {
+        // A webhook is served once.
+        let _ = self.shared.reviewer.set(reviewer);
+    }
+
+    pub(crate) fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers probes over plain HTTP, for as long as it runs.
+    pub async fn serve(self, listener: TcpListener) {
+        let answer = move |request: Request<Incoming>| {
+            let answer = self.answer(&request);
+            let answer = answer.unwrap_or_else(|| {
+                text(
+                    StatusCode::NOT_FOUND,
+                    "there are /livez, /healthz and /readyz\n",
+                )
+            });
+            std::future::ready(match *request.method() {
+                Method::GET | Method::HEAD => answer,
+                _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n"),
+            })
+        };
+        serving::serve(listener, None, LIMITS, answer, std::future::pending()).await;
+    }
+
+    /// The answer to a probe, if the request is one.
+    pub(crate) fn answer<B>(&self, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+        match request.uri().path() {
+            "/livez" | "/healthz" => {
+                let checks = [Check::new("ping", Ok(""))];
+                Some(checks::answer(request, "livez", &checks))
+            }
+            "/readyz" => Some(checks::answer(request, "readyz", &self.readiness())),
+            _ => None,
+        }
+    }
+
+    fn readiness(&self) -> Vec<Check> {
+        let shared = &self.shared;
+        let reviewer = shared.reviewer.get();
+        let later = || Err("not looked at before the certificate is loaded".to_owned());
+        let certificate = match reviewer {
+            Some(_) => Ok(""),
+            None => Err("the serving certificate is not loaded".to_owned()),
+        };
+        let client_ca = reviewer.map_or_else(later, |it| it.callers.readiness());
+        let caches = reviewer.map_or_else(later, Reviewer::unsynced);
+        let registration = match &*shared.registration.lock() {
+            Registration::NotOurs => Ok("not managed by this process"),
+            Registration::Current => Ok(""),
+            Registration::Pending => Err("the webhook is not registered yet".to_owned()),
+            Registration::Wrong(why) => Err(why.clone()),
+        };
+        let shutdown = if shared.draining.load(Ordering::Relaxed) {
+            Err("the process is shutting down".to_owned())
+        } else {
+            Ok("")
+        };
+        vec![
+            Check::new("certificate", certificate),
+            Check::new("client-ca", client_ca),
+            Check::new("caches", caches),
+            Check::new("registration", registration),
+            Check::new("shutdown", shutdown),
+        ]
+    }
+}

@@ -1,0 +1,81 @@
+//! Virtual machines: for what they start from, or told that they are not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
+use golden_images::action::{label, named};
+use golden_images::vm::{Facts, decide, references};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
+use runtime::Absent as _;
+use serde_json::{Value, json};
+
+use crate::review::{Refusal, allowed};
+
+/// Sets the architecture of a machine that names none, and tells what will not work.
+pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Refusal> {
+    let namespace = machine["metadata"]["namespace"].as_str();
+    let namespace = namespace.unwrap_or_default();
+    let from = references(machine, namespace);
+    let mut sources: BTreeMap<Named, DataSource> = BTreeMap::new();
+    for name in &from.sources {
+        let Some(source) = get::<DataSource>(client, name).await? else {
+            continue;
+        };
+        if let Some(DataSourceRef::DataSource(to)) = source.spec.source.which() {
+            let home = Some(to.namespace.as_str()).filter(|home| !home.is_empty());
+            let to = named(home.unwrap_or(&name.namespace), &to.name);
+            if let Some(target) = get(client, &to).await? {
+                sources.insert(to, target);
+            }
+        }
+        sources.insert(name.clone(), source);
+    }
+    let mut volumes = BTreeMap::new();
+    for name in &from.volumes {
+        let claim = get::<PersistentVolumeClaim>(client, name).await?;
+        let mut said = claim.and_then(|it| architecture(&it));
+        if said.is_none() {
+            let import = get::<DataVolume>(client, name).await?;
+            said = import.and_then(|it| architecture(&it));
+        }
+        if let Some(said) = said {
+            volumes.insert(name.clone(), said);
+        }
+    }
+    let decision = decide(&Facts {
+        machine,
+        namespace,
+        sources: &|name| sources.get(name),
+        volumes: &|name| volumes.get(name).map(String::as_str),
+        // A machine of which nothing is known gets what KubeVirt gives it.
+        default: None,
+        nodes: &BTreeSet::new(),
+    });
+    let path = "/spec/template/spec/architecture";
+    let patch = decision
+        .set
+        .filter(|_| machine.pointer("/spec/template/spec").is_some())
+        .map(|it| json!({ "op": "add", "path": path, "value": it }));
+    let warnings = decision.warnings.iter().map(ToString::to_string);
+    Ok(allowed(patch.into_iter().collect(), warnings.collect()))
+}
+
+fn architecture<K: Resource>(object: &K) -> Option<String> {
+    label(object.meta(), labels::ARCHITECTURE).map(str::to_owned)
+}
+
+/// An object, if it is there; so is none whose kind is not installed.
+pub(super) async fn get<K>(client: &Client, of: &Named) -> Result<Option<K>, Refusal>
+where
+    K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &of.namespace);
+    let what = format!("getting {} {}/{}", K::kind(&()), of.namespace, of.name);
+    let found = api.get(&of.name).await.or_absent();
+    found.map_err(|error| Refusal {
+        code: 500,
+        message: runtime::Error::api(what)(error).to_string(),
+    })
+}

@@ -1,0 +1,67 @@
+//! Publishes the authority of the webhook's certificates for the operator, which compares it with the registration.
+
+use governance::recorder::{AUTHORITY, AUTHORITY_KEY};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::register::{FIELD_MANAGER, Reach};
+
+/// A ConfigMap in the namespace of the webhook's Service; a webhook that is registered by URL has none, and publishes
+/// nothing.
+pub(crate) struct Publisher {
+    api: Option<Api<ConfigMap>>,
+}
+
+impl Publisher {
+    pub(crate) fn new(client: &Client, reach: &Reach) -> Self {
+        let api = match reach {
+            Reach::Url(_) => None,
+            Reach::Service { namespace, .. } => Some(Api::namespaced(client.clone(), namespace)),
+        };
+        Self { api }
+    }
+
+    /// Before the registration changes: the new authority beside those that were published, so that the operator finds
+    /// whichever one the registration has.
+    pub(crate) async fn announce(&self, authority: &str) -> Result<(), Error> {
+        let Some(api) = &self.api else {
+            return Ok(());
+        };
+        let known = api.get_opt(AUTHORITY).await.map_err(failed("reading"))?;
+        let known = known.and_then(|known| known.data?.remove(AUTHORITY_KEY));
+        let known = known.unwrap_or_default();
+        if known.trim() == authority.trim() {
+            return Ok(());
+        }
+        self.write(&format!("{}\n{}", authority.trim_end(), known))
+            .await
+    }
+
+    /// After the registration changed: this authority and no other.
+    pub(crate) async fn settle(&self, authority: &str) -> Result<(), Error> {
+        self.write(authority).await
+    }
+
+    async fn write(&self, authority: &str) -> Result<(), Error> {
+        let Some(api) = &self.api else {
+            return Ok(());
+        };
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": AUTHORITY, "labels": { "app.kubernetes.io/part-of": "medley" } },
+            "data": { AUTHORITY_KEY: authority },
+        });
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let written = api.patch(AUTHORITY, &params, &Patch::Apply(object)).await;
+        written.map(drop).map_err(failed("writing"))
+    }
+}
+
+fn failed(doing: &str) -> impl FnOnce(kube::Error) -> Error {
+    let what = format!("{doing} ConfigMap {AUTHORITY}");
+    move |error| runtime::Error::api(what)(error).into()
+}

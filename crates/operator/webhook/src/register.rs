@@ -1,0 +1,394 @@
+//! Has the API server ask.
+
+use std::str::FromStr;
+
+use api::advisor::{GROUP, PLURAL, VERSION, WEBHOOK};
+use base64::Engine as _;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use runtime::Absent as _;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::error::Error;
+use crate::images::{Kind, Layer};
+use crate::{PATH, cpu, placement};
+
+/// Who owns the fields of the registration.
+pub(crate) const FIELD_MANAGER: &str = "medley-webhook";
+
+/// The namespace that Medley is in if nobody says another.
+const HOME: &str = "medley-system";
+
+/// Where the API server asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// At a URL.
+    Url(String),
+    /// At a Service.
+    Service {
+        /// The namespace of the Service.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+impl Reach {
+    /// The names that a certificate has to be good for.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Url(url) => {
+                let url = Url::parse(url).ok();
+                let host = url.as_ref().and_then(Url::host_str);
+                // An IPv6 address has brackets in a URL and none in a certificate.
+                let host = host.map(|host| host.trim_matches(['[', ']']).to_owned());
+                host.into_iter().collect()
+            }
+            Self::Service {
+                namespace, name, ..
+            } => vec![
+                format!("{name}.{namespace}.svc"),
+                format!("{name}.{namespace}.svc.cluster.local"),
+            ],
+        }
+    }
+
+    /// The namespace of those who answer.
+    fn home(&self) -> &str {
+        match self {
+            Self::Url(_) => HOME,
+            Self::Service { namespace, .. } => namespace,
+        }
+    }
+
+    /// How the API server asks there, at a path.
+    fn client_config(&self, authority: &str, path: &str) -> Value {
+        let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
+        match self {
+            Self::Url(url) => {
+                let host = url.strip_suffix(PATH).unwrap_or(url);
+                json!({ "url": format!("{host}{path}"), "caBundle": bundle })
+            }
+            Self::Service {
+                namespace,
+                name,
+                port,
+            } => json!({
+                "service": { "namespace": namespace, "name": name, "port": port, "path": path },
+                "caBundle": bundle,
+            }),
+        }
+    }
+}
+
+/// `url=https://HOST[:PORT]` or `service=NAMESPACE/NAME[:PORT]`.
+impl FromStr for Reach {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Reach(text.to_owned());
+        if let Some(url) = text.strip_prefix("url=") {
+            let mut url = Url::parse(url).map_err(|_| wrong())?;
+            // What the API server accepts: https, no user, query or fragment.
+            let plain = url.scheme() == "https"
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.query().is_none()
+                && url.fragment().is_none();
+            if !plain || !matches!(url.path(), "" | "/" | PATH) {
+                return Err(wrong());
+            }
+            url.set_path(PATH);
+            return Ok(Self::Url(url.into()));
+        }
+        let service = text.strip_prefix("service=").ok_or_else(wrong)?;
+        let (namespace, name) = service.split_once('/').ok_or_else(wrong)?;
+        let (name, port) = match name.split_once(':') {
+            Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),
+            None => (name, 443),
+        };
+        if namespace.is_empty() || name.is_empty() || name.contains('/') || port == 0 {
+            return Err(wrong());
+        }
+        Ok(Self::Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            port,
+        })
+    }
+}
+
+/// Registers the check with the API server, which from then on asks before every change.
+///
+/// `authority` is the certificate, in PEM, that the API server is to trust.
+pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result<(), Error> {
+    let check = Check {
+        name: format!("approval.{GROUP}"),
+        rule: json!({
+            "apiGroups": [GROUP],
+            "apiVersions": [VERSION],
+            "resources": [PLURAL],
+            "scope": "Cluster",
+        }),
+        ..Check::changes("Fail", 10)
+    };
+    apply(client, WEBHOOK, vec![check.webhook(authority, reach)]).await
+}
+
+/// Registers the check of what these layers of images are made of.
+///
+/// Nobody has to wait for it: what is not checked is looked at later.
+pub(crate) async fn register_images(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+    layers: &[Layer],
+) -> Result<(), Error> {
+    let checks = layers.iter().map(|layer| {
+        let kind = layer.kind();
+        let check = Check {
+            name: format!("{}.images.medley.dev", name_of(&kind)),
+            rule: json!({
+                "apiGroups": [kind.group],
+                "apiVersions": kind.versions,
+                "resources": kind.plurals,
+                "scope": "Namespaced",
+            }),
+            ..Check::changes("Ignore", 5)
+        };
+        check.webhook(authority, reach)
+    });
+    apply(client, api::golden::WEBHOOK, checks.collect()).await
+}
+
+/// Registers the check of CPU models.
+///
+/// What would go wrong for good without an answer is refused, and tried again by KubeVirt: a pod that no
+/// node can ever run, and an instance that is handed over without its model. The rest goes on.
+pub(crate) async fn register_cpu_models(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+) -> Result<(), Error> {
+    let checks = cpu::checks().into_iter();
+    let checks = checks.map(|check| check.webhook(authority, reach));
+    apply(client, api::cpu::WEBHOOK, checks.collect()).await
+}
+
+/// Registers the check of pods. `failure_policy` is what the API server does while nobody answers.
+pub(crate) async fn register_placement(
+    client: &Client,
+    authority: &str,
+    reach: &Reach,
+    failure_policy: &'static str,
+) -> Result<(), Error> {
+    let check = placement::check(failure_policy, reach.home());
+    let check = check.webhook(authority, reach);
+    apply(client, api::placement::WEBHOOK, vec![check]).await
+}
+
+/// What the check of a layer is called after.
+fn name_of(kind: &Kind) -> &'static str {
+    kind.plurals.first().copied().unwrap_or_default()
+}
+
+/// Something that the API server asks about.
+pub(crate) struct Check {
+    pub(crate) name: String,
+    /// Where it asks.
+    pub(crate) path: &'static str,
+    /// Of what.
+    pub(crate) rule: Value,
+    /// When: CREATE and UPDATE, unless it is said otherwise.
+    pub(crate) operations: &'static [&'static str],
+    /// Of objects with these labels: all, if null.
+    pub(crate) objects: Value,
+    /// Of objects in namespaces with these labels: all, if null.
+    pub(crate) namespaces: Value,
+    /// Only if all of this holds.
+    pub(crate) conditions: Vec<Value>,
+    /// Whether it asks again if somebody else has changed the object since.
+    pub(crate) again: bool,
+    pub(crate) failure_policy: &'static str,
+    pub(crate) seconds: u8,
+}
+
+impl Check {
+    /// A check of what is made and changed.
+    pub(crate) fn changes(failure_policy: &'static str, seconds: u8) -> Self {
+        Self {
+            name: String::new(),
+            path: PATH,
+            rule: Value::Null,
+            operations: &["CREATE", "UPDATE"],
+            objects: Value::Null,
+            namespaces: Value::Null,
+            conditions: Vec::new(),
+            again: false,
+            failure_policy,
+            seconds,
+        }
+    }
+
+    /// Mostly no reinvocation: what the user asked for is seen once, before it has been turned into a
+    /// record.
+    fn webhook(mut self, authority: &str, reach: &Reach) -> Value {
+        self.rule["operations"] = json!(self.operations);
+        let mut webhook = json!({
+            "name": self.name,
+            "clientConfig": reach.client_config(authority, self.path),
+            "rules": [self.rule],
+            "failurePolicy": self.failure_policy,
+            "matchPolicy": "Equivalent",
+            "reinvocationPolicy": if self.again { "IfNeeded" } else { "Never" },
+            "sideEffects": "None",
+            "timeoutSeconds": self.seconds,
+            "admissionReviewVersions": ["v1"],
+        });
+        if !self.objects.is_null() {
+            webhook["objectSelector"] = self.objects;
+        }
+        if !self.namespaces.is_null() {
+            webhook["namespaceSelector"] = self.namespaces;
+        }
+        if !self.conditions.is_empty() {
+            webhook["matchConditions"] = self.conditions.into();
+        }
+        webhook
+    }
+}
+
+/// Why the API server would not ask here, by what is registered under these names; `None` if it would.
+pub(crate) async fn registered(
+    client: &Client,
+    names: &[&'static str],
+    authority: &str,
+    reach: &Reach,
+) -> Result<Option<String>, Error> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    for name in names {
+        let found = api
+            .get(name)
+            .await
+            .or_absent()
+            .map_err(runtime::Error::api(format!(
+                "getting MutatingWebhookConfiguration {name}"
+            )))?;
+        let Some(found) = found else {
+            return Ok(Some(format!("MutatingWebhookConfiguration {name} is gone")));
+        };
+        let mut hooks = found.webhooks.into_iter().flatten();
+        let wrong = hooks.find_map(|hook| {
+            let is = serde_json::to_value(&hook.client_config).unwrap_or_default();
+            let path = is["service"]["path"]
+                .as_str()
+                .map(str::to_owned)
+                .or_else(|| {
+                    let url = Url::parse(is["url"].as_str()?).ok()?;
+                    Some(url.path().to_owned())
+                });
+            let wanted = reach.client_config(authority, path.as_deref().unwrap_or_default());
+            if is["caBundle"] != wanted["caBundle"] {
+                let hook = hook.name;
+                return Some(format!("webhook {hook} of {name} trusts another CA"));
+            }
+            (is != wanted).then(|| format!("webhook {} of {name} is somewhere else", hook.name))
+        });
+        if wrong.is_some() {
+            return Ok(wrong);
+        }
+    }
+    Ok(None)
+}
+
+async fn apply(client: &Client, name: &str, webhooks: Vec<Value>) -> Result<(), Error> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": name },
+        "webhooks": webhooks,
+    });
+    api.patch(name, &params, &Patch::Apply(configuration))
+        .await
+        .map_err(runtime::Error::api(format!(
+            "applying MutatingWebhookConfiguration {name}"
+        )))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn service(port: u16) -> Reach {
+        Reach::Service {
+            namespace: "medley-system".to_owned(),
+            name: "webhook".to_owned(),
+            port,
+        }
+    }
+
+    #[rstest]
+    #[case(
+        "service=medley-system/webhook",
+        service(443),
+        "webhook.medley-system.svc"
+    )]
+    #[case(
+        "service=medley-system/webhook:9443",
+        service(9443),
+        "webhook.medley-system.svc"
+    )]
+    #[case(
+        "url=https://10.1.2.3:9443",
+        Reach::Url("https://10.1.2.3:9443/admit".to_owned()),
+        "10.1.2.3"
+    )]
+    #[case(
+        "url=https://[::1]:9443/",
+        Reach::Url("https://[::1]:9443/admit".to_owned()),
+        "::1"
+    )]
+    fn places_are_read_and_have_names(
+        #[case] text: &str,
+        #[case] expected: Reach,
+        #[case] name: &str,
+    ) {
+        let reach: Reach = text.parse().unwrap();
+        assert_eq!(reach, expected);
+        assert!(
+            reach.names().contains(&name.to_owned()),
+            "{:?}",
+            reach.names()
+        );
+    }
+
+    #[rstest]
+    fn other_places_are_refused(
+        #[values(
+            "",
+            "webhook",
+            "service=webhook",
+            "service=/webhook",
+            "service=a/b/c",
+            "service=a/b:0",
+            "service=a/b:x",
+            "url=",
+            "url=http://a",
+            "url=https://a/elsewhere",
+            "url=https://me@a",
+            "url=https://a?x=y"
+        )]
+        text: &str,
+    ) {
+        let error = text.parse::<Reach>().unwrap_err().to_string();
+        assert!(error.contains("service=NAMESPACE/NAME"), "{error}");
+    }
+}

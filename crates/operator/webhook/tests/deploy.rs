@@ -1,0 +1,86 @@
+//! The plain manifests in `deploy` are what an API server accepts.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use http::{Method, Request};
+use serde_json::Value;
+use testkit::TestCluster;
+
+fn manifests(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            manifests(&path, found)?;
+        } else {
+            found.push(path);
+        }
+    }
+    // The order in which `kubectl apply -R` takes them.
+    found.sort();
+    Ok(())
+}
+
+#[tokio::test]
+async fn everything_is_accepted_as_it_is_written() -> anyhow::Result<()> {
+    let cluster = TestCluster::start().await?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy");
+    let mut files = Vec::new();
+    manifests(&folder, &mut files)?;
+    // These are of kinds that the operator of Prometheus brings along, or for other programs than kubectl.
+    for other in ["monitoring", "kustomize", "helm", "olm", "krew"] {
+        files.retain(|file| !file.starts_with(folder.join(other)));
+    }
+    let mut kinds = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file)?;
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
+            .with_context(|| format!("reading {}", file.display()))?;
+        for object in objects {
+            // Of a kind that OpenShift brings along.
+            if object["kind"] == "ClusterOperator" {
+                continue;
+            }
+            let uri = uri(&object).with_context(|| format!("in {}", file.display()))?;
+            let request = Request::builder()
+                .method(Method::PATCH)
+                .uri(&uri)
+                .header("content-type", "application/apply-patch+yaml")
+                .body(object.to_string().into_bytes())?;
+            let response = cluster.request(request).await?;
+            let said = String::from_utf8_lossy(response.body());
+            assert_eq!(response.status(), 201, "{uri}: {said}");
+            let warning = response.headers().get("warning");
+            assert_eq!(warning, None, "{uri}");
+            kinds.push(object["kind"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    for kind in [
+        "CustomResourceDefinition",
+        "ClusterRole",
+        "Deployment",
+        "Service",
+    ] {
+        assert!(kinds.iter().any(|have| have == kind), "{kind} in {kinds:?}");
+    }
+    Ok(())
+}
+
+/// Where an object is applied; unknown fields are errors.
+fn uri(object: &Value) -> Option<String> {
+    let version = object["apiVersion"].as_str()?;
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let namespace = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("namespaces/{namespace}/"),
+        None => String::new(),
+    };
+    let kind = object["kind"].as_str()?.to_lowercase();
+    let plural = match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    };
+    let name = object["metadata"]["name"].as_str()?;
+    Some(format!(
+        "/{root}/{version}/{namespace}{plural}/{name}?fieldManager=test&fieldValidation=Strict"
+    ))
+}
