@@ -5,12 +5,13 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+#[cfg(feature = "lab")]
+use crate::lab::{apiserver, envtest, fleet, up};
 use crate::logging::LogArguments;
 use crate::otlp::TraceArguments;
 use crate::{
-    apiserver, check, completion, console, cpu, cri, envtest, examples, fleet, gather, governance,
-    images, importer, man, manifests, node_config, place, release, run, snapshot, status, up,
-    version, webhook,
+    check, completion, console, cpu, cri, examples, gather, governance, images, importer, man,
+    manifests, node_config, place, release, run, snapshot, status, version, webhook,
 };
 
 /// One operator for clusters whose nodes are not alike.
@@ -28,12 +29,14 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(feature = "lab")]
     Up(up::Arguments),
     Run(run::Arguments),
     Console(console::Arguments),
     Webhook(webhook::Arguments),
     Manifests(manifests::Arguments),
     Check(check::Arguments),
+    #[cfg(feature = "lab")]
     Fleet(fleet::Arguments),
     Status(status::Arguments),
     Gather(gather::Arguments),
@@ -55,7 +58,9 @@ pub(crate) enum Command {
     Release(release::Arguments),
     Importer(importer::Arguments),
     Snapshot(snapshot::Arguments),
+    #[cfg(feature = "lab")]
     Apiserver(apiserver::Arguments),
+    #[cfg(feature = "lab")]
     Envtest(envtest::Arguments),
     Version(version::Arguments),
     Completion(completion::Arguments),

@@ -282,7 +282,13 @@ pub(crate) fn add(command: Command) -> Command {
     let mut command = command;
     for (path, lines) in EXAMPLES {
         let words: Vec<&str> = path.split(' ').collect();
-        command = add_to(command, &words, lines);
+        // Builds without the lab do not have its commands.
+        if words
+            .first()
+            .is_some_and(|name| command.find_subcommand(name).is_some())
+        {
+            command = add_to(command, &words, lines);
+        }
     }
     command
 }

@@ -5,7 +5,6 @@
 //! `kubectl_complete-medley`, which kubectl asks for completions, and `gather`, which
 //! `oc adm must-gather` runs.
 
-mod apiserver;
 mod args;
 mod check;
 mod cluster;
@@ -14,16 +13,15 @@ mod config_file;
 mod console;
 mod cpu;
 mod cri;
-mod embedded;
-mod envtest;
 mod examples;
 mod exit;
-mod fleet;
 mod gather;
 mod governance;
 mod host;
 mod images;
 mod importer;
+#[cfg(feature = "lab")]
+mod lab;
 mod logging;
 mod man;
 mod manifests;
@@ -39,7 +37,6 @@ mod run;
 mod snapshot;
 mod status;
 mod terminal;
-mod up;
 mod version;
 mod webhook;
 
@@ -55,7 +52,8 @@ pub use crate::reference::references;
 
 /// Runs one command line, the program's own name first.
 pub fn run(line: &[OsString]) -> ExitCode {
-    if let Some(outcome) = envtest::shim(line) {
+    #[cfg(feature = "lab")]
+    if let Some(outcome) = lab::envtest::shim(line) {
         return exit::outcome(outcome);
     }
     if args::stem(line.first()) == Some(completion::KUBECTL) {
@@ -86,11 +84,13 @@ pub fn run(line: &[OsString]) -> ExitCode {
         return exit::outcome(Err(error));
     }
     let outcome = match arguments.command {
-        Command::Up(arguments) => up::run(arguments),
+        #[cfg(feature = "lab")]
+        Command::Up(arguments) => lab::up::run(arguments),
         Command::Run(arguments) => run::run(arguments),
         Command::Console(arguments) => console::run(&arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),
-        Command::Fleet(arguments) => fleet::run(arguments),
+        #[cfg(feature = "lab")]
+        Command::Fleet(arguments) => lab::fleet::run(arguments),
         Command::Gather(arguments) => gather::run(&arguments),
         Command::Plan(arguments) => governance::plan::run(&arguments),
         // Its code tells more than whether it worked.
@@ -114,8 +114,10 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Manifests(arguments) => manifests::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Snapshot(arguments) => snapshot::run(&arguments),
-        Command::Apiserver(arguments) => apiserver::run(arguments),
-        Command::Envtest(arguments) => envtest::run(&arguments),
+        #[cfg(feature = "lab")]
+        Command::Apiserver(arguments) => lab::apiserver::run(arguments),
+        #[cfg(feature = "lab")]
+        Command::Envtest(arguments) => lab::envtest::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments, command(name)),
         Command::Man(arguments) => man::run(&arguments, command(name)),

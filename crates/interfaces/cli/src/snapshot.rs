@@ -3,17 +3,13 @@
 //! The file is lines of JSON: first a [header](format::Header), then one object a line, definitions
 //! of custom kinds first. It is compressed if its name ends in `.gz`. Objects are [redacted](crate::redact).
 
-mod copy;
 mod filter;
-mod format;
+pub(crate) mod format;
 mod take;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::Args;
-
-pub(crate) use copy::Copy;
 
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
@@ -44,11 +40,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Whether a file is to be compressed.
-fn is_compressed(path: &Path) -> bool {
+pub(crate) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "gz")
-}
-
-/// Opens a file to read.
-fn open(path: &Path) -> anyhow::Result<std::fs::File> {
-    std::fs::File::open(path).with_context(|| format!("opening the snapshot {}", path.display()))
 }

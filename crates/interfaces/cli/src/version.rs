@@ -30,11 +30,7 @@ enum Output {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let versions = versions();
     let text = match arguments.output {
-        None => format!(
-            "Client Version: {}\nKubernetes Version: {}\n",
-            text(&versions["clientVersion"]["gitVersion"]),
-            text(&versions["kubernetesVersion"]["gitVersion"]),
-        ),
+        None => lines(&versions),
         Some(Output::Json) => format!("{versions:#}\n"),
         Some(Output::Yaml) => {
             serde_saphyr::to_string(&versions).context("writing the versions as YAML")?
@@ -43,16 +39,39 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     exit::print(&text)
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn lines(versions: &Value) -> String {
+    let named = [
+        ("Client Version", "clientVersion"),
+        ("Kubernetes Version", "kubernetesVersion"),
+    ];
+    let line = |(name, field): (&str, &str)| {
+        let version = versions[field]["gitVersion"].as_str()?;
+        Some(format!("{name}: {version}\n"))
+    };
+    named.into_iter().filter_map(line).collect()
 }
 
 fn versions() -> Value {
-    json!({
+    let mut versions = json!({
         "clientVersion": {
             "gitVersion": OPERATOR,
             "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         },
-        "kubernetesVersion": {"gitVersion": apiserver::GIT_VERSION},
-    })
+    });
+    if let Some(version) = EMBEDDED_KUBERNETES {
+        versions["kubernetesVersion"] = json!({ "gitVersion": version });
+    }
+    versions
 }
+
+/// The version of the Kubernetes API that the embedded server serves, in builds that contain it.
+const EMBEDDED_KUBERNETES: Option<&str> = {
+    #[cfg(feature = "lab")]
+    {
+        Some(apiserver::GIT_VERSION)
+    }
+    #[cfg(not(feature = "lab"))]
+    {
+        None
+    }
+};

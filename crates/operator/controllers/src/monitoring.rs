@@ -16,7 +16,7 @@ pub const ALERTS: [(&str, &[Alert]); 5] = [
     ("Governance", &::governance::alerts::ALERTS),
     ("Golden images", &golden_images::alerts::ALERTS),
     ("CPU models", &cpu_models::alerts::ALERTS),
-    ("Release migration", &::release::alerts::ALERTS),
+    ("Release migration", &::release_migration::alerts::ALERTS),
     ("Placement", &::placement::alerts::ALERTS),
 ];
 

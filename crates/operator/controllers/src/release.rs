@@ -20,11 +20,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::release::control::{
+use ::release_migration::control::{
     self, Aim, Decision, Facts, Kept, Loaded, Owners, Trouble, TroubleKind, keeps, observed, owned,
     owners,
 };
-use ::release::payload::Selection;
+use ::release_migration::payload::Selection;
 use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool};
 use api::release::{NAME, ReleasePolicy, ReleasePolicySpec};
 use jiff::Timestamp;

@@ -64,7 +64,7 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         name: release::COMPONENT,
         about: "the job `release`",
-        events: ::release::words::EVENTS,
+        events: ::release_migration::words::EVENTS,
     },
     Component {
         name: placement::COMPONENT,
@@ -84,8 +84,8 @@ pub const CONDITIONS: &[&[Conditions]] = &[
     golden_images::words::CONDITIONS,
     golden_images::words::CDI_CONDITIONS,
     cpu_models::words::CONDITIONS,
-    ::release::words::CONDITIONS,
-    ::release::words::KEPT,
+    ::release_migration::words::CONDITIONS,
+    ::release_migration::words::KEPT,
     ::placement::words::CONDITIONS,
 ];
 

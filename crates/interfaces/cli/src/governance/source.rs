@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use kube::Client;
 
-use super::offline;
 use crate::cluster::ClusterArguments;
+#[cfg(feature = "lab")]
+use crate::lab::offline::open as open_snapshot;
 
 /// Where the history of plans is kept.
 #[derive(Debug, Args)]
@@ -45,7 +46,7 @@ impl SourceArguments {
     pub(super) async fn open(&self) -> anyhow::Result<Source> {
         let history_namespace = self.history.history_namespace.clone();
         let client = match &self.filename {
-            Some(path) => offline::open(path, &history_namespace).await?,
+            Some(path) => open_snapshot(path, &history_namespace).await?,
             None => self.cluster.client().await?,
         };
         Ok(Source {
@@ -53,4 +54,14 @@ impl SourceArguments {
             history_namespace,
         })
     }
+}
+
+/// Fails: the API server that would answer for the snapshot is part of the lab.
+#[cfg(not(feature = "lab"))]
+async fn open_snapshot(path: &std::path::Path, _history_namespace: &str) -> anyhow::Result<Client> {
+    anyhow::bail!(
+        "cannot plan on the snapshot {}: --offline needs the embedded API server, which this build does not contain; use a \
+         build with the feature `lab` (the default of `cargo build`)",
+        path.display()
+    )
 }

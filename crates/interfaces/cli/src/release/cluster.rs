@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use ::release::eta::Past;
-use ::release::evaluate::Plan;
-use ::release::evidence::{Evidence, ReleaseImages, Running, evidence, running};
-use ::release::history::KnownPayloads;
-use ::release::payload::{Architecture, Payload, Selection, files_of, image_of};
-use ::release::report::{
+use ::release_migration::eta::Past;
+use ::release_migration::evaluate::Plan;
+use ::release_migration::evidence::{Evidence, ReleaseImages, Running, evidence, running};
+use ::release_migration::history::KnownPayloads;
+use ::release_migration::payload::{Architecture, Payload, Selection, files_of, image_of};
+use ::release_migration::report::{
     Cluster, MACHINE_CONFIG_OPERATOR, Report, machine_config_image, rendered_for,
 };
 use anyhow::{Context as _, bail};

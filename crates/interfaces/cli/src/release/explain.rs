@@ -1,7 +1,7 @@
 //! `medley release explain`: why it is with an operator as it is, and what would help.
 
-use ::release::evaluate::Plan;
-use ::release::explain::{Facts, explain};
+use ::release_migration::evaluate::Plan;
+use ::release_migration::explain::{Facts, explain};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::ResourceExt as _;

@@ -1,7 +1,7 @@
 //! `medley release lint`: what is wrong with a release, before a cluster finds out.
 
-use ::release::adoption::Adoption;
-use ::release::lint::{Finding, Severity, lint};
+use ::release_migration::adoption::Adoption;
+use ::release_migration::lint::{Finding, Severity, lint};
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! `medley release migrate`: a cluster is asked to become multi-arch.
 
-use ::release::migrate::{ALREADY_REQUESTED, Migration, REQUESTED, migrate};
+use ::release_migration::migrate::{ALREADY_REQUESTED, Migration, REQUESTED, migrate};
 use api::openshift::{CLUSTER_VERSION, ClusterVersion};
 use clap::Args;
 use kube::Api;

@@ -1,6 +1,6 @@
 //! `medley release mirror`: a release whose images are taken from somewhere else.
 
-use ::release::mirror::{Destination, mirror};
+use ::release_migration::mirror::{Destination, mirror};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};

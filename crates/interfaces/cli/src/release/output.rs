@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ::release::payload::Files;
+use ::release_migration::payload::Files;
 use anyhow::{Context as _, bail};
 use clap::Args;
 

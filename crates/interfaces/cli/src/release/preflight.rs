@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use ::release::preflight::{Answer, Checked, Fitness, Preflight, judge};
+use ::release_migration::preflight::{Answer, Checked, Fitness, Preflight, judge};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use futures::{StreamExt as _, stream};

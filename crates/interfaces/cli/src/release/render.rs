@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ::release::build::{OperatorFolder, Options, build};
-use ::release::lint;
-use ::release::payload::read_references;
+use ::release_migration::build::{OperatorFolder, Options, build};
+use ::release_migration::lint;
+use ::release_migration::payload::read_references;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use controllers::release::source::files_in;

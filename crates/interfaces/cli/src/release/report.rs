@@ -1,6 +1,6 @@
 //! `medley release report`: says for an operator which versions and images it truly runs.
 
-use ::reporter::{
+use ::clusteroperator_reporter::{
     Follow, OPERATOR, OPERATOR_IMAGE, OPERATOR_IMAGE_VARIABLE, RELEASE_VARIABLE, Reporter, Seen,
     Versions, Workload, WorkloadKind, Written,
 };

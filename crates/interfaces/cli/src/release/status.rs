@@ -1,6 +1,6 @@
 //! `medley release status`: where a cluster is on its way to a release.
 
-use ::release::report::Details;
+use ::release_migration::report::Details;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 

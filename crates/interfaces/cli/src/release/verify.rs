@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ::release::verify::{Facts, Joined, Proof, verify};
+use ::release_migration::verify::{Facts, Joined, Proof, verify};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};

@@ -1,6 +1,6 @@
 //! The way of the cluster to a release.
 
-use ::release::report::{Assessment, OperatorReport, Report};
+use ::release_migration::report::{Assessment, OperatorReport, Report};
 use kube::Client;
 
 use super::Name;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::release::eta::Past;
-use ::release::history::KnownPayloads;
-use ::release::report::{
+use ::release_migration::eta::Past;
+use ::release_migration::history::KnownPayloads;
+use ::release_migration::report::{
     Assessment, Cluster, Level as Weight, OperatorReport, PoolAssessment, PoolReport, Report,
     machine_config_image, rendered_for,
 };
@@ -186,7 +186,7 @@ async fn configurations(viewer: &Viewer) -> BTreeMap<String, String> {
 
 /// What the operator of machines was told to run.
 async fn running_image(viewer: &Viewer) -> Option<String> {
-    let (namespace, name) = ::release::report::MACHINE_CONFIG_OPERATOR;
+    let (namespace, name) = ::release_migration::report::MACHINE_CONFIG_OPERATOR;
     let api: Api<Deployment> = Api::namespaced(viewer.client().clone(), namespace);
     let found = tokio::time::timeout(PATIENCE, api.get_opt(name)).await;
     machine_config_image(&found.ok()?.ok()??)

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::release::control::{Kept, Loaded, Trouble, TroubleKind};
-use ::release::payload::{METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept};
+use ::release_migration::control::{Kept, Loaded, Trouble, TroubleKind};
+use ::release_migration::payload::{METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept};
 use api::openshift::payloads as kept;
 use api::release::{PayloadSource, ReleasePolicySpec};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,6 +1,6 @@
 //! Numbers.
 
-use ::release::control::Tally;
+use ::release_migration::control::Tally;
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::Gauges;
 use runtime::{Key, Manager};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::release::payload::{Files, METADATA, Payload, PayloadError};
+use ::release_migration::payload::{Files, METADATA, Payload, PayloadError};
 use oci::{Client, Image, Keyring};
 use platform::Source;
 

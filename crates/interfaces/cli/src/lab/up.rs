@@ -13,9 +13,10 @@ use clap::Args;
 use tempfile::TempDir;
 
 use crate::console::{Choice, Running};
-use crate::embedded::{Embedded, PlaceArguments};
 use crate::images::registry::AddressArguments;
-use crate::{exit, process, snapshot};
+use crate::lab::embedded::{Embedded, PlaceArguments};
+use crate::lab::restore;
+use crate::{exit, process};
 use cluster::Cluster;
 use fleet::FleetChoice;
 
@@ -100,7 +101,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
     let copy = arguments
         .from
         .as_deref()
-        .map(snapshot::Copy::open)
+        .map(restore::Copy::open)
         .transpose()?;
     if copy.is_some() {
         arguments.place.memory_by_default();

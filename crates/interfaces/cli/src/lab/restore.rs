@@ -1,7 +1,10 @@
 //! A copy of a cluster from a snapshot of it.
 
+mod fate;
+
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::{Path, PathBuf};
 
@@ -10,9 +13,9 @@ use anyhow::{Context as _, bail, ensure};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use super::filter::{Fate, fate};
-use super::format::{FORMAT, Header, Line, VERSION};
-use super::{is_compressed, open};
+use self::fate::{Fate, fate};
+use crate::snapshot::format::{FORMAT, Header, Line, VERSION};
+use crate::snapshot::is_compressed;
 
 /// A snapshot that can be put into a server.
 pub(crate) struct Copy {
@@ -48,7 +51,8 @@ impl fmt::Display for Copied {
 impl Copy {
     /// Opens a snapshot and reads what it is.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let file = open(path)?;
+        let file = File::open(path)
+            .with_context(|| format!("opening the snapshot {}", path.display()))?;
         let file: Box<dyn Read + Send> = if is_compressed(path) {
             Box::new(GzDecoder::new(file))
         } else {

@@ -12,12 +12,12 @@ use api::advisor::{GROUP, VERSION};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::output::remark;
-use crate::snapshot;
+use crate::governance::output::remark;
+use crate::lab::restore;
 
 /// A client for a copy of the cluster that a snapshot holds. What the copy lacks is said.
-pub(super) async fn open(path: &Path, history_namespace: &str) -> anyhow::Result<Client> {
-    let copy = snapshot::Copy::open(path)?;
+pub(crate) async fn open(path: &Path, history_namespace: &str) -> anyhow::Result<Client> {
+    let copy = restore::Copy::open(path)?;
     let authority = Authority::generate().context("making the server's keys")?;
     let server = ApiServer::start(Options {
         store: Store::memory(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::embedded::{Embedded, PlaceArguments, read_tokens};
+use crate::lab::embedded::{Embedded, PlaceArguments, read_tokens};
 use crate::{exit, process};
 
 /// Run the embedded Kubernetes API server alone, without controllers or nodes.

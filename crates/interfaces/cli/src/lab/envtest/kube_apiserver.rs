@@ -10,7 +10,7 @@ use ::apiserver::store::Store;
 use anyhow::Context as _;
 
 use super::flags::Flags;
-use crate::embedded::{Settings, bind, read_tokens};
+use crate::lab::embedded::{Settings, bind, read_tokens};
 use crate::{exit, host, process};
 
 /// Serves on `--bind-address` and `--secure-port` until it is asked to stop.

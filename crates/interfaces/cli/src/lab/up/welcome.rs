@@ -10,7 +10,7 @@ use kube::api::ListParams;
 
 use super::cluster::Cluster;
 use crate::console::Running;
-use crate::embedded::Embedded;
+use crate::lab::embedded::Embedded;
 
 /// Where the cluster is, what it is made of, and what to try next.
 pub(crate) async fn text(
