@@ -203,7 +203,7 @@ async fn author(client: &Client) -> anyhow::Result<Option<String>> {
     };
     let made = configs.create(&dry_run, &object).await?;
     let annotations = made.metadata.annotations.unwrap_or_default();
-    Ok(annotations.get("advisor.kubevirt.io/author").cloned())
+    Ok(annotations.get("advisor.kubevirt.io/authors").cloned())
 }
 
 /// Whether whoever trusts this authority alone trusts the check.

@@ -77,7 +77,8 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
     stage.work().await?;
     payload(&stage, "True PayloadLoaded").await?;
 
-    // A ConfigMap elsewhere, which is followed as well.
+    // A ConfigMap in another namespace, which the administrator grants the operator by a Role there.
+    stage.grant_config_map("default", "mine").await?;
     let reference = json!({ "configMap": { "namespace": "default", "name": "mine" } });
     stage.policy(json!({ "payload": reference })).await?;
     let text = payload(&stage, "False PayloadMissing").await?;
@@ -127,6 +128,22 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
         &text,
         &["release image version 4.17.0 does not match the expected upstream version 4.18.0"],
     );
+    stage.rest().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_map_without_a_role_is_reported_with_its_remedy() -> anyhow::Result<()> {
+    let stage = Stage::new().await?;
+    stage.cvo("other", true).await?;
+    stage.work().await?;
+    // As before, but here a refusal is what is expected.
+    stage.work_without_rights().await?;
+    let reference = json!({ "configMap": { "namespace": "default", "name": "mine" } });
+    stage.policy(json!({ "payload": reference })).await?;
+    stage
+        .payload_says("the operator may not read ConfigMap default/mine: grant its service account get, list and watch on it by a Role in namespace default")
+        .await?;
     stage.rest().await;
     Ok(())
 }

@@ -11,6 +11,7 @@ use controllers::images::cdi::Imports;
 use controllers::{ACCOUNT, Job};
 use governance::{Registry, roles};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -160,6 +161,28 @@ impl Stage {
         self.run(client).await
     }
 
+    /// Grants the operator a ConfigMap outside of the namespaces of its own Roles.
+    pub(crate) async fn grant_config_map(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
+        let role = json!({
+            "metadata": { "name": ACCOUNT },
+            "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name],
+                "verbs": ["get", "list", "watch"] }],
+        });
+        let binding = json!({
+            "metadata": { "name": ACCOUNT },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT },
+            "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE }],
+        });
+        let roles: Api<Role> = Api::namespaced(self.client(), namespace);
+        let bindings: Api<RoleBinding> = Api::namespaced(self.client(), namespace);
+        let made = PostParams::default();
+        roles.create(&made, &serde_json::from_value(role)?).await?;
+        bindings
+            .create(&made, &serde_json::from_value(binding)?)
+            .await?;
+        Ok(())
+    }
+
     /// The same, where it does not matter that something is forbidden.
     pub(crate) async fn work_without_rights(&self) -> anyhow::Result<()> {
         let groups = ["system:serviceaccounts", "system:authenticated"];
@@ -174,7 +197,8 @@ impl Stage {
         let allowed = self.allowed.lock().clone();
         let ranges = allowed.iter().copied().map(AddressRange::from);
         let addresses = AddressPolicy::allowing(ranges);
-        let settings = oci::Settings::for_service(oci::Roots::none(), addresses);
+        // Without an authority, TLS could not be set up and no address would be tried.
+        let settings = oci::Settings::for_service(oci::Roots::of_system(), addresses);
         let hosts = allowed.iter().map(ToString::to_string);
         let routes = hosts.fold(oci::Routes::direct(), oci::Routes::with_plain);
         let client = oci::Client::new(settings, routes);
